@@ -16,10 +16,10 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from muster.check.pack import place_check
-from muster.check.ranks.table import CHECKS, judge
 from muster.cli.output import print_table
 from muster.runner import checked, run
+from muster_check.pack import place_check
+from muster_check.ranks.table import CHECKS, judge
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
@@ -37,7 +37,7 @@ def spent_ms(act: Callable[[], object]) -> float:
 
 def binding_rows(pairs: int) -> list[tuple[str, str, str]]:
     """The process; and the judges of binding alone, on a node of 128 CPUs with 8 ranks."""
-    from muster.check.ranks.facts import world_of
+    from muster_check.ranks.facts import world_of
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "check.pyz")

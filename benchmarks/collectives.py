@@ -29,7 +29,7 @@ def ranks(pairs: int) -> None:
     import torch.distributed as dist
 
     import muster
-    from muster.bench.ranks.collectives import Members, make_case, timed
+    from muster_bench.ranks.collectives import Members, make_case, timed
 
     with muster.world() as world:
         members = Members(None, tuple(range(world.size)), world.rank)

@@ -20,7 +20,6 @@ from statistics import median
 from muster.cli.output import print_table
 from muster.facts import Facts
 from muster.job.options import parse, request_from
-from muster.lab.apptainer import apptainer_cache, prepared_apptainer, relocated
 from muster.launchers import launcher_named
 from muster.look.image_facts import look_at_image
 from muster.look.probe import look
@@ -31,6 +30,7 @@ from muster.render.image import step_words
 from muster.render.script import prologue_text
 from muster.runner import checked, run
 from muster.sites.load import load
+from muster_lab.apptainer import apptainer_cache, prepared_apptainer, relocated
 
 ADDED_MS = 10.0
 # What slurmstepd tells a task, and the batch script its tasks.

@@ -13,8 +13,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from muster.lab.debian import Apt, mirror_of, open_to_all, patch
 from muster.runner import checked, run
+from muster_lab.debian import Apt, mirror_of, open_to_all, patch
 
 # Version → the Debian suite that has it.
 SUITES = {"3.9": "bullseye", "3.11": "bookworm", "3.13": "trixie", "3.14": "unstable"}

@@ -18,7 +18,7 @@ An *echo* follows when another rank has failed; it is named only where nothing e
 FOOT = """\
 ---
 
-Made by `scripts/make_known_errors.py` from `src/muster/check/signatures.toml`. To add an error, add an entry there: a
+Made by `scripts/make_known_errors.py` from `src/muster_check/signatures.toml`. To add an error, add an entry there: a
 line that a program really wrote, one like it that means something else, and where it was read.
 """
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from muster.lint.rule import all_rules
-from muster.lint.shown import Shown, runs_table
-from muster.lint.values import Rule
+from muster_lint.rule import all_rules
+from muster_lint.shown import Shown, runs_table
+from muster_lint.values import Rule
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/reference/lint-rules.md"
@@ -33,7 +33,7 @@ What srun writes when it ends tasks is omitted. {runs} rules have such a run, th
 FOOT = """\
 ---
 
-Made by `scripts/make_lint_rules.py` from `src/muster/lint/rules/`. To add a rule, add a function there, with a file
+Made by `scripts/make_lint_rules.py` from `src/muster_lint/rules/`. To add a rule, add a function there, with a file
 that breaks the rule and the same file as it should be, and an entry in `runs.toml` there.
 """
 _TITLES = {

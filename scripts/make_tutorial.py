@@ -24,8 +24,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from muster.lab.apptainer import apptainer_cache, prepared_apptainer, relocated
 from muster.runner import run, spawn
+from muster_lab.apptainer import apptainer_cache, prepared_apptainer, relocated
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "tutorial" / "first-job.md"

@@ -17,8 +17,8 @@ def parsed(source: str) -> ast.Module:
     return ast.parse(source)
 
 
-def module_names(under: Path = PACKAGE) -> list[str]:
-    """Every module of Muster below `under`, but `__main__`, which is a program."""
+def module_names(under: Path = SOURCE) -> list[str]:
+    """Return every module of Muster below `under`, but `__main__`, which is a program."""
     found = []
     for file in sorted(under.rglob("*.py")):
         if file.name == "__main__.py":

@@ -34,7 +34,7 @@ NOT_TO_START = {
     "torch",
     "numpy",
     "rich",
-    "muster.lab",
+    "muster_lab",
 }
 THERE = [verb for verb in VERBS if find_spec(verb.module)]
 

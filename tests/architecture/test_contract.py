@@ -8,7 +8,7 @@ from functools import cache
 
 from muster.rank import contract
 
-from .paths import PACKAGE
+from .paths import SOURCE
 
 NAME = re.compile(r"\bMUSTER_[A-Z][A-Z0-9_]*")
 NO_VARIABLES = {
@@ -22,9 +22,9 @@ NO_VARIABLES = {
 def used() -> dict[str, set[str]]:
     """Return each name, and the files that it stands in."""
     found: dict[str, set[str]] = defaultdict(set)
-    for path in sorted([*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.sh")]):
-        name = str(path.relative_to(PACKAGE))
-        if name != "rank/contract.py":
+    for path in sorted([*SOURCE.rglob("*.py"), *SOURCE.rglob("*.sh")]):
+        name = str(path.relative_to(SOURCE))
+        if name != "muster/rank/contract.py":
             for variable in NAME.findall(path.read_text()):
                 found[variable].add(name)
     return found
@@ -42,7 +42,7 @@ def test_every_name_of_the_shell_and_of_the_sources_stands_on_the_page() -> None
 
 
 def test_every_name_of_the_page_is_used() -> None:
-    imported = {name for path in PACKAGE.rglob("*.py") for name in re.findall(r"\bcontract\.(\w+)", path.read_text())}
+    imported = {name for path in SOURCE.rglob("*.py") for name in re.findall(r"\bcontract\.(\w+)", path.read_text())}
     assert {value for name, value in page().items() if value not in used() and name not in imported} == set()
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from .paths import PACKAGE, ROOT, module_names, parsed
+from .paths import PACKAGE, ROOT, SOURCE, module_names, parsed
 
 LINT_IMPORTS = Path(sys.executable).with_name("lint-imports")
 # Profiles that describe no site.
@@ -28,8 +28,9 @@ def test_the_arrows_are_kept() -> None:
 def test_architecture_lists_the_rooms_that_there_are() -> None:
     page = (ROOT / "ARCHITECTURE.md").read_text()
     listed = set(re.findall(r"^  (\w+)/ ", page, flags=re.MULTILINE))
-    there = {folder.name for folder in PACKAGE.iterdir() if folder.is_dir() and any(folder.glob("*.py"))}
-    assert listed == there
+    packages = set(re.findall(r"^(muster\w*)/ ", page, flags=re.MULTILINE))
+    assert listed == {folder.name for folder in PACKAGE.iterdir() if any(folder.glob("*.py"))}
+    assert packages == {folder.name for folder in SOURCE.iterdir() if any(folder.glob("*.py"))}
 
 
 @pytest.mark.parametrize("name", module_names())
@@ -47,7 +48,7 @@ TWICE = {"Plan": 2}
 def test_each_name_of_a_class_stands_once() -> None:
     names = Counter(
         node.name
-        for file in PACKAGE.rglob("*.py")
+        for file in SOURCE.rglob("*.py")
         for node in ast.walk(ast.parse(file.read_text()))
         if isinstance(node, ast.ClassDef)
     )
@@ -84,7 +85,7 @@ def test_no_site_is_named_in_code() -> None:
     names = site_names()
     guilty = {
         str(file.relative_to(ROOT)): found
-        for file in sorted(PACKAGE.rglob("*.py"))
+        for file in sorted(SOURCE.rglob("*.py"))
         if (found := sorted(set(named_in(file.read_text(), names))))
     }
     assert guilty == {}
@@ -130,5 +131,5 @@ def is_type(node: ast.expr) -> bool:
 def test_python_3_9_can_compute_every_type() -> None:
     source = "Word = str | int\ndef f(x: str | None): ...\nisinstance(3, Word | Path)\nFLAG = Mount.RO | MORE"
     assert computed_unions(source) == [1, 3]
-    sources = {path: path.read_text() for path in PACKAGE.rglob("*.py")}
+    sources = {path: path.read_text() for path in SOURCE.rglob("*.py")}
     assert {str(path): lines for path, text in sources.items() if (lines := computed_unions(text))} == {}

@@ -8,10 +8,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from .paths import PACKAGE, ROOT, parsed
+from .paths import ROOT, SOURCE, parsed
 
 # What people call from their own scripts and notebooks.
-FOR_PEOPLE = ("api", "rank/__init__.py", "rank/together.py", "rank/world.py", "rank/checkpoint.py", "older.py")
+FOR_PEOPLE = (
+    "muster/api",
+    "muster/rank/__init__.py",
+    "muster/rank/together.py",
+    "muster/rank/world.py",
+    "muster/rank/checkpoint.py",
+    "older.py",
+)
 # What a test suite asks of a registry, to go through all of it.
 FOR_TESTS = {"launcher_names"}
 
@@ -36,13 +43,13 @@ def uses(files: Iterable[Path]) -> Counter[str]:
 
 
 def test_every_function_is_used_by_the_package_itself() -> None:
-    texts = [file for kind in ("*.py", "*.sh") for file in PACKAGE.rglob(kind)]
+    texts = [file for kind in ("*.py", "*.sh") for file in SOURCE.rglob(kind)]
     texts += [*(ROOT / "scripts").glob("*.py"), *(ROOT / "benchmarks").glob("*.py")]
     words = uses(texts)
     unused = [
-        f"{file.relative_to(PACKAGE)}: {name}"
-        for file in PACKAGE.rglob("*.py")
-        if not str(file.relative_to(PACKAGE)).startswith(FOR_PEOPLE)
+        f"{file.relative_to(SOURCE)}: {name}"
+        for file in SOURCE.rglob("*.py")
+        if not str(file.relative_to(SOURCE)).startswith(FOR_PEOPLE)
         for name in defined_functions(file)
         if words[name] < 2 and name not in FOR_TESTS
     ]
@@ -50,11 +57,11 @@ def test_every_function_is_used_by_the_package_itself() -> None:
 
 
 def test_every_shell_function_is_called() -> None:
-    files = [*PACKAGE.rglob("*.sh"), *PACKAGE.rglob("*.py")]
+    files = [*SOURCE.rglob("*.sh"), *SOURCE.rglob("*.py")]
     words = uses(files)
     defined = {
         name
-        for file in PACKAGE.rglob("*.sh")
+        for file in SOURCE.rglob("*.sh")
         for name in re.findall(r"^(\w+)\(\)", file.read_text(), flags=re.MULTILINE)
     }
     assert {name for name in defined if words[name] < 2} == set()

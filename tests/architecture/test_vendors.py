@@ -10,27 +10,26 @@ import pytest
 
 from muster.rank.vendors import VENDORS
 
-from .paths import PACKAGE, parsed
+from .paths import SOURCE, parsed
 
-TABLE = "rank/vendors.py"
+TABLE = "muster/rank/vendors.py"
 MAY: dict[str, str] = {
-    "lint/": "the rules read what other people's scripts say",
-    "port/": "it reads what other people's scripts say",
-    "rehearse/judge.py": "a lab's Slurm declares all GPUs as NVIDIA's",
-    "rehearse/probe.py": "a lab's Slurm declares all GPUs as NVIDIA's",
-    "rehearse/source.py": "it reads what a user's script asks of torch",
-    "rank/methods.py": "the methods have the names of the training codes that made them known",
-    "images/apptainer.py": "an engine's own flags, by kind",
-    "images/oci.py": "an engine's own flags, by kind",
-    "build/horovod.py": "Horovod's build knows CUDA and ROCm only",
-    "build/venv.py": "what torch says of the NCCL in it, which only CUDA's has",
-    "check/ranks/gather.py": "each kernel driver shows its GPUs in its own way: one reader each",
-    "check/ranks/smi.py": "each tool prints in its own way: one reader each",
-    "check/ranks/variables.py": "contradictions of AMD's two filters; NCCL's version",
-    "look/venv_record.py": "the version of NCCL that a record holds",
-    "survey/draft.py": "each tool prints in its own way: one reader each",
-    "bench/ranks/series.py": "the version of NCCL, where torch has one",
-    "rank/describe.py": "the version of NCCL, where torch has one",
+    "muster_lint/": "the rules read what other people's scripts say",
+    "muster/probe/judge.py": "a lab's Slurm declares all GPUs as NVIDIA's",
+    "muster/probe/text.py": "a lab's Slurm declares all GPUs as NVIDIA's",
+    "muster_lab/rehearse/source.py": "it reads what a user's script asks of torch",
+    "muster/rank/methods.py": "the methods have the names of the training codes that made them known",
+    "muster/images/apptainer.py": "an engine's own flags, by kind",
+    "muster/images/oci.py": "an engine's own flags, by kind",
+    "muster_build/horovod.py": "Horovod's build knows CUDA and ROCm only",
+    "muster_build/venv.py": "what torch says of the NCCL in it, which only CUDA's has",
+    "muster_check/ranks/gather.py": "each kernel driver shows its GPUs in its own way: one reader each",
+    "muster_check/ranks/smi.py": "each tool prints in its own way: one reader each",
+    "muster_check/ranks/variables.py": "contradictions of AMD's two filters; NCCL's version",
+    "muster/look/venv_record.py": "the version of NCCL that a record holds",
+    "muster_check/survey/draft.py": "each tool prints in its own way: one reader each",
+    "muster_bench/ranks/series.py": "the version of NCCL, where torch has one",
+    "muster/rank/describe.py": "the version of NCCL, where torch has one",
 }
 
 
@@ -59,25 +58,25 @@ def literals(path: Path) -> list[tuple[int, str]]:
 
 def files() -> list[str]:
     """Return the sources that are not excused, by their paths below the package."""
-    names = (str(path.relative_to(PACKAGE)) for path in sorted(PACKAGE.rglob("*.py")))
+    names = (str(path.relative_to(SOURCE)) for path in sorted(SOURCE.rglob("*.py")))
     return [name for name in names if name != TABLE and not name.startswith(tuple(MAY))]
 
 
 @pytest.mark.parametrize("name", files())
 def test_only_the_table_names_a_vendor(name: str) -> None:
-    assert literals(PACKAGE / name) == []
+    assert literals(SOURCE / name) == []
 
 
 def test_the_shell_parts_take_the_words_from_the_table() -> None:
     words = {word for word in vendor_words() if word.startswith("/") or word.isupper()}
-    texts = {path.name: path.read_text() for path in sorted((PACKAGE / "render/shell").glob("*.sh"))}
+    texts = {path.name: path.read_text() for path in sorted((SOURCE / "muster/render/shell").glob("*.sh"))}
     assert {(name, word) for name, text in texts.items() for word in words if word in text} == set()
 
 
 def test_every_excuse_is_needed() -> None:
     needed = set()
-    for path in PACKAGE.rglob("*.py"):
-        name = str(path.relative_to(PACKAGE))
+    for path in SOURCE.rglob("*.py"):
+        name = str(path.relative_to(SOURCE))
         if name != TABLE and any(literals(path)):
             needed |= {excuse for excuse in MAY if name.startswith(excuse)}
     assert set(MAY) - needed == set()

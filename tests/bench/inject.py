@@ -6,8 +6,8 @@ import sys
 import torch
 
 import muster
-from muster.bench.ranks.collectives import COLLECTIVES, Members, make_case, round_count
-from muster.bench.ranks.values import PERIOD
+from muster_bench.ranks.collectives import COLLECTIVES, Members, make_case, round_count
+from muster_bench.ranks.values import PERIOD
 
 DTYPES = ("float32", "float16", "bfloat16", "float64", "int8", "int32", "int64")
 WHOLE = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}

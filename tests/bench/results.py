@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from muster.bench.factors import bus_factor
-from muster.bench.results import CollectiveRow, Pairs, Start
+from muster_bench.factors import bus_factor
+from muster_bench.results import CollectiveRow, Pairs, Start
 
 MIB = 1 << 20
 

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from bench.results import MIB, round_of, row, start
-from muster.bench.results import MARK, ProbeResult, SeriesEnd
 from muster.cli.app import main
+from muster_bench.results import MARK, ProbeResult, SeriesEnd
 
 
 @pytest.fixture(autouse=True)

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from bench.results import row
-from muster.bench.factors import COLLECTIVES, bus_factor
 from muster.errors import UnknownName
+from muster_bench.factors import COLLECTIVES, bus_factor
 
 # As the document of nccl-tests writes them: (numerator, denominator) for n ranks.
 PUBLISHED: dict[str, Callable[[int], tuple[int, int]]] = {

@@ -4,11 +4,11 @@ import pytest
 from msgspec.structs import replace
 
 from bench.results import MIB, round_of, row, start
-from muster.bench.history import EarlierRow, History
-from muster.bench.judge import judge, judge_row, stragglers
-from muster.bench.results import Fault, ProbeResult, Series
 from muster.sites.load import load
 from muster.sites.schema import Bandwidth
+from muster_bench.history import EarlierRow, History
+from muster_bench.judge import judge, judge_row, stragglers
+from muster_bench.results import Fault, ProbeResult, Series
 
 GPU = "NVIDIA GH200"
 PAYLOAD = 4_000_000_000

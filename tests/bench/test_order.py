@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.bench.order import DTYPES, choose, format_bytes, parse_bytes, parse_sizes
 from muster.errors import RequestError, UnknownName
+from muster_bench.order import DTYPES, choose, format_bytes, parse_bytes, parse_sizes
 
 
 def test_a_range_is_every_power_of_two() -> None:

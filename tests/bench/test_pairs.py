@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.results import round_of
-from muster.bench.pairs import pair_rates, suspects
-from muster.bench.ranks.rounds import pair_rounds
+from muster_bench.pairs import pair_rates, suspects
+from muster_bench.ranks.rounds import pair_rounds
 
 
 @given(st.integers(2, 65), st.integers(1, 9), st.integers(0, 1 << 30))

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-import muster
+import muster_bench
 from bench.results import start
-from muster.bench.judge import judge
-from muster.bench.peaks import card_named, read_cards, shares_of_peak
-from muster.bench.results import ProbeResult, Series
 from muster.older import tomllib
 from muster.sites.load import load
+from muster_bench.judge import judge
+from muster_bench.peaks import card_named, read_cards, shares_of_peak
+from muster_bench.results import ProbeResult, Series
 
-PACKAGE = Path(muster.__file__).parent
+PACKAGE = Path(muster_bench.__file__).parent
 H100 = "NVIDIA H100 80GB HBM3"
 
 
@@ -76,7 +76,7 @@ def test_each_type_is_held_against_its_own_peak() -> None:
 
 
 def test_every_peak_has_a_source_in_the_table() -> None:
-    table = tomllib.loads((PACKAGE / "bench" / "peaks.toml").read_text())
+    table = tomllib.loads((PACKAGE / "peaks.toml").read_text())
     used = {source for card in read_cards() for source in card.sources}
     assert used == table["sources"].keys()
     assert all(re.search(r" [0-9a-f]{40}$|\(\d{4}-\d\d-\d\d\)$", source) for source in table["sources"].values())

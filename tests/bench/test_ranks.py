@@ -90,7 +90,7 @@ def _rank(parent: int, rank: int) -> int:
         except OSError:
             continue
         started_here = f"MUSTER_LOCAL_PROCID={rank}".encode() in environment
-        if b"muster.bench.ranks.series" in words and started_here and _is_below(int(folder.name), parent):
+        if b"/muster-bench.pyz" in words and started_here and _is_below(int(folder.name), parent):
             return int(folder.name)
     raise AssertionError(f"no rank {rank} below {parent}")
 

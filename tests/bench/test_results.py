@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.results import MIB, row, start
-from muster.bench.history import history_lines, read_history
-from muster.bench.ranks import report
-from muster.bench.results import MARK, Series, SeriesEnd, read_series
-from muster.bench.table import COLUMNS, columns_for
+from muster_bench.history import history_lines, read_history
+from muster_bench.ranks import report
+from muster_bench.results import MARK, Series, SeriesEnd, read_series
+from muster_bench.table import COLUMNS, columns_for
 
 
 def lines() -> list[str]:
@@ -63,7 +63,7 @@ def test_a_history_cut_short_loses_only_the_line_that_was_cut() -> None:
 
 
 def test_what_was_measured_wrong_teaches_the_history_nothing() -> None:
-    from muster.bench.results import Fault
+    from muster_bench.results import Fault
 
     assert not history_lines(Series(start=start(), rows=(row(10, 2, 8, MIB, wrong=(Fault(0, 1, 0),)),)), "clariden")
 

@@ -13,7 +13,7 @@ import pytest
 from build.places import PASSWORD, Ordinary, Place
 from build.small_registry import SmallRegistry, small_registry
 from muster.errors import CommandFailed, MachineLacks
-from muster.lab.apptainer import apptainer_cache, prepared_apptainer, relocated
+from muster_lab.apptainer import apptainer_cache, prepared_apptainer, relocated
 from plugins.labs import Person
 
 

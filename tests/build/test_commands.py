@@ -14,11 +14,11 @@ import pytest
 from build.places import Ordinary, Place
 from build.small_python import glibc_system, python_system
 from build.small_registry import SmallRegistry
-from muster.build.commands import Means, Way, choose_way, without_commands
-from muster.build.engine import Builder
-from muster.build.progress import follow_lines
 from muster.errors import CommandFailed, MachineLacks, RequestError
 from muster.runner import PIPE, end_group, start
+from muster_build.commands import Means, Way, choose_way, without_commands
+from muster_build.engine import Builder
+from muster_build.progress import follow_lines
 
 _OWNER = "%post\n    echo made by $(id -u) >/made\n    touch /theirs\n    chown 5:7 /theirs\n    ls -ln /theirs\n"
 

@@ -11,9 +11,9 @@ import pytest
 
 from build.places import Place
 from build.small_registry import SmallRegistry, small_registry
-from muster.build.cotainr import CondaOrder, add_conda, judge_conda
-from muster.build.engine import Builder
 from muster.errors import CommandFailed, MachineLacks, RequestError
+from muster_build.cotainr import CondaOrder, add_conda, judge_conda
+from muster_build.engine import Builder
 
 ENVIRONMENT = """\
 name: train

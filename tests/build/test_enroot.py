@@ -10,9 +10,9 @@ import pytest
 
 from build.places import PASSWORD, Place
 from build.small_registry import SmallRegistry
-from muster.build.enroot import edf_of, import_words
-from muster.build.source import parse_source
 from muster.older import tomllib
+from muster_build.enroot import edf_of, import_words
+from muster_build.source import parse_source
 
 # The form with a host and a digest, by enroot 4's doc/cmd/import.md and the expression that reads it in src/docker.sh.
 GRAMMAR = re.compile(r"docker://([^#/@]+)#([a-z0-9/._-]+)@(sha256:[0-9A-Za-z]+)")

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from muster.build.conda_names import conda_has, conda_names
-from muster.build.lock import look_at_pins, notes_on
-from muster.build.pins import pins_of_conda
 from muster.errors import RequestError
 from muster.runner import ProgramResult, run
+from muster_build.conda_names import conda_has, conda_names
+from muster_build.lock import look_at_pins, notes_on
+from muster_build.pins import pins_of_conda
 from plugins.labs import ROOT
 
 EXAMPLES = sorted((ROOT / "examples/environments").iterdir())

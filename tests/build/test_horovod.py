@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from msgspec.structs import asdict
 
 from launch.lab_runs import muster_run
-from muster.build import horovod
-from muster.build.horovod import Target, add_horovod, kept_wheel, look_at_target, parse_check_build
 from muster.errors import CommandFailed, MachineLacks, MusterError, RequestError
 from muster.runner import checked, run
+from muster_build import horovod
+from muster_build.horovod import Target, add_horovod, kept_wheel, look_at_target, parse_check_build
 from plugins.horovod import environment_with_torch
 from plugins.labs import ROOT, Lab
 

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from build.places import PASSWORD, Place
 from build.small_registry import SmallRegistry, small_registry
-from muster.build.definition import compose, from_containerfile, parse_copy
-from muster.build.engine import root_lacks_capabilities
-from muster.build.source import parse_source
 from muster.errors import MusterError, RequestError
 from muster.runner import PIPE, run, start
+from muster_build.definition import compose, from_containerfile, parse_copy
+from muster_build.engine import root_lacks_capabilities
+from muster_build.source import parse_source
 
 # The header of a .sif, whose data lie behind the end of the file.
 _CUT_OFF = bytes(32) + b"SIF_MAGIC" + bytes(71) + struct.pack("<qq", 4096, 1 << 20)

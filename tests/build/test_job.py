@@ -15,13 +15,13 @@ import pytest
 
 from build.real_registry import PASSWORD, USER, RealRegistry, real_registry
 from build.small_registry import small_registry
-from muster.build.job import handed_over, take_over
 from muster.cli.app import main
-from muster.cli.build import COMMAND, _words_for_job
 from muster.cli.command_line import read_command
 from muster.errors import RequestError
-from muster.lab.internet import MACHINE
 from muster.runner import PIPE, checked, run, start
+from muster_build.job import handed_over, take_over
+from muster_build.verbs.build import COMMAND, _words_for_job
+from muster_lab.internet import MACHINE
 from plugins.labs import MUSTER, Lab, Person, lab_up
 
 
@@ -175,7 +175,7 @@ def test_the_job_is_of_the_site_that_the_build_is_for(tmp_path: Path, monkeypatc
         started.append(argv)
         return 0
 
-    monkeypatch.setattr("muster.build.job.follow", follow)
+    monkeypatch.setattr("muster_build.job.follow", follow)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "r.txt").write_text("six\n")
     assert main(["build", "venv", "--site", "lumi", "--requirements", "r.txt", "venv", "--job"]) == 0

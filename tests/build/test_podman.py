@@ -14,8 +14,8 @@ from build.places import Ordinary, Place
 from build.real_registry import PASSWORD, USER, RealRegistry, real_registry
 from build.small_registry import SmallRegistry
 from build.test_enroot import ENROOT
-from muster.build.podman import bases_of, digests_of_context
 from muster.errors import RequestError
+from muster_build.podman import bases_of, digests_of_context
 
 # Two stages, a command as a list, a user: nothing of it has a counterpart in a definition.
 MORE = """\

@@ -13,9 +13,9 @@ import pytest
 from build.places import Place
 from build.real_registry import PASSWORD, USER, RealRegistry, real_registry
 from build.small_registry import SmallRegistry
-from muster.build.registry import Login, image_environment, manifest_digest
-from muster.build.source import parse_source
 from muster.runner import checked, run
+from muster_build.registry import Login, image_environment, manifest_digest
+from muster_build.source import parse_source
 
 LOGIN = ("--login", USER, "--password-env", "WORD")
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.build.pins import for_other_gpus, pins_of_conda, pins_of_requirements
 from muster.runner import ProgramResult, run
+from muster_build.pins import for_other_gpus, pins_of_conda, pins_of_requirements
 
 _CONDA = """\
 name: x

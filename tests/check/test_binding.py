@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.check.ranks.cpulist import cpu_list, cpu_set
-from muster.check.ranks.facts import world_of
-from muster.check.ranks.gather import cpus_of, own_mask
-from muster.check.ranks.table import CHECKS, judge
 from muster.rank.finding import BROKEN, WARNING, Finding
+from muster_check.ranks.cpulist import cpu_list, cpu_set
+from muster_check.ranks.facts import world_of
+from muster_check.ranks.gather import cpus_of, own_mask
+from muster_check.ranks.table import CHECKS, judge
 
 from .topologies import ALPS, JUPITER, LUMI, MARENOSTRUM5, TOPOLOGIES, Topology
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from muster.check.ranks.exchange import STOP, Clock, MeetingPoint, meet
-from muster.check.ranks.facts import Rank
+from muster_check.ranks.exchange import STOP, Clock, MeetingPoint, meet
+from muster_check.ranks.facts import Rank
 
 
 def free_port() -> int:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from muster.check.pack import packed, place_check
 from muster.errors import RequestError
+from muster_check.pack import packed, place_check
 
 MUSTER = str(Path(sys.executable).with_name("muster"))
 ENVIRONMENT = {

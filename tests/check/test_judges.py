@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.check.ranks.table import CHECKS, judge
-from muster.check.ranks.variables import ib_patience_s, patience_in_words
 from muster.rank.finding import BROKEN, NOTE, WARNING
+from muster_check.ranks.table import CHECKS, judge
+from muster_check.ranks.variables import ib_patience_s, patience_in_words
 
 from .worlds import Break, broken, env, findings, healthy, node, only
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from muster.check.picture import pictures
-from muster.check.ranks.facts import world_of
+from muster_check.picture import pictures
+from muster_check.ranks.facts import world_of
 
 from .topologies import ALPS, LUMI, MARENOSTRUM5, TOPOLOGIES, Topology
 from .worlds import healthy

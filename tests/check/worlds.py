@@ -6,9 +6,9 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
-from muster.check.ranks.facts import CheckedWorld, world_of
-from muster.check.ranks.table import judge
 from muster.rank.finding import Finding
+from muster_check.ranks.facts import CheckedWorld, world_of
+from muster_check.ranks.table import judge
 
 __all__ = ["Break", "broken", "env", "findings", "healthy", "node", "only"]
 

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster import __version__
-from muster.cli import app
+from muster.cli import app, verbs
 from muster.cli.command_line import CommandLine
 from muster.cli.verbs import VERBS, Verb
 from muster.errors import CommandFailed, MachineLacks, MusterError, SchedulerSilent, UnknownName
@@ -36,7 +36,7 @@ def verb_that(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], int]], 
     def install(act: Callable[[], int]) -> None:
         command = CommandLine(name="try", summary="for a test", start=lambda words: act())
         monkeypatch.setitem(sys.modules, "muster_trial", SimpleNamespace(COMMAND=command))
-        monkeypatch.setattr(app, "VERBS", (Verb("try", "muster_trial", "for a test"),))
+        monkeypatch.setattr(verbs, "VERBS", (Verb("try", "muster_trial", "for a test"),))
 
     return install
 

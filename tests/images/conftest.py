@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from muster.errors import CommandFailed, MachineLacks
-from muster.lab.apptainer import apptainer_cache, prepared_apptainer, relocated
 from muster.runner import checked, run
+from muster_lab.apptainer import apptainer_cache, prepared_apptainer, relocated
 from plugins.labs import ROOT
 
 _PROGRAMS = ("sh", "env", "cat", "printf", "hostname", "readlink", "ls", "id", "touch", "sleep", "true", "echo", "pwd")

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from muster.runner import end_group, start
-from muster.stacks.ask import StackQuestion, ask_here, jobs_here
+from muster_check.stacks.ask import StackQuestion, ask_here, jobs_here
 from stacks.answers import read_answers
 
 from .conftest import Images, words_with_torch

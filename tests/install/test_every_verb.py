@@ -18,9 +18,9 @@ import msgspec
 import pytest
 
 from bench.results import MIB, round_of, row, start
-from muster.bench.results import MARK, SeriesEnd
 from muster.cli.verbs import VERBS
-from muster.stacks.read import FORBIDDEN, NO_SPY
+from muster_bench.results import MARK, SeriesEnd
+from muster_check.stacks.read import FORBIDDEN, NO_SPY
 
 from .test_installs import ask, fetched
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from muster.lab.kernel import start_time
+from muster_lab.kernel import start_time
 from plugins.patience import patient
 
 Process = tuple[int, int]

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from muster.lab import config
-from muster.lab.accounting import sacctmgr_words
-from muster.lab.spec import Account, HostGroup, LabPartition, LabSpec, Qos, parse_partition
+from muster_lab import config
+from muster_lab.accounting import sacctmgr_words
+from muster_lab.spec import Account, HostGroup, LabPartition, LabSpec, Qos, parse_partition
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -116,8 +116,8 @@ def test_a_lab_that_cannot_come_up_says_why_and_leaves_nothing(tester: Person, t
     program = f"""\
 import os, sys
 from muster.errors import SiteError
-from muster.lab.labs import up
-from muster.lab.spec import LabSpec
+from muster_lab.labs import up
+from muster_lab.spec import LabSpec
 try:
     up(LabSpec(name={name!r}, options=(("SelectType", "select/nonsense"),)), os.environ, print)
 except SiteError as error:

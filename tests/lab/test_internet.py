@@ -14,10 +14,10 @@ from threading import Thread
 import pytest
 
 from muster.errors import MachineLacks
-from muster.lab import internet
-from muster.lab.requirements import check_programs
-from muster.lab.spec import LabSpec
 from muster.runner import checked
+from muster_lab import internet
+from muster_lab.requirements import check_programs
+from muster_lab.spec import LabSpec
 from plugins.labs import Lab, Person
 
 from .processes import of_the_machine

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from muster.errors import RequestError
-from muster.lab.registry import LabRegistry
+from muster_lab.registry import LabRegistry
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_a_private_folder_of_somebody_else_is_not_taken(monkeypatch: pytest.Monk
     theirs = tmp_path / "muster-7"
     theirs.mkdir(mode=0o777)
     theirs.chmod(0o777)
-    monkeypatch.setattr("muster.lab.registry._private_folder", lambda: theirs)
+    monkeypatch.setattr("muster_lab.registry._private_folder", lambda: theirs)
     with pytest.raises(RequestError, match="is not yours alone") as caught:
         LabRegistry({"XDG_STATE_HOME": "/dev/null/state"}).reserve("one")
     assert caught.value.hint is not None

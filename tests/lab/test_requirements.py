@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from muster.errors import MachineLacks
-from muster.lab.requirements import IdRange, check_programs, namespaces_refused, subordinate_ranges
-from muster.lab.spec import LabSpec
+from muster_lab.requirements import IdRange, check_programs, namespaces_refused, subordinate_ranges
+from muster_lab.spec import LabSpec
 
 APPARMOR = "kernel.apparmor_restrict_unprivileged_userns"
 

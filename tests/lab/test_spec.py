@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.errors import MusterError, RequestError, UnknownName
-from muster.lab.spec import Account, HostGroup, LabPartition, LabSpec, Qos, parse_partition
+from muster_lab.spec import Account, HostGroup, LabPartition, LabSpec, Qos, parse_partition
 
 HOSTS = ("node1", "node2", "node3")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from muster.lab.build import system_version
-from muster.lab.debian import LIBRARIES
 from muster.runner import checked
+from muster_lab.build import system_version
+from muster_lab.debian import LIBRARIES
 from plugins.labs import Lab
 
 pytestmark = pytest.mark.lab

@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 
 from muster.errors import CommandFailed, MachineLacks, MusterError, UnknownName
-from muster.lab.debian import Fetched, check_tools
-from muster.lab.versions import SUITES, SlurmRoot, _ready, _write_manifest, cache_folder, damaged, prepared_root
 from muster.runner import ProgramResult, run
+from muster_lab.debian import Fetched, check_tools
+from muster_lab.versions import SUITES, SlurmRoot, _ready, _write_manifest, cache_folder, damaged, prepared_root
 
 
 def quiet(_: str) -> None:
@@ -172,7 +172,7 @@ PREPARE = """
 import sys
 from pathlib import Path
 from muster.errors import MusterError
-from muster.lab.versions import prepared_root
+from muster_lab.versions import prepared_root
 def say(text):
     print(text, file=sys.stderr, flush=True)
 try:

@@ -12,9 +12,9 @@ from shutil import rmtree
 import pytest
 
 from launch.shells import SHELLS
-from muster.build.engine import find_builder
 from muster.errors import RequestError
 from muster.render.parts import compose
+from muster_build.engine import find_builder
 
 OTHER = 65534
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="by design: only root acts as somebody else")

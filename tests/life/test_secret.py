@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from launch.plans import FACTS, plan
 from muster.act.record import record_of, write_whole
 from muster.act.submit import hand_over
-from muster.build.registry import _keeps_passwords
 from muster.errors import RequestError
 from muster.model.digest import digest_of
 from muster.model.plan import Plan
@@ -22,6 +21,7 @@ from muster.plan.secret import is_secret, passed_by_name, variables_to_hand_over
 from muster.render.document import plan_as_json
 from muster.render.explain import plan_as_text
 from muster.render.script import job_script
+from muster_build.registry import _keeps_passwords
 
 VALUE = "hf_s3cr3tValue"
 FORMS = {"script": job_script, "json": plan_as_json, "why": plan_as_text, "repr": repr}

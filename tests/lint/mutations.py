@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from muster.lint.look import lint_source
-from muster.lint.read import FileKind, SourceFile
-from muster.lint.rule import all_rules
+from muster_lint.look import lint_source
+from muster_lint.read import FileKind, SourceFile
+from muster_lint.rule import all_rules
 
 __all__ = ["SEEDS", "Mutation", "correct", "is_found", "mutations"]
 

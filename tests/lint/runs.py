@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from muster.lint.shown import Shown, runs_table
-from muster.lint.values import Rule
 from muster.older import zip_equal
+from muster_lint.shown import Shown, runs_table
+from muster_lint.values import Rule
 from plugins.labs import ROOT
 
 __all__ = ["GOLDEN", "SIDES", "kept_record", "record_text", "records_of", "write_folders"]

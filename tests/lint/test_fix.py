@@ -6,11 +6,11 @@ import subprocess
 
 import pytest
 
-from muster.lint.fix import fixed_text
-from muster.lint.look import lint_source
-from muster.lint.read import FileKind, SourceFile
-from muster.lint.rule import all_rules
-from muster.lint.values import Rule
+from muster_lint.fix import fixed_text
+from muster_lint.look import lint_source
+from muster_lint.read import FileKind, SourceFile
+from muster_lint.rule import all_rules
+from muster_lint.values import Rule
 
 _FIXABLE = [
     rule

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from muster.lint.rule import all_rules
+from muster_lint.rule import all_rules
 
 from .mutations import SEEDS, Mutation, correct, is_found, mutations
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from muster.lint.look import lint_source
-from muster.lint.read import FileKind, SourceFile
 from muster.older import tomllib
+from muster_lint.look import lint_source
+from muster_lint.read import FileKind, SourceFile
 
 _HEAD = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --time=10\n"
 _CPUS = _HEAD + "#SBATCH --cpus-per-task=8\n"

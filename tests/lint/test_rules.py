@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from muster.lint.look import lint_source
-from muster.lint.read import FileKind, SourceFile
-from muster.lint.rule import all_rules
-from muster.lint.values import LintFinding, Rule, Severity
+from muster_lint.look import lint_source
+from muster_lint.read import FileKind, SourceFile
+from muster_lint.rule import all_rules
+from muster_lint.values import LintFinding, Rule, Severity
 
 _RULES = all_rules()
 

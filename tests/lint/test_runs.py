@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from launch.lab_runs import path_with
-from muster.lint.rule import all_rules
-from muster.lint.shown import Shown, runs_table
 from muster.runner import checked
+from muster_lint.rule import all_rules
+from muster_lint.shown import Shown, runs_table
 from plugins.labs import ROOT, Lab, Person, lab_up
 
 from .runs import GOLDEN, SIDES, kept_record, record_text, records_of, write_folders

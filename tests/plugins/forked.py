@@ -17,9 +17,6 @@ from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import NoReturn
 
-import muster.cli.lab
-import muster.lab.enter
-import muster.lab.registry  # noqa: F401  # loaded here once, not in every fork
 from muster.cli.app import main
 from muster.errors import SchedulerSilent
 from muster.runner import ProgramResult, end_group

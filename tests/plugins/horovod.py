@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from muster.build.horovod import add_horovod, horovod_cache, kept_wheel, look_at_target
 from muster.errors import MusterError
 from muster.runner import checked, run
+from muster_build.horovod import add_horovod, horovod_cache, kept_wheel, look_at_target
 
 
 def environment_with_torch(folder: Path) -> Path:

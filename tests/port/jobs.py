@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from muster.port.carry import Carried, carry, facts_of
 from muster.render.script import job_script
 from muster.runner import run
+from muster_lint.port.carry import Carried, carry, facts_of
 from sites.profiles import bundled
 
 from .scripts import read

@@ -6,16 +6,16 @@ import re
 from functools import cache
 from pathlib import Path
 
-from muster.lint.job import BatchScript
-from muster.lint.launch import Stage
-from muster.lint.read import FileKind, SourceFile
-from muster.port.carry import Carried, carry, facts_of
-from muster.port.expand import values_of
-from muster.port.origin import guess_origin
-from muster.port.read import read_draft_of, unread
-from muster.port.step import chain_of
-from muster.port.values import Draft
 from muster.sites.load import Site
+from muster_lint.job import BatchScript
+from muster_lint.launch import Stage
+from muster_lint.port.carry import Carried, carry, facts_of
+from muster_lint.port.expand import values_of
+from muster_lint.port.origin import guess_origin
+from muster_lint.port.read import read_draft_of, unread
+from muster_lint.port.step import chain_of
+from muster_lint.port.values import Draft
+from muster_lint.read import FileKind, SourceFile
 from sites.profiles import SITES, bundled
 
 __all__ = ["FACTS", "HOMES", "REFERENCE", "carried", "lacking", "origin_of", "read"]

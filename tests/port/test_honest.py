@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from muster.cli.app import main
-from muster.port.values import Fate, PortRow, line_of
 from muster.render.script import job_script
+from muster_lint.port.values import Fate, PortRow, line_of
 
 from .scripts import carried, read
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from muster.port.carry import carry, facts_of
 from muster.render.script import job_script
+from muster_lint.port.carry import carry, facts_of
 from plugins.labs import Lab, Person, lab_up
 from sites.profiles import bundled
 

@@ -9,8 +9,8 @@ from launch.plans import FACTS, plan
 from muster.errors import MusterError
 from muster.model.plan import Plan
 from muster.plan.build import make_plan
-from muster.port.carry import request_of
 from muster.render.script import job_script
+from muster_lint.port.carry import request_of
 from plugins.wide import sampled
 from sites.golden_scripts import _IMAGE_FACTS as IMAGE_FACTS
 from sites.golden_scripts import Case, cases, plan_of, words_of

@@ -6,10 +6,10 @@ import subprocess
 
 import pytest
 
-from muster.lint.rule import all_rules
-from muster.lint.values import Rule
-from muster.port.carry import request_of
-from muster.port.values import Fate, line_of
+from muster_lint.port.carry import request_of
+from muster_lint.port.values import Fate, line_of
+from muster_lint.rule import all_rules
+from muster_lint.values import Rule
 
 from .scripts import lacking, read
 

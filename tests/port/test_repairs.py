@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from muster.errors import Refusal
-from muster.port.carry import Carried, carry
-from muster.port.values import Fate
 from muster.sites.load import load
+from muster_lint.port.carry import Carried, carry
+from muster_lint.port.values import Fate
 from port.scripts import FACTS, carried, read
 from sites.profiles import written
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.port.values import is_open
+from muster_lint.port.values import is_open
 
 from .jobs import Job, after, before
 

@@ -9,9 +9,6 @@ from typing import Any
 import pytest
 
 from launch.shells import SHELLS
-from muster.check.ranks.binding import visible_of
-from muster.check.ranks.gather import gpus_of
-from muster.check.ranks.smi import read_xpu_smi
 from muster.look.probe import _count_gpus
 from muster.rank import devices, join
 from muster.rank.devices import Torch, choose_backend
@@ -20,6 +17,9 @@ from muster.rank.roster import Seat
 from muster.rank.vendors import KINDS, VENDORS, VISIBLE, Vendor, kind_of_version, vendor_here, vendor_of
 from muster.render.parts import compose
 from muster.runner import run
+from muster_check.ranks.binding import visible_of
+from muster_check.ranks.gather import gpus_of
+from muster_check.ranks.smi import read_xpu_smi
 
 XPU = vendor_of("xpu")
 assert XPU is not None

@@ -27,8 +27,7 @@ SITES = {
 
 def rehearse_all(site: str, folder: Path, scripts: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return status and stderr of each rehearsal."""
-    import muster.cli.rehearse as verb
-    from muster.rehearse import cluster
+    from muster_lab.rehearse import cluster, verb
 
     real_lab, real_probes = cluster.rehearsal_lab, verb._probed
     with ExitStack() as stack:

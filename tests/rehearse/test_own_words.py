@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from muster.rehearse.own_words import Blame, read_own_words
 from muster.runner import run
+from muster_lab.rehearse.own_words import Blame, read_own_words
 
 FAKE = """\
 class cuda:

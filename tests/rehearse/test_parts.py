@@ -15,10 +15,10 @@ from muster.facts import ImageFacts
 from muster.model.plan import Plan
 from muster.probe.judge import judge, judge_exit
 from muster.probe.text import FAILED_WITH, Seen, failing_probe, parse, probe
-from muster.rehearse.adapt import few_ranks, for_lab, not_shown
-from muster.rehearse.source import insists
 from muster.render.script import job_script
 from muster.runner import run
+from muster_lab.rehearse.adapt import few_ranks, for_lab, not_shown
+from muster_lab.rehearse.source import insists
 from sites.profiles import bundled
 
 LUMI = ("--site", "lumi", "-A", "project_465000001", "-N", "2", "-t", "30")

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-import muster.cli.top
-import muster.stacks.ask
+import muster_check.stacks.ask
+import muster_check.verbs.top
 
 from .cluster import Silences, Verb
 from .kinds import KINDS, Kind
@@ -40,8 +40,8 @@ _SAYS_YES = {name for name in (kind.name for kind in KINDS) if name.endswith("st
 @pytest.fixture(scope="module")
 def silences(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Silences]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(muster.stacks.ask, "_PATIENCE_S", 1)
-        patch.setattr(muster.cli.top, "_PATIENCE_S", 1)
+        patch.setattr(muster_check.stacks.ask, "_PATIENCE_S", 1)
+        patch.setattr(muster_check.verbs.top, "_PATIENCE_S", 1)
         yield Silences(tmp_path_factory.mktemp("silence"), patch)
 
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from muster.cli.app import main
-from muster.lab.like import job_submit_lua, lab_like
 from muster.policy.rules import Ask
 from muster.units import parse_walltime_s
+from muster_lab.like import job_submit_lua, lab_like
 from plugins.labs import Lab, Person, lab_up
 
 from .golden_scripts import cases, kept_of

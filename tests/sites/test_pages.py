@@ -14,11 +14,11 @@ import msgspec
 import pytest
 
 from muster.cli.app import main
-from muster.lab.like import lab_like
 from muster.sites import schema
 from muster.sites.heads import SearchPath
 from muster.sites.load import load
 from muster.sites.tell import lines
+from muster_lab.like import lab_like
 
 from .profiles import FILLED, NAMES, SITES, bundled
 from .published_jobs import SCRIPTS

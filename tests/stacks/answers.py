@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from muster.stacks.read import RankStack, read_rounds
+from muster_check.stacks.read import RankStack, read_rounds
 
 
 def read_answers(text: str) -> tuple[RankStack, ...]:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from muster.stacks.ask import find_spy, why_unseen_here
-from muster.stacks.read import FORBIDDEN, NO_SPY
+from muster_check.stacks.ask import find_spy, why_unseen_here
+from muster_check.stacks.read import FORBIDDEN, NO_SPY
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from muster.stacks.fold import culprits, fold, lines_of, ranks_in_words
-from muster.stacks.read import sort_by_task
+from muster_check.stacks.fold import culprits, fold, lines_of, ranks_in_words
+from muster_check.stacks.read import sort_by_task
 from stacks.answers import read_answers
 
 _TORCH = "/env/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from muster.stacks.judge import JobCondition, Verdict, judge, judge_job
-from muster.stacks.read import read_rounds
+from muster_check.stacks.judge import JobCondition, Verdict, judge, judge_job
+from muster_check.stacks.read import read_rounds
 
 _TORCH = "/env/lib/python3.11/site-packages/torch"
 _REDUCE = (("all_reduce", f"{_TORCH}/distributed/distributed_c10d.py", 3000), ("train", "/home/a/train.py", 120))

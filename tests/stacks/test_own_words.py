@@ -20,11 +20,11 @@ from typing import Any
 import pytest
 
 from muster.runner import DEVNULL, end_group, run, start
-from muster.stacks.ask import StackQuestion, ask_here, jobs_here
-from muster.stacks.own_words import own_words
-from muster.stacks.ras import read_ras
-from muster.stacks.read import RankStack
-from muster.stacks.record import read_record, what_records_say
+from muster_check.stacks.ask import StackQuestion, ask_here, jobs_here
+from muster_check.stacks.own_words import own_words
+from muster_check.stacks.ras import read_ras
+from muster_check.stacks.read import RankStack
+from muster_check.stacks.record import read_record, what_records_say
 from stacks.answers import read_answers
 
 MUSTER = str(Path(sys.executable).with_name("muster"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from muster.follow.hang_report import HANG_REPORT
-from muster.stacks.quiet import QuietWatch
+from muster_check.stacks.quiet import QuietWatch
 
 
 class Job:

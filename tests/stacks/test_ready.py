@@ -18,11 +18,11 @@ from pathlib import Path
 import pytest
 
 from muster.runner import checked, end_group, start
-from muster.stacks.ask import StackQuestion, ask_here, jobs_here
-from muster.stacks.fold import user_frame
-from muster.stacks.judge import Doing, movements
-from muster.stacks.own_words import own_words
-from muster.stacks.read import FORBIDDEN, RankStack, read_rounds
+from muster_check.stacks.ask import StackQuestion, ask_here, jobs_here
+from muster_check.stacks.fold import user_frame
+from muster_check.stacks.judge import Doing, movements
+from muster_check.stacks.own_words import own_words
+from muster_check.stacks.read import FORBIDDEN, RankStack, read_rounds
 from plugins.labs import Lab
 from plugins.patience import patient
 from stacks.answers import read_answers

@@ -71,8 +71,8 @@ def _pids(job: str) -> list[int]:
 
 
 def test_the_ranks_of_this_machine(tmp_path: Path) -> None:
-    from muster.stacks.ask import StackQuestion, ask_here, find_spy, jobs_here
-    from muster.stacks.fold import fold
+    from muster_check.stacks.ask import StackQuestion, ask_here, find_spy, jobs_here
+    from muster_check.stacks.fold import fold
     from stacks.answers import read_answers
 
     with _running_here(tmp_path, 3) as job:
@@ -92,8 +92,8 @@ def test_the_ranks_of_this_machine(tmp_path: Path) -> None:
 
 
 def test_stacks_are_taken_in_turn(tmp_path: Path) -> None:
-    from muster.stacks.ask import StackQuestion, ask_here, find_spy
-    from muster.stacks.read import read_rounds
+    from muster_check.stacks.ask import StackQuestion, ask_here, find_spy
+    from muster_check.stacks.read import read_rounds
 
     with _running_here(tmp_path, 5) as job:
         question = StackQuestion(find_spy(os.environ), rounds=9, gap_s=0.05, at_once=2)
@@ -124,7 +124,7 @@ def test_stacks_are_taken_in_turn(tmp_path: Path) -> None:
     ],
 )
 def test_what_slurm_refuses_is_a_sentence_with_what_to_do(said: str, sentence: str) -> None:
-    from muster.stacks.ask import refused
+    from muster_check.stacks.ask import refused
 
     error = refused(said, 1, "7")
     assert sentence in str(error)

@@ -21,12 +21,12 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from muster.cli.top_screen import Screen, draw_screen
 from muster.runner import checked, end_group, run, start
-from muster.stacks.ask import StackQuestion, gather_words, jobs_here
-from muster.stacks.judge import Doing, Movement
-from muster.stacks.read import Frame, RankStack, Signs
-from muster.stacks.stream import Looks
+from muster_check.stacks.ask import StackQuestion, gather_words, jobs_here
+from muster_check.stacks.judge import Doing, Movement
+from muster_check.stacks.read import Frame, RankStack, Signs
+from muster_check.stacks.screen import Screen, draw_screen
+from muster_check.stacks.stream import Looks
 from plugins.labs import Lab
 
 MUSTER = str(Path(sys.executable).with_name("muster"))
@@ -242,7 +242,7 @@ def test_the_gpu_of_a_rank_is_shown_where_amd_s_driver_is(tmp_path: Path) -> Non
 
 
 def test_a_node_without_ranks_is_reported_and_the_report_ends() -> None:
-    from muster.stacks.ask import StackQuestion, gather_words
+    from muster_check.stacks.ask import StackQuestion, gather_words
 
     ask = gather_words("no-such-job", StackQuestion(None, rounds=2, gap_s=0.05, at_once=4))
     answer = checked(run(ask, timeout_s=60)).stdout

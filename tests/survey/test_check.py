@@ -11,7 +11,7 @@ import pytest
 from muster.sites.heads import SearchPath
 from muster.sites.load import load
 from muster.sites.tell import third_party_keys
-from muster.survey.verify import verify
+from muster_check.survey.verify import verify
 from plugins.labs import MUSTER, Person, lab_up
 from sites.profiles import COMPLETE, NAMES, bundled
 

@@ -14,10 +14,10 @@ from muster.errors import MachineLacks
 from muster.facts import Facts
 from muster.runner import ProgramResult
 from muster.sites.load import Site, load
-from muster.survey.ask import survey
-from muster.survey.draft import JOB_SCRIPT, Survey, draft, node_answers, seen_profile
-from muster.survey.place import HOST, LOGIN_SCRIPT, reach_script
-from muster.survey.verify import verify
+from muster_check.survey.ask import survey
+from muster_check.survey.draft import JOB_SCRIPT, Survey, draft, node_answers, seen_profile
+from muster_check.survey.place import HOST, LOGIN_SCRIPT, reach_script
+from muster_check.survey.verify import verify
 from sites.profiles import bundled
 
 from .test_probe import ANSWERS

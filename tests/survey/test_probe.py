@@ -15,8 +15,8 @@ from muster.errors import MachineLacks
 from muster.facts import Facts
 from muster.runner import ProgramResult
 from muster.sites.load import Site, load
-from muster.survey.ask import survey
-from muster.survey.draft import Survey, draft, node_answers
+from muster_check.survey.ask import survey
+from muster_check.survey.draft import Survey, draft, node_answers
 from plugins.labs import MUSTER, Person, lab_up
 
 # Slurm 22.05's own words, shortened.

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from muster.facts import Facts
 from muster.older import tomllib
-from muster.survey.ask import private_of
-from muster.survey.draft import Survey, seen_profile
-from muster.survey.report import Private, report
-from muster.survey.verify import WrongFact, verify
+from muster_check.survey.ask import private_of
+from muster_check.survey.draft import Survey, seen_profile
+from muster_check.survey.report import Private, report
+from muster_check.survey.verify import WrongFact, verify
 from sites.profiles import bundled
 
 from .test_place import LOGIN

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from muster.older import tomllib
 from muster.runner import run
-from muster.survey.draft import JOB_SCRIPT, Survey, draft, node_answers
-from muster.survey.roce import GIDS_SCRIPT, read_gids
+from muster_check.survey.draft import JOB_SCRIPT, Survey, draft, node_answers
+from muster_check.survey.roce import GIDS_SCRIPT, read_gids
 
 V1, V2 = "IB/RoCE v1", "RoCE v2"
 LINK_LOCAL = "fe80:0000:0000:0000:0e42:a1ff:fe5b:3f10"

@@ -16,13 +16,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import muster
-from muster.bench.history import read_history
-from muster.bench.order import parse_bytes, parse_sizes
-from muster.bench.results import read_series
-from muster.build.pins import pins_of_conda, pins_of_requirements
-from muster.build.source import parse_source
-from muster.check.ranks.cpulist import cpu_set
-from muster.check.ranks.smi import read_nvidia_smi, read_peers, read_rocm_smi, read_xids
 from muster.cli.app import EXIT_BUG, main
 from muster.errors import MusterError
 from muster.follow.known_causes import read_log
@@ -44,8 +37,15 @@ from muster.slurm.reasons import reason_of
 from muster.slurm.srun_messages import read_step
 from muster.slurm.states import state_of
 from muster.slurm.submit import array_indices, parse_rejection, parse_submit
-from muster.survey.draft import node_answers
 from muster.units import parse_memory_mib, parse_walltime_s
+from muster_bench.history import read_history
+from muster_bench.order import parse_bytes, parse_sizes
+from muster_bench.results import read_series
+from muster_build.pins import pins_of_conda, pins_of_requirements
+from muster_build.source import parse_source
+from muster_check.ranks.cpulist import cpu_set
+from muster_check.ranks.smi import read_nvidia_smi, read_peers, read_rocm_smi, read_xids
+from muster_check.survey.draft import node_answers
 from plugins.wide import sampled
 
 # Digits that int() takes and Slurm does not, a number that int() refuses to read, a K that casefolds to k.

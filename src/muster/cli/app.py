@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from muster import __version__
-from muster.cli.verbs import VERBS, start_verb
+from muster.cli.verbs import VERBS, find_verb, start_verb, verbs_of_others
 
 EXIT_BUG = 70
 EXIT_INTERRUPTED = 130
@@ -108,11 +108,23 @@ def _dispatch(words: list[str]) -> int:
     if words[0] in {"--version", "-V", "version"}:
         print(f"muster {__version__}")
         return 0
-    for verb in VERBS:
-        if verb.name == words[0]:
-            _spare_typing_extensions()
-            return start_verb(verb, words[1:])
+    verb = find_verb(words[0])
+    if verb is not None:
+        _spare_typing_extensions()
+        return start_verb(verb, words[1:])
+    program = _program_of_verb(words[0])
+    if program is not None:
+        from muster.runner import become
+
+        become([program, *words[1:]], dict(os.environ))
     raise _unknown_verb(words[0])
+
+
+def _program_of_verb(word: str) -> str | None:
+    """Return the path of the program `muster-WORD`, which is a verb too; None where PATH has none."""
+    from muster.look.programs import on_path
+
+    return None if "/" in word else on_path(f"muster-{word}", os.environ)
 
 
 # What people take for a verb, and where it is.
@@ -172,7 +184,7 @@ def help_text(width: int = 80) -> str:
     """Return the page that `muster --help` prints, at the width of the terminal."""
     from muster.cli.help_page import in_two_columns
 
-    rows = [(verb.name, verb.help) for verb in VERBS]
+    rows = [(verb.name, verb.help) for verb in (*VERBS, *verbs_of_others())]
     options = [("-h, --help", "show this page"), ("--version", "show the version")]
     return _TOP.format(verbs=in_two_columns(rows, width), options=in_two_columns(options, width))
 

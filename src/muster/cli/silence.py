@@ -2,58 +2,12 @@
 
     python -m muster.cli.silence PID JOB NODELIST RUN_DIRECTORY SECONDS [REASON]
 
-PID is the script's. REASON is a file of a job whose ranks may start again: a hang is written there, and the status
-is then 3. It is not a verb: only the script starts it. It stays as long as the job, so what looks at the ranks is
-loaded when there is something to look at.
+It is not a verb: only the script starts it. Its name stands in scripts that wait in queues, so it stays here.
 """
 
-from __future__ import annotations
-
-import os
 import sys
-import time
-from collections.abc import Sequence
-from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING
 
-from muster.stacks.quiet import QuietWatch
-
-if TYPE_CHECKING:
-    from muster.stacks.silence import Ranks
-
-_HANGS = 3
-
-
-def main(words: Sequence[str]) -> int:
-    """Wait until the script has ended, or until its ranks hang and may start again."""
-    pid, job, nodes, directory, silent_s, reason = (*words, "")[:6]
-    watch = QuietWatch(Path(directory), int(silent_s), lambda second: ranks().look(is_second=second), time.monotonic)
-
-    @cache
-    def ranks() -> Ranks:
-        from muster.cli.output import say
-        from muster.rank.hostlist import expand
-        from muster.stacks.silence import Ranks, Watched
-
-        return Ranks(Watched(job, tuple(expand(nodes)), Path(directory), int(silent_s), say), os.environ)
-
-    while _runs(int(pid)):
-        time.sleep(watch.pause_s)
-        hang = watch.check()
-        if hang and reason:
-            Path(reason).write_text(f"{hang}\n", encoding="utf-8", errors="replace")
-            return _HANGS
-    return 0
-
-
-def _runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
+from muster.parts import service
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(service("hang-watch")(sys.argv[1:]))

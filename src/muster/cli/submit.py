@@ -58,7 +58,7 @@ def _notes_on_hangs(plan: Plan, facts: Facts) -> list[Note]:
     if plan.hang is None or plan.ready is not None or plan.image.ready is not None:
         return []
     from muster.model.plan import Note
-    from muster.stacks.ask import why_unseen_here
+    from muster_check.stacks.ask import why_unseen_here
 
     why = why_unseen_here(facts.environment)
     text = f"of a rank that hangs the line will not be known: {why}; --stacks-ready shows it, --hang off ends the watch"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from muster.cli.command_line import CommandLine
 
@@ -20,10 +20,25 @@ class Verb(NamedTuple):
 
 def command_of(verb: Verb) -> CommandLine:
     """Return the command line that the verb's file describes."""
-    from importlib import import_module
+    from muster.parts import load_place
 
-    command: CommandLine = import_module(verb.module).COMMAND
+    command: CommandLine = load_place(f"{verb.module}:COMMAND")
     return command
+
+
+def find_verb(name: str) -> Verb | None:
+    """Return the verb of this name: ours, else that of another package's entry point; None where there is none."""
+    ours = next((verb for verb in VERBS if verb.name == name), None)
+    return ours or next((verb for verb in verbs_of_others() if verb.name == name), None)
+
+
+def verbs_of_others() -> Iterator[Verb]:
+    """Yield the verbs that other packages bring; an entry point names the module that holds COMMAND."""
+    from muster.parts import VERBS as GROUP
+    from muster.parts import parts_of_others
+
+    for name, point in sorted(parts_of_others(GROUP).items()):
+        yield Verb(name, point.value, f"of the package {point.dist.name if point.dist else point.value}")
 
 
 def start_verb(verb: Verb, words: Sequence[str]) -> int:
@@ -90,10 +105,14 @@ VERBS = (
     Verb("report", "muster.cli.report", "pack what a site's support needs to know of a job, without secrets"),
     Verb(
         "stacks",
-        "muster.cli.stacks",
+        "muster_check.verbs.stacks",
         "show where every rank of a running job stands, and which rank keeps the others waiting",
     ),
-    Verb("top", "muster.cli.top", "show a running job on one screen: its ranks by host, what each does, which is late"),
+    Verb(
+        "top",
+        "muster_check.verbs.top",
+        "show a running job on one screen: its ranks by host, what each does, which is late",
+    ),
     Verb("cancel", "muster.cli.cancel", "end jobs"),
     Verb(
         "nodes", "muster.cli.nodes", "list the nodes that failed under your jobs, which submit excludes; or forget them"
@@ -103,23 +122,23 @@ VERBS = (
     Verb("site", "muster.cli.site", "show what is known of the clusters, with sources, and which cluster this is"),
     Verb(
         "check",
-        "muster.cli.check",
+        "muster_check.verbs.check",
         "check this node, or the nodes of a job; or find what went wrong in a log",
     ),
-    Verb("bench", "muster.cli.bench", "measure the bandwidth of the fabric, judge it and draw it"),
+    Verb("bench", "muster_bench.verbs.bench", "measure the bandwidth of the fabric, judge it and draw it"),
     Verb(
         "lint",
-        "muster.cli.lint",
+        "muster_lint.verbs.lint",
         "find faults in batch and training scripts: what breaks, hangs or is slow; runs nothing",
     ),
     Verb(
         "port",
-        "muster.cli.port",
+        "muster_lint.verbs.port",
         "turn a batch script of any site into one line of Muster, and into a job of another site",
     ),
     Verb("stage", "muster.cli.stage", "copy data or an environment to the nodes' own disks"),
-    Verb("build", "muster.cli.build", "make an environment: image, virtual environment, lock"),
-    Verb("lab", "muster.cli.lab", "run a private, real Slurm cluster of virtual hosts on this machine"),
+    Verb("build", "muster_build.verbs.build", "make an environment: image, virtual environment, lock"),
+    Verb("lab", "muster_lab.verbs.lab", "run a private, real Slurm cluster of virtual hosts on this machine"),
     Verb("docs", "muster.cli.docs", "show the documents in the terminal: tutorial, how-tos, reference, sites"),
     Verb(
         "completion",

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from muster.parts import ENGINES, parts_of_others
+
 if TYPE_CHECKING:
     from muster.images.base import ImageEngine
 
@@ -38,8 +40,18 @@ def forget(name: str) -> None:
     del _REGISTRY[name]
 
 
+def add_engine_of_others(name: str) -> bool:
+    """Register the engine that another package brings under this name; return whether there is one."""
+    point = parts_of_others(ENGINES).get(name)
+    if point is not None:
+        register(point.load())
+    return point is not None
+
+
 def engine_named(name: str) -> ImageEngine:
     """Return the engine of a plan, loaded when it is used."""
+    if name not in _REGISTRY:
+        add_engine_of_others(name)
     make = _REGISTRY[name]
     if isinstance(make, str):
         module, _, kind = make.partition(":")

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, overload
 
+from muster.parts import LAUNCHERS, parts_of_others
+
 if TYPE_CHECKING:
     from muster.launchers.base import Launcher
     from muster.model.plan import Engine
@@ -68,6 +70,9 @@ class _TypedNames(Sequence[str]):
     def __len__(self) -> int:
         return len(self._names())
 
+    def __contains__(self, word: object) -> bool:
+        return word in self._names() or (_add_launcher_of_others(str(word)) and word in self._names())
+
     @staticmethod
     def _names() -> tuple[str, ...]:
         return ("auto", *dict.fromkeys(row.typed for row in _REGISTRY.values() if row.typed is not None))
@@ -92,8 +97,18 @@ def forget(name: str) -> None:
     del _REGISTRY[name]
 
 
+def _add_launcher_of_others(name: str) -> bool:
+    """Register the launcher that another package brings under this name; return whether there is one."""
+    point = parts_of_others(LAUNCHERS).get(name)
+    if point is not None:
+        register(point.load())
+    return point is not None
+
+
 def launcher_named(name: str) -> Launcher:
-    """Return the launcher of a plan."""
+    """Return the launcher of a plan; a name that the registry lacks may be that of another package."""
+    if name not in _REGISTRY:
+        _add_launcher_of_others(name)
     make = _REGISTRY[name].make
     if isinstance(make, str):
         module, _, kind = make.partition(":")
@@ -104,7 +119,9 @@ def launcher_named(name: str) -> Launcher:
 
 def known_launcher(name: str | None) -> Launcher | None:
     """Return the launcher of that name; None where there is none, as in the record of another version."""
-    return launcher_named(name) if name in _REGISTRY else None
+    if name is None or not (name in _REGISTRY or _add_launcher_of_others(name)):
+        return None
+    return launcher_named(name)
 
 
 def launcher_names() -> tuple[str, ...]:

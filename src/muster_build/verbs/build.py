@@ -1,0 +1,504 @@
+"""`muster build`: environments, made once and proved: images, virtual environments, locks."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from muster.cli.command_line import JSON, QUIET, CommandLine, Words
+from muster.cli.output import say
+from muster.errors import RequestError, SiteError
+from muster.job.option import option
+from muster.rank.vendors import KINDS
+from muster.runner import own_command
+
+if TYPE_CHECKING:
+    from muster.sites.load import Site
+    from muster_build.cotainr import CondaOrder
+    from muster_build.image import ImageOrder
+    from muster_build.registry import Login
+    from muster_build.source import ImageSource
+
+
+def _in_order(verb: Callable[[Words], int]) -> Callable[[Words], int]:
+    """Return what starts a verb so that it clears up however it ends, and says so where no space is left."""
+
+    def start(words: Words) -> int:
+        _end_in_order()
+        try:
+            return verb(words)
+        except OSError as error:
+            if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+                raise
+            raise SiteError(
+                f"no space is left to build: {error.filename or error.strerror}",
+                hint="name a cache with more room: --cache DIR; the result needs room in its own folder too",
+            ) from None
+
+    return start
+
+
+def _here_or_as_job(verb: Callable[[Words], int]) -> Callable[[Words], int]:
+    """Return what starts a verb here, or with --job in a job."""
+
+    def start(words: Words) -> int:
+        if words.given is not None:
+            from muster_build.job import take_over
+
+            os.environ.update(take_over(words.given))
+        return _as_job(verb, words) if words.job else verb(words)
+
+    return _in_order(start)
+
+
+def _as_job(verb: Callable[[Words], int], words: Words) -> int:
+    """Run the same words as the one rank of a job; its output is followed as that of every run."""
+    from muster.cli.launching import start_by_name
+    from muster_build.image import check_order
+    from muster_build.job import PASSWORD, follow, handed_over
+
+    start_by_name("build", [*words.verb.split()[1:], *words.without()])
+    secret = {}
+    if verb is _image:
+        # What a look from here refuses is not worth a place in a queue.
+        order = _image_order(words)
+        login = _login(words, order)
+        check_order(order, lambda _: None)  # the job says it
+        if login is not None and words.login is not None:
+            secret = {words.password_env or PASSWORD: login.password}
+    target: Path = words.output if verb is _image else Path(words.operands[0])
+    name = ["--job-name", f"build-{target.name}"]
+    with handed_over(target.absolute(), os.environ, secret) as file:
+        muster = own_command()
+        of_site = ["--site", words.site] if words.site else []
+        job = [*muster, "run", "-N", "1", "--ntasks-per-node", "1", *name, *of_site, *words.job_option, "--"]
+        return follow([*job, *muster, *words.verb.split(), "--given", str(file), *_words_for_job(words)])
+
+
+def _words_for_job(words: Words) -> list[str]:
+    """Return the words without those that make it a job; a password comes from a variable, for a job has no stdin."""
+    from muster_build.job import PASSWORD
+
+    rest = words.without("job", "job_option", "password_stdin", "given")
+    return ["--password-env", PASSWORD, *rest] if getattr(words, "password_stdin", False) else rest
+
+
+def _end_in_order() -> None:
+    """Let a signal end the build in order: a cancelled job, a closed terminal."""
+
+    def leave(number: int, frame: object) -> NoReturn:
+        del frame
+        raise SystemExit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, leave)
+
+
+def _image(words: Words) -> int:
+    from muster_build.engine import find_builder
+    from muster_build.image import build_image
+
+    order = _image_order(words)
+    login = _login(words, order)
+    engines = ("enroot",) if order.is_squashfs else ("apptainer", "singularity")
+    builder = find_builder(os.environ, words.cache and words.cache.absolute(), os.getuid(), names=engines)
+    build_image(order, builder, lambda text: say(text, quiet=words.quiet), login=login)
+    print(words.output)
+    return 0
+
+
+def _image_order(words: Words) -> ImageOrder:
+    from muster_build.definition import parse_copy
+    from muster_build.image import ImageOrder
+
+    return ImageOrder(
+        output=words.output.absolute(),
+        source=_source(words),
+        definition=getattr(words, "def"),
+        requirements=words.pip,
+        wheelhouse=words.wheelhouse,
+        offline=words.offline,
+        copies=tuple(parse_copy(text) for text in words.copy),
+        conda=_conda(words),
+        sandbox=words.sandbox,
+        replace=words.replace,
+    )
+
+
+def _conda(words: Words) -> CondaOrder | None:
+    from muster_build.cotainr import CondaOrder
+
+    if words.conda is None:
+        if words.system or words.gpu_kind or words.accept_licenses:
+            raise RequestError("--system, --gpu-kind and --accept-licenses go with --conda", hint="--conda FILE")
+        return None
+    return CondaOrder(words.conda, words.system, words.accept_licenses, words.gpu_kind)
+
+
+def _venv(words: Words) -> int:
+    from muster.look.probe import look
+    from muster.sites.load import choose_site
+    from muster_build.venv import VenvOrder, build_venv
+
+    site = choose_site(words.site, look())
+    modules = site.profile.modules  # as the jobs that will run in it load them
+    order = VenvOrder(
+        directory=Path(words.operands[0]).absolute(),
+        python=words.python,
+        requirements=words.requirements,
+        modules=(*(modules.load or ()), *words.module),
+        module_use=(*(modules.use or ()), *words.module_use),
+        recipes=tuple(getattr(words, "with")),
+        nccl=words.nccl and words.nccl.absolute(),
+        wheelhouse=words.wheelhouse,
+        offline=words.offline,
+        replace=words.replace,
+        gpu_kind=words.gpu_kind or _target(site)[1],
+    )
+    build_venv(order, os.environ, lambda text: say(text, quiet=words.quiet))
+    print(words.operands[0])
+    return 0
+
+
+def _target(site: Site) -> tuple[str | None, str | None]:
+    """Return machine and GPUs of the nodes that a site's jobs get if they name no partition."""
+    from muster.job.request import Request
+    from muster.plan.site_terms import node_kind
+
+    node = node_kind(site, Request(command=()))[1]
+    return node.arch, node.gpu_kind
+
+
+def _lock(words: Words) -> int:
+    from muster.cli.output import print_json, print_table
+    from muster_build.conda_names import conda_has
+    from muster_build.lock import LockOrder, build_lock, notes_on, read_pins
+
+    names = (
+        "requirements",
+        "output",
+        "wheelhouse",
+        "arch",
+        "glibc",
+        "python_version",
+        "gpu_kind",
+        "find_links",
+        "offline",
+    )
+    values = {name: getattr(words, name) for name in names}
+    if words.site is not None:
+        from muster.look.probe import look
+        from muster.sites.load import choose_site
+
+        arch, gpu_kind = _target(choose_site(words.site, look()))
+        values |= {"arch": words.arch or arch, "gpu_kind": words.gpu_kind or gpu_kind}
+    order = LockOrder(**values, prefix=words.conda_prefix)
+    pins = read_pins(order)
+    if words.json:
+        conda = dict(conda_has(pins))
+        print_json(
+            [
+                {
+                    "name": pin.name,
+                    "level": pin.level,
+                    "from": "pip" if pin.from_pip else "conda",
+                    "conda": conda.get(pin),
+                }
+                for pin in pins
+            ]
+        )
+    else:
+        rows = [(pin.name, pin.level, "pip" if pin.from_pip else "conda") for pin in pins]
+        print_table("packages", ("package", "pinned", "from"), rows)
+        for note in notes_on(pins):
+            say(note)
+    if words.output is not None:
+        count = build_lock(order, Path(sys.executable), os.environ, say)
+        say(f"{words.output} holds {count} packages")
+    return 0
+
+
+def _source(words: Words) -> ImageSource | None:
+    if getattr(words, "from") is None:
+        return None
+    from muster_build.source import parse_source
+
+    source = parse_source(getattr(words, "from"))
+    if source.site_name is None:
+        return source
+    from muster.images.reference import ImageReference, Scheme
+    from muster.job.request import Request
+    from muster.look.probe import look
+    from muster.plan.image_engine import reference_of
+    from muster.sites.load import choose_site
+
+    facts = look()
+    image = ImageReference(Scheme.SITE, source.site_name)
+    reference = reference_of(Request(command=(), image=image), choose_site(words.site, facts), facts)
+    return parse_source(reference.path or str(reference.image)) if reference else None
+
+
+def _login(words: Words, order: ImageOrder) -> Login | None:
+    from muster_build.podman import first_registry, is_containerfile
+    from muster_build.registry import Login, login_from_file
+
+    registry = order.source.registry if order.source else None
+    if order.source is None and order.definition and is_containerfile(order.definition) and order.definition.is_file():
+        registry = first_registry(order.definition.read_text(errors="replace"))
+    if registry is None:
+        return None
+    if words.login is None:
+        if words.password_env or words.password_stdin:
+            raise RequestError("a password is given, but no user", hint="--login USER")
+        return login_from_file(registry, os.environ, Path.home())
+    if words.password_stdin:
+        return Login(words.login, sys.stdin.readline().rstrip("\n"))
+    password = os.environ.get(words.password_env or "")
+    if not password:
+        raise RequestError(
+            f"there is no password for {words.login}",
+            hint="--password-env NAME (a variable that holds it) or --password-stdin",
+        )
+    return Login(words.login, password)
+
+
+def _shell(words: Words) -> int:
+    from muster.look.image_facts import look_at_path
+    from muster.runner import become
+    from muster_build.engine import find_builder
+
+    sandbox = Path(words.operands[0])
+    image_facts = look_at_path(sandbox)
+    if image_facts.kind == "missing":
+        raise RequestError(f"there is no sandbox {sandbox}", hint="check the name; --sandbox -o DIR makes one")
+    if image_facts.kind != "sandbox":
+        raise RequestError(
+            f"{sandbox} is not a sandbox, and only a sandbox can be changed",
+            hint=f"muster build image --from {sandbox} --sandbox -o DIR makes one of an image",
+        )
+    builder = find_builder(os.environ, None, os.getuid())
+    root = [] if os.getuid() == 0 else ["--fakeroot"]
+    become([builder.program, "shell", "--writable", *root, str(sandbox.absolute())], os.environ)
+
+
+_GIVEN = option("--given", metavar="FILE", parse=Path, group="hidden", help="what a job of --job is handed")
+_WHEELHOUSE = option(
+    "--wheelhouse", metavar="DIR", parse=Path, group="output", help="folder of wheels that build lock has fetched"
+)
+_OFFLINE = option("--offline", group="output", help="take packages only from --wheelhouse")
+_GPU_KINDS = ("cpu", *KINDS)
+_SAID_KINDS = f"{', '.join(_GPU_KINDS[:-1])} or {_GPU_KINDS[-1]}"
+_BUILDING = (
+    option("--cache", metavar="DIR", parse=Path, group="output", help="folder for fetched files"),
+    option("--replace", group="output", help="replace an existing one, once the new one has passed its tests"),
+    option("--job", group="output", help="build in a job of one node, with the site's queue and time"),
+    option(
+        "--job-option",
+        metavar="FLAG",
+        repeated=True,
+        whole_flags=True,
+        group="output",
+        help="add an option of muster run for the job of --job: --job-option=-Aphys",
+    ),
+    QUIET,
+    _GIVEN,
+)
+_IMAGE = CommandLine(
+    name="build image",
+    start=_here_or_as_job(_image),
+    summary="Make an image, from a registry, an archive, an image or a definition.",
+    options=(
+        option(
+            "-o",
+            "--output",
+            metavar="X.sif",
+            parse=Path,
+            required=True,
+            group="output",
+            help="image to make: X.sif, X.sqsh or a directory",
+        ),
+        option(
+            "--from",
+            metavar="IMAGE",
+            group="output",
+            help="source of the image: docker://…, docker-archive:FILE, X.sif, X.sqsh, DIR or site:NAME",
+        ),
+        option(
+            "--def",
+            metavar="FILE",
+            parse=Path,
+            group="output",
+            help="definition file, or a simple Containerfile; with --from it is applied on top of that image",
+        ),
+        option("--pip", metavar="FILE", parse=Path, group="output", help="requirements file to install in the image"),
+        _WHEELHOUSE,
+        _OFFLINE,
+        option(
+            "--copy", metavar="SRC:DST", repeated=True, group="output", help="copy a file or directory into the image"
+        ),
+        option(
+            "--conda",
+            metavar="FILE",
+            parse=Path,
+            group="output",
+            help="conda environment file, which cotainr installs in the image",
+        ),
+        option(
+            "--system",
+            metavar="NAME",
+            group="output",
+            help="with --conda: name of a system in cotainr, for its base image",
+        ),
+        option(
+            "--gpu-kind",
+            metavar="KIND",
+            choices=_GPU_KINDS,
+            group="output",
+            help=f"with --conda: {_SAID_KINDS}; packages for others are refused",
+        ),
+        option(
+            "--accept-licenses",
+            group="output",
+            help="you accept the licence of Miniforge, which cotainr installs",
+        ),
+        option("--sandbox", group="output", help="make a directory that can be changed, not one file"),
+        option("--site", metavar="SITE", group="output", help="site of the image site:NAME"),
+        option(
+            "--login",
+            metavar="USER",
+            group="output",
+            help="user name at the registry (default: the one that docker login has kept)",
+        ),
+        option("--password-env", metavar="NAME", group="output", help="name of the variable that holds the password"),
+        option("--password-stdin", group="output", help="read the password from stdin"),
+        *_BUILDING,
+    ),
+    examples=("muster build image --from docker://python:3.12-slim --pip r.txt -o train.sif",),
+)
+_VENV = CommandLine(
+    name="build venv",
+    start=_here_or_as_job(_venv),
+    summary="Make a virtual environment, under the modules it will run with.",
+    operands="DIR",
+    least=1,
+    most=1,
+    options=(
+        option("--python", metavar="P", default="python3", group="output", help="the Python of the environment"),
+        option(
+            "--requirements",
+            metavar="FILE",
+            parse=Path,
+            repeated=True,
+            group="output",
+            help="requirements file to install",
+        ),
+        option("--module", metavar="NAME", repeated=True, group="output", help="a module to load first"),
+        option("--module-use", metavar="DIR", repeated=True, group="output", help="a directory with more modules"),
+        option(
+            "--with",
+            metavar="NAME",
+            repeated=True,
+            group="output",
+            help="software to compile against the modules and torch here: horovod",
+        ),
+        option(
+            "--nccl",
+            metavar="DIR",
+            parse=Path,
+            group="output",
+            help="folder of the NCCL to compile against (default: that of the modules)",
+        ),
+        option(
+            "--gpu-kind",
+            metavar="KIND",
+            choices=_GPU_KINDS,
+            group="output",
+            help=f"{_SAID_KINDS}, if not the site's; packages for others are refused",
+        ),
+        option(
+            "--site",
+            metavar="SITE",
+            group="output",
+            help="site whose modules are loaded first (default: the one that is detected)",
+        ),
+        _WHEELHOUSE,
+        _OFFLINE,
+        *_BUILDING,
+    ),
+    examples=("muster build venv --requirements requirements.txt venv",),
+)
+_LOCK = CommandLine(
+    name="build lock",
+    start=_in_order(_lock),
+    summary="Find the wheels that a target needs, to the byte; and fill a wheelhouse that holds them.",
+    options=(
+        option(
+            "--requirements",
+            metavar="FILE",
+            parse=Path,
+            required=True,
+            group="output",
+            help="requirements file; or a conda environment file, which is only judged",
+        ),
+        option(
+            "-o",
+            "--output",
+            metavar="LOCK",
+            parse=Path,
+            group="output",
+            help="file for the lock (default: none; the requirements are only judged)",
+        ),
+        option("--wheelhouse", metavar="DIR", parse=Path, group="output", help="fetch the wheels too"),
+        option(
+            "--site",
+            metavar="SITE",
+            group="output",
+            help="take the machine and the GPUs of this site's nodes as the target",
+        ),
+        option("--arch", metavar="A", group="output", help="machine of the target: x86_64, aarch64"),
+        option("--glibc", metavar="V", default="2.28", group="output", help="C library of the target"),
+        option("--python-version", metavar="V", group="output", help="Python of the target: 3.11"),
+        option(
+            "--gpu-kind",
+            metavar="KIND",
+            choices=_GPU_KINDS,
+            group="output",
+            help=f"GPUs of the target: {_SAID_KINDS}; packages for others are refused",
+        ),
+        option(
+            "--conda-prefix",
+            metavar="DIR",
+            parse=Path,
+            group="output",
+            help="with a conda file: the environment that conda has made of it",
+        ),
+        option(
+            "--find-links", metavar="DIR", parse=Path, group="output", help="folder of wheels that are here already"
+        ),
+        option("--offline", group="output", help="look only in --find-links"),
+        JSON,
+    ),
+    examples=("muster build lock --requirements r.txt -o lock.txt --wheelhouse wheels",),
+)
+_SHELL = CommandLine(
+    name="build shell",
+    start=_in_order(_shell),
+    summary="Open a shell in a sandbox, to change it.",
+    operands="DIR",
+    least=1,
+    most=1,
+    examples=("muster build shell sandbox/",),
+)
+COMMAND = CommandLine(
+    name="build",
+    summary="""\
+Make environments, and prove that they work: images, virtual environments, locks. The name of the result appears only
+when it is whole.""",
+    verbs=(_IMAGE, _VENV, _LOCK, _SHELL),
+)

@@ -1,0 +1,127 @@
+"""What a running job does now: it works, it waits for one rank, or it hangs, and where. Two looks at its ranks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from muster.cli.asking import JobCase, id_to_type, plain, reported_hang
+from muster.errors import MusterError
+
+if TYPE_CHECKING:
+    from muster_check.stacks.judge import Verdict
+
+__all__ = ["as_json", "explain_running"]
+
+_GAP_S = 0.7
+_LATE_S = 4.0
+_LONGEST_LINE = 120
+
+
+def explain_running(case: JobCase) -> Iterator[str]:
+    """Yield what the ranks do, and what they wrote last."""
+    reported_texts = [plain(text) for text in reported_hang(case)]
+    yield from (f"  {text}" for text in reported_texts)
+    try:
+        verdict, words = look_at_ranks(case)
+    except MusterError as error:
+        yield f"  its ranks cannot be looked at: {error}"
+        return
+    if not any(text.endswith(plain(verdict.sentence)) for text in reported_texts):
+        yield f"  {plain(verdict.sentence)}"
+    if verdict.where is not None:
+        import linecache
+
+        text = linecache.getline(verdict.where.file, verdict.where.line).strip()
+        yield f"    {plain(verdict.where.file)}:{verdict.where.line}" + (f" | {plain(text)}" if text else "")
+    yield from (f"  {plain(text)}" for text in words)
+    yield from (f"  {text}" for text in _last_output(case))
+    if verdict.is_hang:
+        yield f"  hint: {plain(verdict.remedy)}"
+        yield f"  every rank: muster stacks {id_to_type(case)}"
+
+
+def look_at_ranks(case: JobCase) -> tuple[Verdict, tuple[str, ...]]:
+    """Return what the ranks of a running job do, from two looks at all of them, and what torch and NCCL say."""
+    from muster.follow.packs import directory_of_row
+    from muster.rank.hostlist import expand
+    from muster_check.stacks.ask import StackQuestion, ask_job, find_spy
+    from muster_check.stacks.judge import judge_job
+    from muster_check.stacks.own_words import own_words
+    from muster_check.stacks.read import read_rounds
+
+    job = case.job
+    assert job is not None  # noqa: S101  # of a running job
+    nodes = job.nodes or 1
+    question = StackQuestion(
+        find_spy(os.environ),
+        rounds=3,
+        gap_s=_GAP_S / 2,
+        late_s=_LATE_S,
+        records=True,
+        directory=directory_of_row(case.run, job),
+    )
+    rounds = read_rounds(ask_job(job.id, nodes, dict(os.environ), question))
+    verdict = judge_job(rounds, expand(job.node_list or ""))
+    return verdict, own_words(rounds[-1].stacks) if rounds and verdict.is_hang else ()
+
+
+def _last_output(case: JobCase) -> Iterator[str]:
+    """Yield when the job wrote last, and its last line."""
+    import time
+
+    from muster.follow.find_output import find_output
+    from muster.follow.watch import last_lines
+
+    output = find_output(case.job, case.run, case.asked)
+    files = [] if output is None else output.files()
+    times = [file.path.stat().st_mtime for file in files if file.path.is_file() and file.path.stat().st_size]
+    if output is None or not times:
+        yield _of_no_output(case)
+        return
+    age = max(time.time() - max(times), 0)
+    lines = last_lines(output, rank=None, count=1)
+    text = plain(lines[-1].merged().decode(errors="replace"))[:_LONGEST_LINE] if lines else ""
+    yield f"last output {_age(age)} ago: {text}"
+
+
+def _of_no_output(case: JobCase) -> str:
+    """Return what it means that no line is there: only of a file that can be read it is known to be empty."""
+    from muster.follow.find_output import closed_output, find_output, unkept_output
+
+    unkept = unkept_output(case.job, case.run)
+    closed = closed_output(case.job) if case.run is None else None
+    if unkept is not None:
+        return f"its output is not kept: it goes to {plain(str(unkept))}"
+    if closed is not None:
+        return f"what it wrote cannot be read by you: {plain(str(closed))}"
+    output = find_output(case.job, case.run, case.asked)
+    is_there = output is not None and any(file.path.is_file() for file in output.files())
+    return "nothing was written yet" if is_there else "no file of its output is to be seen here"
+
+
+def _age(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def as_json(case: JobCase) -> dict[str, Any] | None:
+    """Return the verdict for --json; None where the ranks cannot be looked at."""
+    try:
+        verdict, words = look_at_ranks(case)
+    except MusterError:
+        return None
+    place = verdict.where
+    return {
+        "kind": verdict.kind.name.lower(),
+        "stands": verdict.is_hang,
+        "sentence": verdict.sentence,
+        "remedy": verdict.remedy if verdict.is_hang else None,
+        "records": list(words),
+        "ranks": list(verdict.ranks),
+        "host": verdict.host or None,
+        "file": place.file if place else None,
+        "line": place.line if place else None,
+    }

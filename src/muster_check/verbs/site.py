@@ -1,0 +1,266 @@
+"""muster site probe, check and report: what this cluster answers, held against its profile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from muster.cli.command_line import JSON, CommandLine, Words, read_launch
+from muster.cli.output import print_json, say
+from muster.job.option import option
+
+if TYPE_CHECKING:
+    from muster.sites.load import Site
+    from muster_check.survey.draft import Survey
+    from muster_check.survey.verify import WrongFact
+
+
+def _survey(words: Words) -> Survey:
+    """Ask this cluster; an error where nothing could be asked."""
+    from muster.look.probe import look
+    from muster_check.survey.ask import survey
+    from muster_check.survey.draft import OF_THE_SHELL, not_answered
+
+    answers = survey(
+        look(), job=words.srun if words.job or words.srun or words.reach else None, reach=_host(words.reach)
+    )
+    if not set(answers.answers) - OF_THE_SHELL:
+        from muster.errors import SiteError
+
+        reason = next(iter(not_answered(answers).values()), "")
+        raise SiteError(f"Slurm answers nothing here: {reason}", hint="type it on a login node of the cluster")
+    for question, sentence in not_answered(answers).items():
+        if question not in OF_THE_SHELL:
+            say(f"not answered: {sentence}")
+    if not answers.node and "node" not in answers.refused:
+        say("the login node alone was asked; --job asks a compute node for a minute")
+    return answers
+
+
+def _status(survey: Survey, findings: Sequence[WrongFact] = (), *, proved: bool = True) -> int:
+    """Return 1 where a fact is wrong, 3 where nothing is known of the other facts: too little was answered."""
+    from muster.cli.app import print_error
+    from muster_check.survey.draft import WITHOUT_WHICH, not_answered
+
+    missing = [sentence for key, sentence in not_answered(survey).items() if key in WITHOUT_WHICH]
+    missing += [] if proved else ["two compute nodes"]
+    if missing and not findings:
+        print_error(f"the cluster did not answer all that was asked: {'; '.join(missing)}", "try again in a minute")
+    return 1 if findings else 3 if missing else 0
+
+
+def _host(text: str | None) -> str | None:
+    """Return the host of --reach, where it is a host's name."""
+    from muster.errors import RequestError
+    from muster_check.survey.place import HOST
+
+    if text is not None and not HOST.fullmatch(text):
+        raise RequestError(f"--reach: {text!r} is not the name of a host", hint="--reach www.example.org")
+    return text
+
+
+def _probe(words: Words) -> int:
+    from muster_check.survey.draft import draft
+
+    survey = _survey(words)
+    print(draft(survey, words.first or "mine"), end="")
+    say("keep it as ~/.config/muster/sites/NAME.toml, or give it to --site")
+    return _status(survey, proved="node" not in survey.refused)
+
+
+def _check(words: Words) -> int:
+    from muster.look.probe import look
+    from muster.sites.load import choose_site
+    from muster.sites.tell import third_party_keys
+    from muster_check.survey.draft import seen_profile
+    from muster_check.survey.verify import verify
+
+    site = choose_site(words.first, look())
+    survey, proved = _survey(words), True
+    findings = verify(site, seen_profile(survey))
+    if words.job or words.srun:
+        proved, wrong_facts = _prove(site, words.first or site.name, words.srun)
+        findings += wrong_facts
+    if words.json:
+        rows = [
+            {
+                "key": finding.key,
+                "says": finding.says,
+                "seen": finding.seen,
+                "file": finding.origin.file,
+                "line": finding.origin.line,
+                "hint": finding.hint,
+            }
+            for finding in findings
+        ]
+        unanswered = sorted(survey.refused)
+        third_party = third_party_keys(site)
+        print_json({"site": site.name, "findings": rows, "third_party": third_party, "not_answered": unanswered})
+        return _status(survey, findings, proved=proved)
+    for finding in findings:
+        print(finding.words())
+        if finding.hint:
+            print(f"    for one command: {finding.hint}")
+    wrong = "1 fact does" if len(findings) == 1 else f"{len(findings)} facts do"
+    say(f"{wrong} not hold at {site.name}" if findings else f"what could be asked of {site.name} holds")
+    reported_keys = third_party_keys(site)
+    if reported_keys:
+        words_of_others = "fact is" if len(reported_keys) == 1 else "facts are"
+        named_keys = ", ".join(reported_keys)
+        say(f"{len(reported_keys)} {words_of_others} a third party's word, to be believed less: {named_keys}")
+    help_address = site.profile.help.support or site.profile.help.guide
+    if findings and help_address:
+        say(f"if the site has changed, tell us; if it is broken: {help_address}")
+    return _status(survey, findings, proved=proved)
+
+
+def _report(words: Words) -> int:
+    from muster import __version__
+    from muster.look.probe import look
+    from muster.sites.load import choose_site
+    from muster_check.survey.ask import private_of
+    from muster_check.survey.draft import seen_profile
+    from muster_check.survey.report import report
+    from muster_check.survey.verify import verify
+
+    facts = look()
+    site = choose_site(words.first, facts)
+    survey = _survey(words)
+    measured = seen_profile(survey)
+    findings = verify(site, measured)
+    proved = True
+    if words.job or words.srun:
+        proved, wrong_facts = _prove(site, words.first or site.name, words.srun)
+        findings += wrong_facts
+    print(report(site, survey, measured, findings, __version__, private_of(facts, survey)), end="")
+    say(f"read it, then attach it to an issue: it says what {site.name} is on {survey.day}")
+    return _status(survey, proved=proved)
+
+
+def _prove(site: Site, name: str, flags: Sequence[str]) -> tuple[bool, list[WrongFact]]:
+    """Return whether two nodes answered, and what they and Muster's own launch over them show of the profile."""
+    from muster_check.survey.ask import ask_two_nodes
+    from muster_check.survey.nodes import findings_of_nodes
+
+    answers, trouble = ask_two_nodes(site.profile, flags)
+    if not answers:
+        say(f"two nodes could not be asked: {trouble}")
+        return False, []
+    return True, [*findings_of_nodes(site, answers), *_launched(site, name, flags)]
+
+
+def _launched(site: Site, name: str, flags: Sequence[str]) -> list[WrongFact]:
+    """Return a job of two nodes as Muster plans it, with a probe in the place of the command."""
+    from muster.act.keep import script_to_pass
+    from muster.cli.launching import facts_and_request, plan_for
+    from muster.plan.secret import variables_to_hand_over
+    from muster.probe.judge import Point, judge, stopped_at
+    from muster.probe.text import parse, probe, with_command
+    from muster.render.script import job_script
+    from muster.runner import run
+    from muster.slurm.allocation import hold_nodes
+    from muster.slurm.variables import scheduler_environment
+    from muster_check.survey.verify import WrongFact
+
+    words = ["--site", name, "-N", "2", "-t", "2", *(f"--sbatch={flag}" for flag in flags), "--", "true"]
+    facts, request = facts_and_request(read_launch(words))
+    plan = plan_for(request, facts, words, stream=True)
+    names = [variable.name for variable in plan.variables if not variable.name.endswith("*")]
+    probe_plan = with_command(plan, probe(("true",), names=names, files=()))
+    with script_to_pass(job_script(probe_plan)) as (memory, script):
+        result = run(
+            hold_nodes(probe_plan.directives, *script, quiet=True),
+            env={**scheduler_environment(facts.environment), **variables_to_hand_over(probe_plan)},
+            cwd=plan.working_directory,
+            timeout_s=540,
+            pass_fds=[memory],
+        )
+    rank_answers = parse(result.stdout)
+    stopped = None if rank_answers else stopped_at(plan, result.stderr)
+    last = next((line for line in reversed(result.stderr.splitlines()) if line.strip()), f"status {result.status}")
+    points = [stopped or Point(ok=False, text=last, key="request")] if not rank_answers else judge(plan, rank_answers)
+    return [
+        WrongFact(point.key, "Muster's launch over two nodes is right", f"shows: {point.text}", site.origin(point.key))
+        for point in points
+        if not point.ok
+    ]
+
+
+_SRUN = option(
+    "--srun",
+    metavar="FLAG",
+    repeated=True,
+    whole_flags=True,
+    group="output",
+    help="add a flag of srun for the job of --job: --srun=-Aphys",
+)
+_REACH = option(
+    "--reach",
+    metavar="HOST",
+    group="output",
+    help="let the compute node of --job try one connection to port 443 of this host, to see whether there is a way out",
+)
+
+
+_SRUN = option(
+    "--srun",
+    metavar="FLAG",
+    repeated=True,
+    whole_flags=True,
+    group="output",
+    help="add a flag of srun for the job of --job: --srun=-Aphys",
+)
+_REACH = option(
+    "--reach",
+    metavar="HOST",
+    group="output",
+    help="let the compute node of --job try one connection to port 443 of this host, to see whether there is a way out",
+)
+COMMANDS = (
+    CommandLine(
+        name="site probe",
+        start=_probe,
+        summary="""\
+Write a draft of this cluster's profile to stdout.
+
+Slurm is asked only what every user may ask.""",
+        operands="[NAME]",
+        most=1,
+        options=(
+            option("--job", group="output", help="ask a compute node too, in a job of a minute"),
+            _REACH,
+            _SRUN,
+        ),
+    ),
+    CommandLine(
+        name="site check",
+        start=_check,
+        summary="""\
+Check whether the profile is right here. Print one line for each fact that is wrong.
+
+Status 0: all facts are right; 1: a fact is wrong.""",
+        operands="[SITE]",
+        most=1,
+        options=(
+            option("--job", group="output", help="ask two nodes too, and launch over both as muster run does"),
+            _REACH,
+            JSON,
+            _SRUN,
+        ),
+    ),
+    CommandLine(
+        name="site report",
+        start=_report,
+        summary="""\
+Write what `site check` sees into one file that can be attached to an issue.
+
+The file holds none of your names, accounts and paths. A report with --job is what confirms a profile.""",
+        operands="[SITE]",
+        most=1,
+        options=(
+            option("--job", group="output", help="ask two nodes too, and launch over both as muster run does"),
+            _REACH,
+            _SRUN,
+        ),
+    ),
+)

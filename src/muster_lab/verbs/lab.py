@@ -1,0 +1,291 @@
+"""`muster lab`: a private, real Slurm cluster of virtual hosts on this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from muster.cli.command_line import JSON, CommandLine, Words
+from muster.cli.output import print_json, print_table, say
+from muster.job.option import option, parse_count, parse_memory
+from muster.units import Memory
+from muster_lab.words import PARTITION_GRAMMAR, SLURM_VERSIONS
+
+if TYPE_CHECKING:
+    from muster_lab.spec import LabSpec
+
+_FAULT_WORDS = {
+    "kill-node": ("H", "the host and all that runs on it end at once"),
+    "cut-link": ("H", "the host's packets are lost"),
+    "slow-link": ("H RATE", "RATE in both directions, as tc writes it: 10mbit"),
+    "pause-node": ("H", "every process of the host is stopped; its kernel goes on answering"),
+    "fill-tmp": ("H", "the host's /tmp is full"),
+    "stop-controller": ("", "slurmctld takes connections and never answers"),
+    "restore": (
+        "[H|controller|all]",
+        "undo all faults of a host (default: of all hosts); returns when Slurm uses it again",
+    ),
+}
+_FAULTS = "faults:\n" + "\n".join(f"  {f'{word} {takes}':<30}{does}" for word, (takes, does) in _FAULT_WORDS.items())
+
+
+def _up(words: Words) -> int:
+    from muster_lab import labs
+
+    spec = _spec(words)
+    labs.up(spec, os.environ, say)
+    if words.json:
+        print_json(labs.status(spec.name, os.environ))
+    else:
+        try_this = f"muster lab exec{_name_option(spec.name)} -- srun -N{len(spec.hosts)} hostname"
+        say(f"the lab {spec.name!r} is up, try: {try_this}")
+    return 0
+
+
+def _spec(words: Words) -> LabSpec:
+    from dataclasses import replace
+
+    from muster_lab.spec import HostGroup, LabSpec, parse_partition
+
+    if words.like:
+        from muster.look.probe import look
+        from muster.sites.load import choose_site
+        from muster_lab.like import lab_like
+
+        site = choose_site(words.like, look())
+        like = lab_like(site.profile, name=words.name, nodes=words.nodes, slurm=words.slurm)
+        return replace(like, internet=words.internet, tmp_mib=words.tmp.mib)
+    group = HostGroup(
+        count=words.nodes,
+        cpus=words.cpus_per_node,
+        gpus=words.gpus_per_node,
+        gpu_type=words.gpu_type,
+        memory_mib=words.memory.mib,
+    )
+    spec = LabSpec(
+        name=words.name,
+        cluster=re.sub(r"[^a-z0-9]", "_", words.name.lower()),  # what Muster remembers of nodes is kept by this name
+        groups=(group,),
+        accounting=words.accounting,
+        slurm=words.slurm,
+        internet=words.internet,
+        tmp_mib=words.tmp.mib,
+    )
+    if words.partition:
+        spec = replace(spec, partitions=tuple(parse_partition(text, spec.hosts) for text in words.partition))
+    return spec
+
+
+def _exec(words: Words) -> int:
+    return _enter(words, list(words.operands))
+
+
+def _shell(words: Words) -> int:
+    return _enter(words, [os.environ.get("SHELL", "/bin/sh")])
+
+
+def _enter(words: Words, argv: list[str]) -> int:
+    from muster_lab.enter import LabCommand, execute
+    from muster_lab.registry import LabRegistry
+
+    entry = LabRegistry(os.environ).find(words.name)
+    return execute(
+        entry.pid,
+        LabCommand(
+            tuple(argv), host=words.host, user=words.user, directory=_working_directory(), environment=os.environ
+        ),
+    )
+
+
+def _working_directory() -> str:
+    try:
+        return os.getcwd()  # noqa: PTH109  # pathlib would be most of what --help costs
+    except FileNotFoundError:
+        return "/"
+
+
+def _down(words: Words) -> int:
+    from muster_lab import labs
+
+    labs.down(words.name, os.environ)
+    say(f"the lab {words.name!r} is gone")
+    return 0
+
+
+def _fault(words: Words) -> int:
+    from muster_lab import labs
+
+    fault, *target = words.operands
+    takes, _ = _FAULT_WORDS[fault]
+    fewest = len([word for word in takes.split() if not word.startswith("[")])
+    if not fewest <= len(target) <= len(takes.split()):
+        from muster.errors import RequestError
+
+        hint = f"muster lab fault {fault} {takes}".rstrip()
+        raise RequestError(f"{fault} takes {takes or 'no host'}, not {' '.join(target) or 'nothing'}", hint)
+    if fault == "restore":
+        labs.restore(words.name, os.environ, *(target or ["all"]))
+    elif fault == "stop-controller":
+        labs.stop_controller(words.name, os.environ)
+    else:
+        labs.fault(words.name, os.environ, fault, *target)
+    return 0
+
+
+def _status(words: Words) -> int:
+    from muster_lab import labs
+
+    status = labs.status(words.name, os.environ)
+    if words.json:
+        print_json(status)
+        return 0
+    print("lab {name}: Slurm {slurm}, controller {controller}, first process {pid}".format_map(status))
+    print_table(
+        f"hosts of {status['name']}",
+        ["host", "address", "Slurm says", "faults"],
+        [[host["name"], host["address"], host["state"], " ".join(host["faults"])] for host in status["hosts"]],
+    )
+    for kind in ("real", "faked"):
+        print(f"{kind}:")
+        for line in status[kind]:
+            print(f"  {line}")
+    return 0
+
+
+def _name_option(name: str) -> str:
+    return "" if name == "lab" else f" --name {name}"
+
+
+_NAME = option("--name", metavar="LAB", default="lab", group="output", help="name of the lab")
+_PLACE = (
+    _NAME,
+    option("--host", metavar="H", group="output", help="host of the lab (default: login, the host of the controller)"),
+    option(
+        "--user",
+        metavar="U",
+        group="output",
+        help="user of the lab; Slurm's limits apply to all but root (default: root)",
+    ),
+)
+COMMAND = CommandLine(
+    name="lab",
+    summary="""\
+Run a private, real Slurm cluster of virtual hosts on this machine. It starts in seconds, without root and Docker.""",
+    examples=("muster lab up -N 4", "muster lab exec -- srun -N4 hostname", "muster lab down"),
+    verbs=(
+        CommandLine(
+            name="lab up",
+            start=_up,
+            summary="Make a lab, and return when it takes jobs.",
+            more=PARTITION_GRAMMAR,
+            options=(
+                _NAME,
+                option(
+                    "-N",
+                    "--nodes",
+                    metavar="N",
+                    parse=parse_count(1, 1000),
+                    default=4,
+                    group="output",
+                    help="number of hosts",
+                ),
+                option(
+                    "--cpus-per-node",
+                    metavar="N",
+                    parse=parse_count(1, 4096),
+                    default=8,
+                    group="output",
+                    help="CPUs of each host",
+                ),
+                option(
+                    "--gpus-per-node",
+                    metavar="N",
+                    parse=parse_count(0, 1024),
+                    default=4,
+                    group="output",
+                    help="GPUs of each host",
+                ),
+                option("--gpu-type", metavar="T", group="output", help="type of the GPUs: a100, for --gres=gpu:a100:2"),
+                option(
+                    "--memory",
+                    metavar="M",
+                    parse=parse_memory,
+                    default=Memory(16 * 1024),
+                    group="output",
+                    help="memory of each host (default: 16G)",
+                ),
+                option(
+                    "--tmp",
+                    metavar="M",
+                    parse=parse_memory,
+                    default=Memory(256),
+                    group="output",
+                    help="size of each host's own /tmp, which lies in memory (default: 256M)",
+                ),
+                option(
+                    "--partition",
+                    metavar="SPEC",
+                    repeated=True,
+                    group="output",
+                    help="add a partition; its form stands below",
+                ),
+                option(
+                    "--accounting",
+                    group="output",
+                    help="run accounting on a real database: accounts, QOS, limits and sacct",
+                ),
+                option(
+                    "--slurm",
+                    metavar="V",
+                    default="system",
+                    group="output",
+                    help=f"which Slurm: {', '.join(SLURM_VERSIONS)}",
+                ),
+                option("--internet", group="output", help="let the hosts reach the network of this machine"),
+                option(
+                    "--like",
+                    metavar="SITE",
+                    group="output",
+                    help="take queues, nodes, accounts and rules from a site's profile",
+                ),
+                JSON,
+            ),
+        ),
+        CommandLine(
+            name="lab exec",
+            start=_exec,
+            summary="Run a command in the lab: on its login host, or on one of its hosts.",
+            operands="[--] COMMAND…",
+            least=1,
+            most=None,
+            runs=True,
+            options=_PLACE,
+            hint="for example: muster lab exec -- srun -N4 hostname",
+        ),
+        CommandLine(
+            name="lab shell",
+            start=_shell,
+            summary="Open a shell in the lab: on its login host, or on one of its hosts.",
+            options=_PLACE,
+        ),
+        CommandLine(
+            name="lab status",
+            start=_status,
+            summary="Show the hosts of the lab, what is real in it and what is faked.",
+            options=(_NAME, JSON),
+        ),
+        CommandLine(name="lab down", start=_down, summary="End the lab and everything in it.", options=(_NAME,)),
+        CommandLine(
+            name="lab fault",
+            start=_fault,
+            summary="Break a part of the lab for real, or repair it.",
+            operands="FAULT [H…]",
+            least=1,
+            most=None,
+            choices=tuple(_FAULT_WORDS),
+            options=(_NAME,),
+            more=_FAULTS,
+        ),
+    ),
+)

@@ -1,0 +1,424 @@
+"""Bash text → the commands and assignments in it, with their places. tree-sitter reads; nothing is run or expanded.
+
+What a shell would expand is kept and named: a rule asks which variables a word holds, and where they are expanded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from muster_lint.values import TextSpan
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+__all__ = ["Assignment", "ShellText", "SimpleCommand", "Word", "read_shell"]
+
+_WORDS = frozenset({"word", "string", "raw_string", "ansi_c_string", "concatenation", "simple_expansion", "expansion"})
+_MORE_WORDS = frozenset(
+    {"number", "command_substitution", "arithmetic_expansion", "translated_string", "brace_expression"}
+)
+_CONDITIONS = frozenset({"if_statement", "case_statement", "elif_clause", "else_clause"})
+_LOOPS = frozenset({"for_statement", "while_statement", "c_style_for_statement"})
+
+
+class Word(msgspec.Struct, frozen=True):
+    """One word of a command."""
+
+    text: str
+    """As it is written, with its quotes."""
+
+    value: str
+    """Without quotes; what the shell expands stands in it as it is written."""
+
+    names: tuple[str, ...]
+    """The variables that are expanded in it."""
+
+    substitutions: tuple[str, ...]
+    """The commands whose output stands in it."""
+
+    place: TextSpan
+    quoted: str = ""
+    """The quotes around the whole word: ' or ", or nothing."""
+
+    @property
+    def is_literal(self) -> bool:
+        """Tell whether the shell expands nothing in it."""
+        return not self.names and not self.substitutions
+
+    @property
+    def lone_name(self) -> str | None:
+        """Return the variable that is the whole word: $NAME, ${NAME}, "$NAME"."""
+        if len(self.names) == 1 and self.value in {f"${self.names[0]}", f"${{{self.names[0]}}}"}:
+            return self.names[0]
+        return None
+
+
+class Assignment(msgspec.Struct, frozen=True):
+    """NAME=VALUE, of the script or of one command."""
+
+    name: str
+    value: Word | None
+    place: TextSpan
+    order: int
+    exported: bool
+    of_command: bool = False
+
+
+class SimpleCommand(msgspec.Struct, frozen=True):
+    """One simple command."""
+
+    words: tuple[Word, ...]
+    assignments: tuple[Assignment, ...]
+    place: TextSpan
+    order: int
+    in_background: bool = False
+    pipes_on: bool = False
+    """Its output goes into another command."""
+
+    function: str | None = None
+    in_loop: bool = False
+    is_conditional: bool = False
+    """It stands in an if, after && or ||, or its status is tested."""
+
+    in_substitution: bool = False
+    writes: tuple[str, ...] = ()
+    """The files that its output goes to, as they are written; /dev/null and the like are none."""
+
+    reads: bool = False
+    """Its standard input is a file or a text of the script."""
+
+    @property
+    def program(self) -> str:
+        """Return the name of the program, without its folder; empty where the shell expands it."""
+        return self.words[0].value.rpartition("/")[2] if self.words and self.words[0].is_literal else ""
+
+    def option(self, *names: str) -> Word | None:
+        """Return the word after one of these options, or of --name=value; None where none stands."""
+        for index, word in enumerate(self.words):
+            for name in names:
+                if word.value == name and index + 1 < len(self.words):
+                    return self.words[index + 1]
+                if word.value.startswith(f"{name}="):
+                    return word
+        return None
+
+
+class ShellText(msgspec.Struct, frozen=True):
+    """A script, or the text of `sh -c`."""
+
+    text: str
+    commands: tuple[SimpleCommand, ...]
+    assignments: tuple[Assignment, ...]
+    comments: tuple[tuple[TextSpan, str], ...]
+    heredocs: tuple[tuple[TextSpan, str], ...]
+    error: TextSpan | None
+    """The first place that is not bash."""
+
+    first_command_line: int | None
+    blocks: tuple[tuple[TextSpan, str], ...] = ()
+    """The loops and branches that stand in no other, each with its first word."""
+
+    def value_of(self, name: str) -> Word | None:
+        """Return the value of a variable that the script assigns exactly once."""
+        values = [each.value for each in self.assignments if each.name == name and not each.of_command]
+        return values[0] if len(values) == 1 else None
+
+    def assigned(self, name: str) -> tuple[Assignment, ...]:
+        """Return the assignments to a variable, in order."""
+        return tuple(each for each in self.assignments if each.name == name)
+
+
+@cache
+def _parser() -> Parser:
+    import tree_sitter_bash
+    from tree_sitter import Language, Parser
+
+    return Parser(Language(tree_sitter_bash.language()))
+
+
+def read_shell(text: str, *, line: int = 1, column: int = 1) -> ShellText:
+    """Return the commands of a text that begins at this line and column of its file."""
+    reader = _BashReader(text.encode(), line, column)
+    root = _parser().parse(reader.source).root_node
+    reader.walk(root, _Inside())
+    return ShellText(
+        text=text,
+        commands=tuple(reader.commands),
+        assignments=tuple(reader.assignments),
+        comments=tuple(reader.comments),
+        heredocs=tuple(reader.heredocs),
+        error=reader.first_error(root) if root.has_error else None,
+        first_command_line=min(
+            (each.start_point[0] + line for each in root.children if each.type != "comment"), default=None
+        ),
+        blocks=tuple(reader.blocks),
+    )
+
+
+class _Inside(msgspec.Struct, frozen=True):
+    """What stands around a node."""
+
+    function: str | None = None
+    in_loop: bool = False
+    is_conditional: bool = False
+    in_background: bool = False
+    pipes_on: bool = False
+    in_substitution: bool = False
+    writes: tuple[str, ...] = ()
+    reads: bool = False
+
+
+class _BashReader:
+    """Walks the tree once and collects."""
+
+    def __init__(self, source: bytes, line: int, column: int) -> None:
+        self.source = source
+        self._line, self._column = line, column
+        self.commands: list[SimpleCommand] = []
+        self.assignments: list[Assignment] = []
+        self.comments: list[tuple[TextSpan, str]] = []
+        self.heredocs: list[tuple[TextSpan, str]] = []
+        self.blocks: list[tuple[TextSpan, str]] = []
+        self._order = 0
+
+    def walk(self, node: Node, inside: _Inside) -> None:
+        """Collect what is in a node, in the order of the text."""
+        reader = _HANDLERS.get(node.type)
+        if reader is not None:
+            reader(self, node, inside)
+            return
+        if node.type in (_LOOPS | _CONDITIONS) and not (inside.in_loop or inside.is_conditional):
+            self.blocks.append((self._place(node), self._text(node.children[0])))
+        self.walk_children(node, _within(node, inside))
+
+    def walk_children(self, node: Node, inside: _Inside) -> None:
+        children = node.children
+        for index, child in enumerate(children):
+            followed_by = children[index + 1].type if index + 1 < len(children) else ""
+            if followed_by == "&":
+                self.walk(child, msgspec.structs.replace(inside, in_background=True))
+            elif node.type == "pipeline" and followed_by in {"|", "|&"}:
+                self.walk(child, msgspec.structs.replace(inside, pipes_on=True))
+            else:
+                self.walk(child, inside)
+
+    def read_command(self, node: Node, inside: _Inside) -> None:
+        words: list[Word] = []
+        assignments: list[Assignment] = []
+        order = self._next()
+        for child in node.named_children:
+            if child.type == "variable_assignment":
+                assignments += self._assignments(child, exported=True, of_command=True)
+            elif child.type == "command_name":
+                words.append(self._word(child.named_children[0] if child.named_children else child))
+            elif child.type in _WORDS | _MORE_WORDS:
+                words.append(self._word(child))
+            self._walk_substitutions(child, inside)
+        self.assignments += assignments
+        command = SimpleCommand(
+            tuple(words),
+            tuple(assignments),
+            self._place(node),
+            order,
+            in_background=inside.in_background,
+            pipes_on=inside.pipes_on,
+            function=inside.function,
+            in_loop=inside.in_loop,
+            is_conditional=inside.is_conditional,
+            in_substitution=inside.in_substitution,
+            writes=inside.writes,
+            reads=inside.reads or any(child.type == "herestring_redirect" for child in node.children),
+        )
+        if words:
+            self.commands.append(command)
+
+    def read_declaration(self, node: Node, inside: _Inside) -> None:
+        keyword = node.children[0].type if node.children else ""
+        exported = keyword == "export" or any(self._text(child) == "-x" for child in node.children)
+        for child in node.named_children:
+            if child.type == "variable_assignment":
+                self.assignments += self._assignments(child, exported=exported)
+            elif child.type == "variable_name" and exported:
+                self._export(self._text(child))
+            self._walk_substitutions(child, inside)
+
+    def read_unset(self, node: Node, inside: _Inside) -> None:
+        words = tuple(self._word(child) for child in node.children)
+        self.commands.append(SimpleCommand(words, (), self._place(node), self._next(), function=inside.function))
+
+    def read_assignment(self, node: Node, inside: _Inside) -> None:
+        self.assignments += self._assignments(node, exported=False)
+        self._walk_substitutions(node, inside)
+
+    def read_function(self, node: Node, inside: _Inside) -> None:
+        name = node.child_by_field_name("name")
+        self.walk_children(node, msgspec.structs.replace(inside, function=self._text(name) if name else None))
+
+    def read_comment(self, node: Node, inside: _Inside) -> None:
+        del inside
+        self.comments.append((self._place(node), self._text(node)))
+
+    def read_redirected(self, node: Node, inside: _Inside) -> None:
+        redirects = [each for child in node.children for each in (child, *_behind_heredoc(child))]
+        file_redirects = [each for each in redirects if each.type == "file_redirect"]
+        targets = [self._text(each.children[-1]) for each in file_redirects if _operator(each) in _WRITE]
+        around = msgspec.structs.replace(
+            inside,
+            writes=(*inside.writes, *(target for target in targets if target not in _NO_FILES)),
+            reads=inside.reads or any(each.type == "heredoc_redirect" or _operator(each) == "<" for each in redirects),
+            pipes_on=inside.pipes_on or any(each.type == "pipeline" for each in redirects),
+        )
+        body = node.child_by_field_name("body")
+        for child in node.children:
+            self.walk(child, around if child == body else inside)
+
+    def read_heredoc(self, node: Node, inside: _Inside) -> None:
+        for child in node.named_children:
+            if child.type == "heredoc_body":
+                self.heredocs.append((self._place(child), self._text(child)))
+            elif child.type == "pipeline":  # what follows the word of the here-document in its line
+                self.walk_children(child, inside)
+                continue
+            self._walk_substitutions(child, inside)
+
+    def first_error(self, node: Node) -> TextSpan | None:
+        """Return the first place that the grammar does not take."""
+        if node.type == "ERROR" or node.is_missing:
+            return self._place(node)
+        for child in node.children:
+            if child.has_error or child.is_missing:
+                place = self.first_error(child)
+                if place is not None:
+                    return place
+        return None
+
+    def _export(self, name: str) -> None:
+        for index, each in enumerate(self.assignments):
+            if each.name == name:
+                self.assignments[index] = msgspec.structs.replace(each, exported=True)
+
+    def _assignments(self, node: Node, *, exported: bool, of_command: bool = False) -> Iterator[Assignment]:
+        name = node.child_by_field_name("name")
+        value = node.child_by_field_name("value")
+        if name is None or name.type != "variable_name":
+            return
+        word = self._word(value) if value is not None else None
+        yield Assignment(self._text(name), word, self._place(node), self._next(), exported, of_command)
+
+    def _walk_substitutions(self, node: Node, inside: _Inside) -> None:
+        if node.type in {"command_substitution", "process_substitution", "subshell"}:
+            self.walk_children(node, msgspec.structs.replace(inside, in_substitution=True, in_background=False))
+            return
+        for child in node.named_children:
+            self._walk_substitutions(child, inside)
+
+    def _word(self, node: Node) -> Word:
+        names: list[str] = []
+        substitutions: list[str] = []
+        pieces = "".join(self._pieces(node, names, substitutions))
+        quoted = {"string": '"', "raw_string": "'"}.get(node.type, "")
+        return Word(self._text(node), pieces, tuple(names), tuple(substitutions), self._place(node), quoted)
+
+    def _pieces(self, node: Node, names: list[str], substitutions: list[str]) -> Iterator[str]:
+        text = self._text(node)
+        if node.type == "raw_string":
+            yield text[1:-1]
+        elif node.type in {"string", "translated_string"}:
+            yield from self._string_pieces(node, names, substitutions)
+        elif node.type == "command_substitution":
+            substitutions.append(text)
+            yield text
+        elif node.type == "concatenation":
+            for child in node.children:
+                yield from self._pieces(child, names, substitutions)
+        else:
+            names += [self._text(child) for child in _descendants(node) if child.type in _NAMES]
+            yield _without_backslashes(text) if node.type in {"word", "number"} else text
+
+    def _string_pieces(self, node: Node, names: list[str], substitutions: list[str]) -> Iterator[str]:
+        position = node.start_byte + 1
+        for child in node.named_children:
+            yield self.source[position : child.start_byte].decode(errors="replace")
+            if child.type == "string_content":
+                yield self._text(child)
+            else:
+                yield from self._pieces(child, names, substitutions)
+            position = child.end_byte
+        yield self.source[position : node.end_byte - 1].decode(errors="replace")
+
+    def _text(self, node: Node) -> str:
+        return self.source[node.start_byte : node.end_byte].decode(errors="replace")
+
+    def _place(self, node: Node) -> TextSpan:
+        (row, column), (end_row, end_column) = node.start_point, node.end_point
+        return TextSpan(
+            row + self._line,
+            self._characters(row, column) + (self._column if row == 0 else 1),
+            end_row + self._line,
+            self._characters(end_row, end_column) + (self._column if end_row == 0 else 1),
+        )
+
+    def _characters(self, row: int, column: int) -> int:
+        """Return how many characters the first `column` bytes of a line are."""
+        if column == 0 or self.source.isascii():
+            return column
+        line = self.source.split(b"\n")[row]
+        return len(line[:column].decode(errors="replace"))
+
+    def _next(self) -> int:
+        self._order += 1
+        return self._order
+
+
+_NAMES = frozenset({"variable_name", "special_variable_name"})
+_HANDLERS = {
+    "command": _BashReader.read_command,
+    "declaration_command": _BashReader.read_declaration,
+    "unset_command": _BashReader.read_unset,
+    "variable_assignment": _BashReader.read_assignment,
+    "function_definition": _BashReader.read_function,
+    "comment": _BashReader.read_comment,
+    "redirected_statement": _BashReader.read_redirected,
+    "heredoc_redirect": _BashReader.read_heredoc,
+}
+
+
+_WRITE = frozenset({">", ">>", "&>", "&>>", ">|", "<>"})
+_NO_FILES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"})
+
+
+def _behind_heredoc(node: Node) -> list[Node]:
+    return list(node.children) if node.type == "heredoc_redirect" else []
+
+
+def _operator(redirect: Node) -> str:
+    """Return the sign of a redirection, which a number may precede; nothing for another node."""
+    if redirect.type != "file_redirect":
+        return ""
+    return next((child.type for child in redirect.children if child.type != "file_descriptor"), "")
+
+
+def _within(node: Node, inside: _Inside) -> _Inside:
+    changes: Mapping[str, bool] = {}
+    if node.type in _LOOPS:
+        changes = {"in_loop": True}
+    elif node.type in _CONDITIONS or (node.type == "list" and any(each.type == "||" for each in node.children)):
+        changes = {"is_conditional": True}
+    elif node.type in {"command_substitution", "process_substitution"}:
+        changes = {"in_substitution": True}
+    return msgspec.structs.replace(inside, **changes) if changes else inside
+
+
+def _descendants(node: Node) -> Iterator[Node]:
+    for child in node.named_children:
+        yield child
+        yield from _descendants(child)
+
+
+def _without_backslashes(text: str) -> str:
+    return text.replace("\\\n", "").replace("\\", "") if "\\" in text else text

@@ -1,0 +1,204 @@
+"""A batch script as a job: its header, its sizes, and what it starts. Pure."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from functools import cached_property
+
+import msgspec
+
+from muster_lint.bash import Assignment, ShellText, SimpleCommand, read_shell
+from muster_lint.launch import LaunchCommand, launches_of
+from muster_lint.values import TextSpan
+
+__all__ = ["BatchScript", "HeaderOption", "Task", "directives_of", "read_job"]
+
+_LETTERS = {
+    "A": "account", "a": "array", "b": "begin", "c": "cpus-per-task", "C": "constraint", "d": "dependency",
+    "D": "chdir", "e": "error", "F": "nodefile", "G": "gpus", "H": "hold", "i": "input", "J": "job-name",
+    "k": "no-kill", "L": "licenses", "M": "clusters", "m": "distribution", "n": "ntasks", "N": "nodes", "o": "output",
+    "O": "overcommit", "p": "partition", "q": "qos", "Q": "quiet", "s": "oversubscribe", "S": "core-spec", "t": "time",
+    "v": "verbose", "W": "wait", "w": "nodelist", "x": "exclude",
+}  # fmt: skip
+_SWITCHES = frozenset("HkOQsvW")
+_SAME = {"tasks-per-node": "ntasks-per-node", "workdir": "chdir"}
+_FLAGS_ALONE = frozenset(
+    """
+    contiguous exclusive hold ignore-pbs no-kill no-requeue overcommit oversubscribe parsable quiet reboot requeue
+    spread-job stepmgr test-only use-min-nodes verbose wait kill-on-invalid-dep get-user-env
+    """.split()  # noqa: SIM905  # a page of names, not of quotes
+)
+
+
+class HeaderOption(msgspec.Struct, frozen=True):
+    """One option of an #SBATCH line."""
+
+    name: str
+    """Its long name."""
+
+    written: str
+    value: str | None
+    place: TextSpan
+    line: str
+
+
+class Task(msgspec.Struct, frozen=True):
+    """Shell text that every task of a step runs: the body of `srun bash -c`."""
+
+    launch: LaunchCommand
+    shell: ShellText
+
+
+class BatchScript(msgspec.Struct, frozen=True, dict=True):
+    """One batch script."""
+
+    path: str
+    text: str
+    shell: ShellText
+    directives: tuple[HeaderOption, ...]
+    late_directives: tuple[HeaderOption, ...]
+    """Those after the first command, which Slurm does not read."""
+
+    @cached_property
+    def lines(self) -> list[str]:
+        return self.text.splitlines()
+
+    @cached_property
+    def header(self) -> dict[str, HeaderOption]:
+        """Return the options by long name; the last of a name counts."""
+        return {directive.name: directive for directive in self.directives}
+
+    @cached_property
+    def launches(self) -> tuple[LaunchCommand, ...]:
+        """Return every command that the batch host runs."""
+        return launches_of(self.shell)
+
+    @cached_property
+    def tasks(self) -> tuple[Task, ...]:
+        """Return the shell texts that the tasks of a step run."""
+        return tuple(
+            Task(launch, launch.inner) for launch in self.launches if launch.inner is not None and launch.stage("step")
+        )
+
+    @cached_property
+    def steps(self) -> tuple[LaunchCommand, ...]:
+        """Return the commands that srun starts, those with another purpose than ranks included."""
+        return tuple(
+            launch
+            for launch in self.launches
+            if launch.stages and launch.stages[0].kind in {"step", "wrapper"} and launch.stage("step")
+        )
+
+    @cached_property
+    def all_launches(self) -> tuple[LaunchCommand, ...]:
+        """Return the commands of the batch host, then those inside the tasks."""
+        return (*self.launches, *(launch for task in self.tasks for launch in launches_of(task.shell)))
+
+    @cached_property
+    def assignments(self) -> tuple[Assignment, ...]:
+        """Return every assignment, in the script and in its tasks."""
+        return (*self.shell.assignments, *(assignment for task in self.tasks for assignment in task.shell.assignments))
+
+    @cached_property
+    def commands(self) -> tuple[SimpleCommand, ...]:
+        """Return every command, in the script and in its tasks."""
+        return (*self.shell.commands, *(command for task in self.tasks for command in task.shell.commands))
+
+    @property
+    def is_slurm(self) -> bool:
+        """Tell whether this is a job for Slurm at all."""
+        return bool(self.directives or self.late_directives) or any(launch.stage("step") for launch in self.launches)
+
+    @cached_property
+    def nodes(self) -> int | None:
+        """Return the number of nodes; None where the header does not fix it."""
+        return self._number("nodes") if "nodes" in self.header else None
+
+    @cached_property
+    def tasks_per_node(self) -> int | None:
+        """Return the tasks of each node; None where the header does not fix it."""
+        per_node = self._number("ntasks-per-node")
+        if per_node is not None:
+            return per_node
+        total = self._number("ntasks")
+        if total is not None and self.nodes and total % self.nodes == 0:
+            return total // self.nodes
+        return None
+
+    @cached_property
+    def gpus_per_node(self) -> int | None:
+        """Return the GPUs of each node; None where the header does not fix it."""
+        for name in ("gpus-per-node", "gres"):
+            value = self.header[name].value if name in self.header else None
+            if value is not None and (name != "gres" or "gpu" in value):
+                number = re.search(r"(?:gpu[^,]*:|^)(\d+)(?:\(|,|$)", value) or re.search(r":(\d+)$", value)
+                return int(number[1]) if number else (1 if name == "gres" else None)
+        return None
+
+    @cached_property
+    def has_one_task(self) -> bool:
+        """Tell whether the header fixes the job to one task; without a number of nodes it has one."""
+        if "ntasks" in self.header:
+            return self._number("ntasks") == 1
+        grows = {"ntasks-per-gpu", "gpus", "gpus-per-task"} & self.header.keys()
+        nodes = 1 if "nodes" not in self.header and not grows else self.nodes
+        tasks = self._number("ntasks-per-node") if "ntasks-per-node" in self.header else 1
+        return nodes == 1 and tasks == 1 and "ntasks-per-gpu" not in self.header
+
+    def _number(self, name: str) -> int | None:
+        value = self.header[name].value if name in self.header else None
+        return int(value) if value is not None and value.isascii() and value.isdigit() and len(value) < 10 else None
+
+
+def read_job(path: str, text: str) -> BatchScript:
+    """Return the job that a text describes."""
+    early: list[HeaderOption] = []
+    late_directives: list[HeaderOption] = []
+    in_header = True
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.startswith("#SBATCH"):
+            (early if in_header else late_directives).extend(directives_of(line, number))
+        elif line.strip() and not line.lstrip().startswith("#"):
+            in_header = False
+    shell = read_shell(text)
+    written = {line for place, _ in shell.heredocs for line in range(place.line, place.end_line + 1)}
+    return BatchScript(
+        path, text, shell, tuple(early), tuple(item for item in late_directives if item.place.line not in written)
+    )
+
+
+def directives_of(line: str, number: int) -> Iterator[HeaderOption]:
+    """Yield the options of one #SBATCH line."""
+    try:
+        words = shlex.split(line.removeprefix("#SBATCH"), comments=True)
+    except ValueError:
+        words = line.removeprefix("#SBATCH").split()
+    index = 0
+    while index < len(words):
+        word = words[index]
+        name, value, used_words = _option(word, words[index + 1 : index + 2])
+        index += 1 + used_words
+        column = max(0, line.find(word.partition("=")[0], len("#SBATCH"))) + 1
+        place = TextSpan(number, column, number, len(line) + 1 if index >= len(words) else column + len(word))
+        yield HeaderOption(_SAME.get(name, name), word, value, place, line)
+
+
+def _option(word: str, next_words: list[str]) -> tuple[str, str | None, int]:
+    """Return (long name, value, how many of the following words it took)."""
+    if word.startswith("--"):
+        name, equals, value = word[2:].partition("=")
+        if equals:
+            return name, value, 0
+        if name in _FLAGS_ALONE or not next_words or next_words[0].startswith("-"):
+            return name, None, 0
+        return name, next_words[0], 1
+    if word.startswith("-") and len(word) > 1:
+        name = _LETTERS.get(word[1], word[1])
+        if word[1] in _SWITCHES:
+            return name, None, 0
+        if len(word) > 2:
+            return name, word[2:].removeprefix("="), 0
+        return (name, next_words[0], 1) if next_words else (name, None, 0)
+    return word, None, 0

@@ -1,0 +1,112 @@
+"""Files → findings: every rule over every file, the Python scripts that a batch script starts among them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+from pathlib import Path
+
+from muster.errors import RequestError
+from muster.sites.load import Site
+from muster_lint.ignore import ignored_lines
+from muster_lint.job import BatchScript, read_job
+from muster_lint.program import read_program
+from muster_lint.read import FileKind, SourceFile, read_source
+from muster_lint.rule import all_rules
+from muster_lint.site import site_findings
+from muster_lint.values import Hit, LintFinding, Rule, Severity, TextSpan
+
+__all__ = ["lint_files", "lint_source"]
+
+
+def lint_files(paths: Sequence[str], site: Site | None = None) -> list[LintFinding]:
+    """Return what the rules find in these files and in the Python scripts that they start."""
+    findings: list[LintFinding] = []
+    done_digests: set[str] = set()
+    for path in paths:
+        source = read_source(path)
+        findings += lint_source(source, site)
+        done_digests.add(str(Path(path).absolute()))
+        for script in _started_by(source):
+            if str(script.absolute()) not in done_digests:
+                done_digests.add(str(script.absolute()))
+                findings += lint_source(read_source(str(script)))
+    return sorted(findings, key=lambda finding: (finding.path, finding.place, finding.severity.rank, finding.rule))
+
+
+def lint_source(source: SourceFile, site: Site | None = None) -> list[LintFinding]:
+    """Return what the rules find in one text."""
+    if source.kind is FileKind.PYTHON:
+        return _lint_python(source)
+    job = read_job(source.path, source.text)
+    findings = [*_findings(source, "batch", job), *(site_findings(job, site) if site is not None else ())]
+    return _without_ignored(source, findings)
+
+
+def _lint_python(source: SourceFile) -> list[LintFinding]:
+    try:
+        program = read_program(source.path, source.text)
+    except (SyntaxError, ValueError) as error:
+        line, column = getattr(error, "lineno", None) or 1, getattr(error, "offset", None) or 1
+        place = TextSpan(line, max(1, column), line, max(1, column) + 1)
+        reason = "Python stops before the first line runs, on every rank."
+        return [
+            LintFinding(
+                "not-python",
+                Severity.BREAKS,
+                source.path,
+                place,
+                f"this is not Python: {getattr(error, 'msg', error)}",
+                reason,
+                "Correct it.",
+                "Python's own parser",
+            )
+        ]
+    except RecursionError:
+        raise RequestError(
+            f"{source.path} is nested too deeply to be read", hint="give a script that a person wrote"
+        ) from None
+    return _without_ignored(source, [*_header_findings(source), *_findings(source, "python", program)])
+
+
+def _header_findings(source: SourceFile) -> Iterator[LintFinding]:
+    """Yield what the rules on the header find in a Python program that sbatch takes as it is."""
+    lines = source.text.splitlines(keepends=True)
+    header = "".join(takewhile(lambda line: line.startswith("#") or not line.strip(), lines))
+    if "\n#SBATCH" in header:
+        yield from _findings(source, "batch", read_job(source.path, header), room="header")
+
+
+def _findings(source: SourceFile, language: str, value: object, room: str = "") -> Iterator[LintFinding]:
+    for rule in all_rules():
+        if rule.language == language and rule.check.__module__.endswith(room):
+            yield from (_finding(source.path, rule, hit) for hit in dict.fromkeys(rule.check(value)))
+
+
+def _finding(path: str, rule: Rule, hit: Hit) -> LintFinding:
+    replacement = hit.instead or rule.instead
+    return LintFinding(
+        rule.name, rule.severity, path, hit.place, hit.message, rule.why, replacement, rule.source, hit.edits
+    )
+
+
+def _without_ignored(source: SourceFile, findings: list[LintFinding]) -> list[LintFinding]:
+    ignored = ignored_lines(source.text)
+    return [finding for finding in findings if finding.rule not in ignored.get(finding.place.line, frozenset())]
+
+
+def _started_by(source: SourceFile) -> Iterator[Path]:
+    """Yield the Python scripts that a batch script names and that lie beside it."""
+    if source.kind is not FileKind.BATCH:
+        return
+    job: BatchScript = read_job(source.path, source.text)
+    folder = Path() if source.path == "-" else Path(source.path).parent
+    for launch in job.all_launches:
+        script = launch.script
+        if script is None or not script.is_literal or not re.fullmatch(r"[\w./+-]+\.py", script.value):
+            continue
+        for place in (folder / script.value, Path(script.value)):
+            if place.is_file():
+                yield place
+                break

@@ -1,0 +1,329 @@
+"""The lines between the header and the launch → options of Muster: modules, environments, variables, folders. Pure.
+
+A command that Muster has no place for is asked about; none is lost.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterable, Mapping
+
+from muster.plan.secret import is_secret
+from muster_lint.bash import Assignment, SimpleCommand
+from muster_lint.port.expand import TASKS, WIRED, Values, expanded, names_in
+from muster_lint.port.step import Chain
+from muster_lint.port.values import Draft
+
+__all__ = ["read_assignments", "read_commands", "text_of"]
+
+
+def read_commands(chains: Iterable[Chain], launch: Chain | None, draft: Draft) -> None:
+    """Read every command of the batch host but the launch."""
+    function_names = {chain.command.function for chain in chains if chain.command.function}
+    is_after = False
+    for chain in chains:
+        command = chain.command
+        if chain is launch:
+            is_after = True
+        elif command.in_substitution or command.function:
+            _say_function(command, draft)
+        elif command.program in function_names:
+            draft.leave(command.place.line, text_of(command), "a function of the script: the job calls none")
+        elif is_after and command.program == "tee" and launch is not None and launch.command.pipes_on:
+            draft.drop(command.place.line, text_of(command), _LOGS)
+        elif chain.weight >= 4 or (chain.stage("step") and not chain.is_chore):
+            draft.leave(command.place.line, text_of(command), "a second launch: it is a job of its own for Muster")
+        elif chain.stage("step") and chain.is_chore and not is_after:
+            _chore(chain, draft)
+        else:
+            _read(chain, draft, is_after=is_after)
+
+
+def _say_function(command: SimpleCommand, draft: Draft) -> None:
+    if command.function:
+        draft.drop(command.place.line, text_of(command), f"a line of the function {command.function}, not of the job")
+
+
+def _read(chain: Chain, draft: Draft, *, is_after: bool) -> None:
+    command = chain.command
+    words = [word.value for word in expanded(command, chain.values)[1:]]
+    reader = _COMMANDS.get(command.program)
+    if command.writes:
+        _writes(command, draft)
+    elif reader is not None:
+        reader(command.place.line, text_of(command), words, draft)
+    elif command.program in _SHOWS or (chain.weight == 0 and command.program.startswith("python")):
+        draft.drop(command.place.line, text_of(command), "shows something, and changes nothing")
+    elif command.program in _CONTROL:
+        draft.drop(command.place.line, text_of(command), _CONTROL[command.program])
+    else:
+        moment = "after the ranks" if is_after else "before the ranks"
+        reason = f"Muster's job runs nothing {moment} on the batch host: do it by hand, or inside the command"
+        draft.leave(command.place.line, text_of(command), f"{reason}{_BETTER.get(command.program, '')}")
+
+
+def _writes(command: SimpleCommand, draft: Draft) -> None:
+    """Say that a file which the script writes is not there when the ranks of the job look for it."""
+    reason = f"it writes {', '.join(command.writes)}, and the job writes no file before its ranks: write it by hand"
+    draft.leave(command.place.line, text_of(command), reason)
+
+
+_LOGS = "the lines of the ranks are in the run directory: muster logs"
+
+
+def _chore(chain: Chain, draft: Draft) -> None:
+    """Read a step before the ranks that prepares or looks."""
+    line, words = chain.command.place.line, [chain.stages[-1].word.value, *(w.value for w in chain.stages[-1].words)]
+    if chain.command.writes:
+        _writes(chain.command, draft)
+    elif chain.stages[-1].name in _SHOWS:
+        draft.drop(line, text_of(chain.command), "shows something, and changes nothing")
+    elif any("$" in word for word in words) or draft.get("node_prologue"):
+        draft.ask(
+            line, text_of(chain.command), "--node-prologue COMMAND runs one command on every node before its ranks"
+        )
+    else:
+        draft.change(
+            line, text_of(chain.command), "node_prologue", shlex.join(words), "once on every node, before its ranks"
+        )
+
+
+# ---------------------------------------------------------------- commands
+
+
+def _module(line: int, subject: str, words: list[str], draft: Draft) -> None:
+    words = [word for word in words if word not in {"--force", "-f", "-q", "--quiet", "-s", "--silent"}]
+    verb, names = (words[0], words[1:]) if words and words[0] in _MODULE_VERBS else ("load", words)
+    names = [name for name in names if not name.startswith("-") or name == "-"]
+    if verb in {"purge", "reset"}:
+        draft.note(line, subject, "", "the modules of the submitting shell are unloaded")
+    elif verb in {"load", "add", "try-load"}:
+        for name in names:
+            if "$" in name:
+                draft.ask(line, subject, f"the name of the module is not in the script: {name}")
+            elif name.startswith("-"):
+                draft.ask(line, subject, f"a module is unloaded: {name}")
+            else:
+                draft.keep(line, subject, "module", name, "")
+    elif verb == "use":
+        for name in names:
+            if "$" in name:
+                draft.ask(line, subject, f"the directory is not in the script: {name}")
+            else:
+                draft.keep(line, subject, "module_use", name, "a directory with more modules")
+    elif verb in {"list", "avail", "spider", "show", "is-loaded", "whatis"}:
+        draft.drop(line, subject, "shows something, and changes nothing")
+    else:
+        draft.ask(line, subject, "Muster loads modules, and does nothing else with them: --module NAME")
+
+
+_MODULE_VERBS = frozenset(
+    "load add try-load purge reset use unload rm swap switch list avail spider show is-loaded whatis restore".split()  # noqa: SIM905
+)
+
+
+def _source(line: int, subject: str, words: list[str], draft: Draft) -> None:
+    path = words[0] if words else ""
+    path = re.sub(r"^\$(HOME\b|\{HOME\})", "~", path)
+    if path.endswith("/bin/activate"):
+        folder = path.removesuffix("/bin/activate")
+        if "$" in path or re.match("~[^/]", path):
+            draft.ask(line, subject, "the folder of the environment is not in the script: --venv DIR")
+        elif len(words) > 1:  # conda's own: source /opt/conda/bin/activate NAME
+            draft.keep(line, subject, "conda", words[1], "a conda environment")
+        else:
+            draft.keep(line, subject, "venv", folder, "a virtual environment")
+    elif path in {"activate", "conda"} and len(words) > 1:
+        draft.keep(line, subject, "conda", words[1], "a conda environment")
+    elif re.search(r"conda\.sh$|mamba\.sh$", path):
+        draft.drop(line, subject, "--conda does what conda's own function does")
+    elif re.search(r"^/etc/(profile|bash)|/lmod/|/init/bash$|\.bashrc$|\.bash_profile$|\.profile$", path):
+        draft.drop(line, subject, "what it is read for, the command `module`, is there in Muster's script")
+    else:
+        draft.ask(line, subject, "a file of yours: what it sets, --env, --module or --venv can say")
+
+
+def _conda(line: int, subject: str, words: list[str], draft: Draft) -> None:
+    names = [word for word in words[1:] if not word.startswith("-")]
+    if words[:1] == ["activate"] and names and "$" not in names[0]:
+        draft.keep(line, subject, "conda", names[0], "a conda environment")
+    elif words[:1] in (["deactivate"], ["info"], ["list"], ["env"]):
+        draft.drop(line, subject, "only what the plan names is active in the job")
+    else:
+        draft.ask(line, subject, "the environment is not in the script: --conda ENV")
+
+
+def _cd(line: int, subject: str, words: list[str], draft: Draft) -> None:
+    path = re.sub(r"^\$(HOME\b|\{HOME\})", "~", words[0] if words else "")
+    if re.fullmatch(r"\$\{?SLURM_SUBMIT_DIR\}?|\$\{?PWD\}?|\.", path):
+        draft.drop(line, subject, "Muster's ranks work where the job was submitted")
+    elif not path or "$" in path or re.match("~[^/]", path):
+        draft.ask(line, subject, "the folder is not in the script: --chdir DIR")
+    else:
+        draft.keep(line, subject, "chdir", path, "the working directory of the ranks")
+
+
+def _unset(line: int, subject: str, words: list[str], draft: Draft) -> None:
+    for name in words:
+        if name.isidentifier():
+            draft.keep(line, subject, "unset_env", name)
+        elif name != "-v":
+            draft.ask(line, subject, f"{name} is not the name of a variable")
+
+
+def _mkdir(line: int, subject: str, words: list[str], draft: Draft) -> None:
+    del words
+    draft.leave(line, subject, "Muster makes the folder of its logs; make others by hand, once, before you submit")
+
+
+def _set(line: int, subject: str, words: list[str], draft: Draft) -> None:
+    del words
+    draft.drop(line, subject, "Muster's script ends with a sentence where one of its steps fails")
+
+
+def _eval(line: int, subject: str, words: list[str], draft: Draft) -> None:
+    if "conda" in subject or "mamba" in subject:
+        draft.drop(line, subject, "--conda does what conda's own function does")
+    else:
+        draft.ask(line, subject, f"it runs what another command prints: {' '.join(words)}")
+
+
+_COMMANDS: Mapping[str, Callable[[int, str, list[str], Draft], None]] = {
+    "module": _module,
+    "ml": _module,
+    "source": _source,
+    ".": _source,
+    "conda": _conda,
+    "mamba": _conda,
+    "micromamba": _conda,
+    "cd": _cd,
+    "pushd": _cd,
+    "unset": _unset,
+    "mkdir": _mkdir,
+    "set": _set,
+    "eval": _eval,
+}
+_SHOWS = frozenset(
+    """
+    echo printf date hostname env printenv nvidia-smi rocm-smi which pwd lscpu squeue sinfo scontrol sacct numactl free
+    df ls cat sleep true type command uname whoami nvcc gcc head tail wc nproc ip ibstat lsb_release sstat seff module
+    """.split()  # noqa: SIM905
+)
+_CONTROL = {
+    "wait": "Muster's script waits for its step",
+    "exit": "the job ends as its ranks end",
+    "trap": "Muster's script passes signals on to the ranks",
+    "shopt": "Muster's script sets what it needs itself",
+    "return": "the job ends as its ranks end",
+    "popd": "the job has one working directory",
+    "deactivate": "only what the plan names is active in the job",
+    "shift": "the command has its own arguments",
+    "local": "a line of a function, not of the job",
+    "break": "Muster's script has no loops",
+    "continue": "Muster's script has no loops",
+    "test": "Muster's script checks what it needs itself",
+    "[": "Muster's script checks what it needs itself",
+}
+_BETTER = {
+    "cp": "; --stage DATA copies data to the nodes' own disks",
+    "rsync": "; --stage DATA copies data to the nodes' own disks",
+    "tar": "; --stage DATA copies data to the nodes' own disks",
+    "unzip": "; --stage DATA copies data to the nodes' own disks",
+    "pip": "; muster build venv makes an environment once, and not in every job",
+    "sbatch": "; --sbatch=--dependency=… lets one job follow another",
+    "ulimit": "; Slurm passes the limits of the submitting shell on",
+}
+
+
+# ---------------------------------------------------------------- variables
+
+
+def read_assignments(
+    assignments: Iterable[Assignment], values: Values, draft: Draft, *, used_in: Iterable[str]
+) -> list[str]:
+    """Read the variables of the script; return the settings that only a task can make."""
+    words = " ".join(used_in)
+    settings: list[str] = []
+    job_assignments = [assignment for assignment in assignments if not assignment.of_command]
+    for index, own_assignment in enumerate(job_assignments):
+        later = {
+            later_assignment.name: later_assignment.place.line
+            for later_assignment in job_assignments[index + 1 :]
+            if later_assignment.exported
+        }
+        value = own_assignment.value.text if own_assignment.value else ""
+        subject = f"{'export ' if own_assignment.exported else ''}{own_assignment.name}={value}"
+        subject = re.sub(r"\s*\\?\n\s*", " ", subject)
+        subject = subject if len(subject) < 100 else f"{subject[:99]}…"
+        if own_assignment.name in WIRED:
+            draft.drop(
+                own_assignment.place.line,
+                subject,
+                "every rank has it, right for its own place",
+                f"variable {own_assignment.name}",
+            )
+        elif own_assignment.exported and own_assignment.name in later:
+            draft.ask(
+                own_assignment.place.line, subject, f"line {later[own_assignment.name]} sets it again: which holds?"
+            )
+        elif own_assignment.exported:
+            settings += _exported(own_assignment, subject, values, draft)
+        elif own_assignment.name in values.used or own_assignment.name in names_in(words):
+            draft.note(own_assignment.place.line, subject, "", "its value stands where it is used")
+        else:
+            draft.drop(own_assignment.place.line, subject, "a variable of the script alone: no rank sees it")
+    return settings
+
+
+def _exported(assignment: Assignment, subject: str, values: Values, draft: Draft) -> list[str]:
+    line, value = assignment.place.line, values.of(assignment.value.value) if assignment.value else ""
+    if "$(" in value or "`" in value:
+        if assignment.name in values.used:
+            draft.note(line, subject, "", "its value stands where it is used")
+        elif is_secret(assignment.name):
+            draft.pass_on(line, subject, assignment.name, "the batch host reads a secret")
+        else:
+            draft.ask(
+                line, subject, f"the batch host works it out: --env {assignment.name}=VALUE gives it a fixed value"
+            )
+        return []
+    if assignment.name in values.used and (re.search(r"\s", value) or value.startswith("-")):
+        draft.note(line, subject, "", "its words stand where it is used")
+        return []
+    if value.startswith("("):
+        draft.drop(line, subject, "an array cannot be exported: no rank sees it")
+        return []
+    resolved = re.sub(r"\$\{?SLURM_JOB_?ID\}?", "{job_id}", value)
+    if not names_in(resolved):
+        draft.variable(line, subject, assignment.name, resolved)
+        return []
+    if names_in(value) == (assignment.name,) and value in {f"${assignment.name}", f"${{{assignment.name}}}"}:
+        draft.keep(line, subject, "env", assignment.name, "yours is passed on")
+        return []
+    unknown = [name for name in names_in(value) if name not in TASKS and not name.startswith("SLURM_")]
+    if unknown:
+        reason = f"{', '.join(unknown)} is set outside the script: is it known where the ranks run?"
+        draft.ask(line, subject, reason, "in the command", field=f"setting {assignment.name}")
+    else:
+        draft.note(
+            line,
+            subject,
+            "in the command",
+            "only the task knows its value: it is set there",
+            f"setting {assignment.name}",
+        )
+    return [f'export {assignment.name}="{value}"']
+
+
+def text_of(command: SimpleCommand) -> str:
+    """Return a command as it is written, in one line."""
+    words = [
+        *(
+            f"{assignment.name}={assignment.value.text if assignment.value else ''}"
+            for assignment in command.assignments
+        )
+    ]
+    text = " ".join([*words, *(word.text for word in command.words)])
+    text = re.sub(r"\s*\\?\n\s*", " ", text)
+    return text if len(text) < 100 else f"{text[:99]}…"

@@ -1,0 +1,696 @@
+"""What starts the ranks → options of Muster: srun, mpirun, an agent, a container, and the command inside. Pure.
+
+Every option of every program in the chain gets a row, so that none is lost in silence.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from muster.errors import RequestError
+from muster.plan.accelerate import TYPED, read_accelerate_config
+from muster.slurm.flags import whole_step_flags
+from muster_lint.bash import SimpleCommand, Word, read_shell
+from muster_lint.launch import Stage, stages_of
+from muster_lint.port.expand import TASKS, WIRED, Values, expanded, names_in, values_of
+from muster_lint.port.values import Draft, Fate, PortRow, holds_secret
+
+__all__ = ["AGENTS_OF_TORCH", "Chain", "chain_of", "in_a_shell", "read_chain"]
+
+_OF_ONE_TASK = frozenset("RANK LOCAL_RANK NODE_RANK SLURM_PROCID SLURM_LOCALID SLURM_NODEID HOSTNAME".split())  # noqa: SIM905
+AGENTS_OF_TORCH = frozenset({"torchrun", "torch.distributed.run", "torch.distributed.launch"})
+_CONFIGURATIONS = frozenset({"--config_file", "--config-file"})
+_GIVES_RANK = frozenset({"deepspeed", "torch.distributed.launch"})
+
+
+class Chain(msgspec.Struct, frozen=True):
+    """One command that starts programs, with its words as the shell makes them."""
+
+    command: SimpleCommand
+    stages: tuple[Stage, ...]
+    values: Values
+
+    def stage(self, kind: str) -> Stage | None:
+        """Return the first stage of a kind."""
+        return next((stage for stage in self.stages if stage.kind == kind), None)
+
+    @property
+    def weight(self) -> int:
+        """Tell how much it looks like the training: 0: not at all."""
+        if self.command.in_substitution or self.command.program in _NEVER:
+            return 0
+        starter = any(stage.kind in {"step", "mpi", "agent"} for stage in self.stages)
+        last = self.stages[-1] if self.stages else None
+        runs = last is not None and (
+            (last.kind == "python" and not _is_one_liner(last)) or last.kind == "agent" or self._holds_python(last)
+        )
+        return 4 * runs + (2 * starter if runs or not self.is_chore else 0)
+
+    @property
+    def is_chore(self) -> bool:
+        """Tell whether the program at the end prepares or looks, and does not train."""
+        last = self.stages[-1] if self.stages else None
+        return last is None or last.name in _CHORES or (last.kind == "python" and _is_one_liner(last))
+
+    @staticmethod
+    def _holds_python(last: Stage) -> bool:
+        text = (
+            last.text("-c", "-lc", "-ec", "-xc", "-exc")
+            if last.kind == "shell"
+            else " ".join(word.value for word in (last.word, *last.words))
+        )
+        return re.search(r"\b(python[\d.]*|torchrun|accelerate|deepspeed|\S+\.py)\b", text or "") is not None
+
+
+_NEVER = frozenset({"echo", "printf", "cat", "which", "module", "ml", "pip", "source", ".", "log", "msg"})
+_CHORES = frozenset(
+    """
+    hostname nvidia-smi rocm-smi date mkdir cp rm rsync tar unzip ls cat echo lscpu numactl env printenv nproc free df
+    true sleep ln chmod touch pip which
+    """.split()  # noqa: SIM905
+)
+
+
+def _is_one_liner(stage: Stage) -> bool:
+    return not stage.words or stage.words[0].value in {"-c", "-V", "--version"} or stage.has("-c", "-V", "--version")
+
+
+def chain_of(command: SimpleCommand, values: Values) -> Chain:
+    """Return a command with its programs."""
+    words = expanded(command, values)
+    return Chain(command, stages_of(words), values)
+
+
+def read_chain(chain: Chain, draft: Draft) -> dict[str, str]:
+    """Read what starts the ranks; return the sizes that its flags give: nodes, tasks, agents' ranks."""
+    reader = _StepReader(chain, draft)
+    reader.read(chain.stages)
+    command = chain.command
+    if command.writes or command.pipes_on:
+        shown = " ".join([*(f"> {name}" for name in command.writes), *(["| …"] if command.pipes_on else [])])
+        reason = "the lines of the ranks are in the run directory: muster logs"
+        draft.rows.append(PortRow(command.place.line, shown, Fate.CHANGED, "", reason))
+    if command.reads:
+        reason = "what the script gives its standard input: the job has none"
+        draft.ask(command.place.line, "< …", reason)
+    return reader.sizes
+
+
+class _StepReader:
+    """Goes through the chain once, from the outside to the inside."""
+
+    def __init__(self, chain: Chain, draft: Draft) -> None:
+        self.line = chain.command.place.line
+        self.draft = draft
+        self.values = chain.values
+        self.sizes: dict[str, str] = {}
+        self._outer: list[str] = []
+        """Wrappers that become a part of the command."""
+
+        self._settings: list[str] = []
+        """Assignments whose values only the task knows."""
+
+        self._depth = 0
+        for assignment in chain.command.assignments:
+            value = self.values.of(assignment.value.value) if assignment.value else ""
+            self._variable(assignment.name, value, f"{assignment.name}={value}")
+
+    def read(self, stages: tuple[Stage, ...]) -> None:
+        """Read each program of the chain."""
+        for stage in stages:
+            reader = _STAGES.get(stage.kind)
+            if reader is not None:
+                reader(self, stage)
+        if not self.draft.command:
+            last = stages[-1]
+            self._finish([*(word.value for word in last.before), *(word.value for word in last.words)], last.name)
+
+    # ------------------------------------------------------------ srun
+
+    def step(self, stage: Stage) -> None:
+        self._started_by(stage, "srun")
+        self.sizes["starter"] = "srun"
+        for name, word in stage.options:
+            flag, value = _flag(name, word)
+            subject = f"{stage.name} {_shown(name, word)}"
+            if flag in _STEP_SIZES:
+                self._size(_STEP_SIZES[flag], value, subject, "the step has the job's size; the plan works it out")
+            elif flag in _STEP_DROPPED:
+                self.draft.drop(self.line, subject, _STEP_DROPPED[flag], f"step {flag}")
+            elif flag in _STEP_FIELDS:
+                self._field(_STEP_FIELDS[flag], value, subject)
+            elif flag in {"--container-mounts", "--volume"}:
+                self._binds(value or "", subject)
+            elif flag == "--export":
+                self._export(value or "", subject)
+            elif not self._letters(flag):
+                self._step_flag(subject, flag, value)
+
+    def _size(self, name: str, value: str | None, subject: str, reason: str) -> None:
+        """Keep a size for the arithmetic of all sizes, which may change its row."""
+        text = value or ""
+        if text.startswith("$(("):  # a name in arithmetic needs no $
+            text = re.sub(r"(?<![\w$])([A-Za-z_]\w*)", r"$\1", text)
+        self.sizes[name] = self.values.of(text)
+        self.draft.note(self.line, subject, "", reason, f"size {name}")
+
+    def _letters(self, flag: str) -> bool:
+        """Read -lu as -l -u; tell whether all of them are switches that are known."""
+        letters = [f"-{letter}" for letter in flag[1:]]
+        if flag.startswith("--") or len(letters) < 2 or not all(letter in _STEP_DROPPED for letter in letters):
+            return False
+        for one_letter in letters:
+            self.draft.drop(
+                self.line, f"srun {flag}", f"{one_letter}: {_STEP_DROPPED[one_letter]}", f"step {one_letter}"
+            )
+        return True
+
+    def _step_flag(self, subject: str, flag: str, value: str | None) -> None:
+        whole = flag if value is None else (f"{flag}={value}" if flag.startswith("--") else f"{flag}{value}")
+        try:
+            (whole_flag,) = whole_step_flags([whole])
+        except (RequestError, ValueError) as error:
+            hint = error.hint if isinstance(error, RequestError) else ""
+            reason = error.message if isinstance(error, RequestError) else "it is not a whole flag"
+            self.draft.ask(self.line, subject, f"{reason}; {hint}" if hint else reason)
+            return
+        if "$" in whole:
+            self.draft.ask(
+                self.line, subject, "the shell expands a variable in it, whose value the script does not say"
+            )
+            return
+        self.draft.keep(self.line, subject, "srun", whole_flag, "a flag of the step that Muster hands on")
+
+    def _export(self, value: str, subject: str) -> None:
+        for word in value.split(","):
+            if "=" in word:
+                name, _, text = word.partition("=")
+                self._variable(name, self.values.of(text), subject)
+        self.draft.note(self.line, subject, "", "what the plan shows reaches every rank")
+
+    # ------------------------------------------------------------ mpirun
+
+    def mpi(self, stage: Stage) -> None:
+        self.draft.keep(self.line, stage.name, "launcher", "mpirun")
+        self.sizes["starter"] = "mpirun"
+        for name, word in stage.options:
+            flag, value = _flag(name, word)
+            subject = f"{stage.name} {_shown(name, word)}"
+            bare = flag.lstrip("-")
+            if bare in _MPI_SIZES:
+                self._size(_MPI_SIZES[bare], value, subject, "the size of the job says it")
+            elif bare in {"x", "genvlist"}:
+                self._passed(value or "", subject)
+            elif bare in {"mca", "gmca"}:
+                key, _, text = (value or "").partition(" ")
+                self._variable(f"OMPI_MCA_{key}", text, subject)
+            elif bare == "genv":
+                key, _, text = (value or "").partition(" ")
+                self._variable(key, text, subject)
+            elif bare in _MPI_DROPPED:
+                self.draft.drop(self.line, subject, _MPI_DROPPED[bare], f"mpirun {bare}")
+            else:
+                self.draft.ask(self.line, subject, "a flag of mpirun that no option of Muster's stands for")
+
+    def _passed(self, value: str, subject: str) -> None:
+        for word in value.split(","):
+            name, equals, text = word.partition("=")
+            if equals:
+                self._variable(name, self.values.of(text), subject)
+            else:
+                self.draft.note(self.line, subject, "", "what the plan shows reaches every rank, over ssh too")
+
+    # ------------------------------------------------------------ agents
+
+    def agent(self, stage: Stage) -> None:
+        self.sizes["agent"] = stage.name
+        self._agents_of_torch(stage)
+        if stage.name in _GIVES_RANK and not stage.has("--use-env", "--use_env", "--no_local_rank"):
+            reason = (
+                f"{stage.name} gives the script --local_rank, and Muster LOCAL_RANK alone: does the script read it?"
+            )
+            self.draft.ask(self.line, f"{stage.name} …", reason)
+        configured = self._configuration(stage) if stage.name == "accelerate" else frozenset[str]()
+        for name, word in stage.options:
+            flag, value = _flag(name, word)
+            subject = f"{stage.name} {_shown(name, word)}"
+            key = flag.lstrip("-").replace("_", "-")
+            if key.replace("-", "_") in configured:
+                self.draft.note(self.line, subject, "", "it stands in the variables of the configuration")
+            elif key == "config-file":
+                continue
+            elif key in {"nproc-per-node", "num-processes", "num-gpus", "nproc"}:
+                counted = "processes" if key == "num-processes" else "ranks"
+                self._size(counted, value, subject, "the ranks of each node, which -g or --ntasks-per-node says")
+            elif key in {"nnodes", "num-machines", "num-nodes"}:
+                self._size("nnodes", value, subject, "the nodes of the job")
+            elif key in _AGENT_VARIABLES and value:
+                self._variable(_AGENT_VARIABLES[key], value, subject)
+            elif key in _AGENT_DROPPED:
+                self.draft.drop(self.line, subject, _AGENT_DROPPED[key])
+            elif key in {"m", "module"}:
+                self._outer += ["python", "-m"]
+                self.draft.note(self.line, subject, "python -m", "the same module")
+            else:
+                self.draft.ask(self.line, subject, f"a flag of {stage.name} that no option of Muster's stands for")
+        if not stage.has("-m", "--module", "--no-python", "--no_python"):
+            self._outer.append("python")
+
+    def _configuration(self, stage: Stage) -> frozenset[str]:
+        """Read accelerate's configuration file into variables and sizes; return the flags that stand in them too."""
+        path = next((_flag(name, word)[1] for name, word in stage.options if name in _CONFIGURATIONS), None)
+        if path is None:
+            return frozenset()
+        subject = f"accelerate --config_file {path}"
+        text = None if "$" in path else self.draft.read_file(path)
+        if text is None:
+            reason = "the file is not here to be read: --env ACCELERATE_… says what stands in it"
+            self.draft.ask(self.line, subject, reason)
+            return frozenset()
+        typed = {name.lstrip("-").replace("-", "_"): _flag(name, word)[1] or "true" for name, word in stage.options}
+        typed = {name: value for name, value in typed.items() if name in TYPED}
+        config = read_accelerate_config(text, path, typed)
+        if config.question:
+            reason = f"{config.question}: --env ACCELERATE_… says what stands in the file"
+            self.draft.ask(self.line, subject, reason)
+            return frozenset()
+        for name, value in config.variables.items():
+            self.draft.values.setdefault("env", []).append(f"{name}={value}")
+        now = shlex.join(word for each in config.variables.items() for word in ("--env", "=".join(each)))
+        reason = "the variables that accelerate makes of this file"
+        self.draft.rows.append(PortRow(self.line, subject, Fate.CHANGED, now, reason))
+        for key, number in (("processes", config.processes), ("nnodes", config.machines)):
+            if number is not None:
+                self.sizes[key] = str(number)
+        return frozenset(typed)
+
+    def _agents_of_torch(self, stage: Stage) -> None:
+        """Read torch's agents, one a node, under srun or under mpirun."""
+        if self.draft.get("launcher") != "mpirun":
+            for row in [row for row in self.draft.rows if row.field == "started"]:
+                self.draft.replace(
+                    row, Fate.KEPT, "", f"{row.what} starts one agent on each node, and the agent the ranks"
+                )
+            if stage.name in AGENTS_OF_TORCH:
+                self.draft.keep(self.line, stage.name, "launcher", "torchrun")
+            else:
+                reason = f"{stage.name} starts the ranks as torchrun does, with the same variables"
+                self.draft.change(self.line, stage.name, "launcher", "torchrun", reason)
+            return
+        reason = "mpirun starts one agent on each node, and the agent the ranks"
+        self.draft.revise("launcher", Fate.KEPT, "mpirun+torchrun", reason)
+        self.draft.note(self.line, stage.name, "--launcher mpirun+torchrun", reason)
+
+    # ------------------------------------------------------------ containers, wrappers, shells, programs
+
+    def container(self, stage: Stage) -> None:
+        verb, image = self._verb_and_image(stage)
+        for name, word in stage.options:
+            flag, value = _flag(name, word)
+            subject = f"{stage.name} {_shown(name, word)}"
+            if flag in {"--bind", "-B", "--volume", "-v", "-V", "--mount"} and value:
+                self._binds(value, subject)
+            elif flag in {"--env", "-e"} and value and "=" in value:
+                for setting in value.split(","):
+                    self._variable(*setting.partition("=")[::2], subject=subject)
+            elif flag in {"--pwd", "--workdir", "-w"} and value and self.draft.get("chdir") is None:
+                self.draft.change(
+                    self.line, subject, "chdir", value, "the directory of the ranks, inside the image too"
+                )
+            elif flag in {"--image", "-i"} and value:
+                image = value
+            else:
+                reason = _CONTAINER_DROPPED.get(flag)
+                if reason is None:
+                    self.draft.ask(self.line, subject, "a flag of the engine that no option of Muster's stands for")
+                else:
+                    self.draft.drop(self.line, subject, reason)
+        if image:
+            self._field("image", image, f"{stage.name} {verb} {image}")
+        else:
+            self.draft.ask(self.line, stage.name, "the image's name is not in the script: --image IMAGE")
+
+    def _verb_and_image(self, stage: Stage) -> tuple[str, str]:
+        words = [word.value for word in stage.before]
+        if stage.name == "shifter":
+            return "", ""
+        return (words[0] if words else ""), (self.values.of(words[1]) if len(words) > 1 else "")
+
+    def wrapper(self, stage: Stage) -> None:
+        words = [stage.name, *(text for name, word in stage.options for text in _words(name, word))]
+        if stage.name in {"time", "nohup", "exec", "command", "eval"}:
+            self.draft.drop(self.line, " ".join(words), "says or changes nothing of what the ranks do")
+        elif stage.name == "env":
+            for word in stage.before:
+                name, _, value = word.value.partition("=")
+                self._variable(name, value, f"env {word.value}")
+        else:
+            self._outer += [*words, *(word.value for word in stage.before)]
+            self.draft.note(self.line, " ".join(words), shlex.join(words), "a part of the command now")
+
+    def shell(self, stage: Stage) -> None:
+        text = stage.text("-c", "-lc", "-ec", "-xc", "-exc")
+        if text is None:
+            self._finish([stage.name, *(word.value for word in stage.words)], stage.name)
+            return
+        inner = read_shell(text)
+        values = values_of(inner)
+        chains = [chain_of(command, values) for command in inner.commands]
+        best = max(chains, key=lambda chain: chain.weight, default=None)
+        if (
+            self._depth > 3
+            or best is None
+            or inner.error
+            or not best.weight
+            or not _is_simple(inner.text, chains, best)
+        ):
+            self._whole(stage.name, text.strip())
+            return
+        self._depth += 1
+        self.values = Values({**self.values.texts, **values.texts}, self.values.used)
+        for assignment in inner.assignments:
+            if not assignment.of_command or assignment in best.command.assignments:
+                value = self.values.of(assignment.value.value) if assignment.value else ""
+                self._variable(assignment.name, value, f"{assignment.name}={value}")
+        for chain in chains:
+            if chain is not best:
+                _say_inner(self.draft, self.line, chain)
+        self.read(best.stages)
+
+    def _whole(self, shell: str, text: str) -> None:
+        """Keep a shell's text as it is, unless it starts ranks itself."""
+        starter = re.search(r"\b(torchrun|accelerate launch|deepspeed|mpirun|mpiexec|srun|torch\.distributed)\b", text)
+        if starter is None:
+            self._finish([shell, "-c", text], f"{shell} -c")
+            return
+        reason = f"its text starts ranks with {starter[1]} among other lines: what runs in each rank?"
+        self.draft.ask(self.line, f"{shell} -c …", reason, "COMMAND")
+        self.draft.command = ("COMMAND",)
+
+    def python(self, stage: Stage) -> None:
+        words = [_text_of(word) for word in stage.words]
+        if stage.name.endswith(".py") or self._outer[-1:] == ["-m"]:
+            self._finish(words, stage.name)
+            return
+        options = [text for name, word in stage.options for text in _words(name, word)]
+        self._finish([stage.word.value, *options, *words], stage.name)
+
+    def program(self, stage: Stage) -> None:
+        if re.fullmatch(r"\$\{?\w+(\[[@*]\])?\}?", stage.word.value) and _starts_program(stage.words):
+            self.draft.ask(self.line, stage.word.value, "its words are not in the script: the job goes without them")
+            self.read(stages_of(stage.words))
+            return
+        self._finish([_text_of(stage.word), *map(_text_of, stage.words)], stage.name)
+
+    # ------------------------------------------------------------ what they share
+
+    def _started_by(self, stage: Stage, launcher: str) -> None:
+        reason = f"{launcher} starts the ranks, or what the site prefers; --launcher {launcher} keeps it"
+        self.draft.rows.append(PortRow(self.line, stage.name, Fate.CHANGED, "", reason, "started"))
+
+    def _field(self, field: str, value: str | None, subject: str) -> None:
+        value = value if field != "image" or value is None else _image(value)
+        if not value or "$" in value:
+            self.draft.ask(self.line, subject, f"its value is not in the script: {value or 'nothing'}")
+            return
+        self.draft.keep(self.line, subject, field, value)
+
+    def _binds(self, value: str, subject: str) -> None:
+        for bind in self.values.of(value).replace('"', "").split(","):
+            if not bind.strip():
+                continue
+            if "$" in bind:
+                self.draft.ask(self.line, subject, f"the path of the bind is not in the script: {bind}")
+            else:
+                self.draft.keep(self.line, subject, "bind", bind, "a path of the host in the image")
+
+    def _variable(self, name: str, value: str, subject: str) -> None:
+        if name in WIRED:
+            self.draft.drop(self.line, subject, "every rank has it, right for its own place", f"variable {name}")
+        elif names_in(value) or "$(" in value or "`" in value:
+            self._settings.append(f'export {name}="{value}"')
+            self.draft.change(self.line, subject, "env", f"{name}=", "")
+            self.draft.values["env"].pop()
+            row = self.draft.rows[-1]
+            self.draft.replace(row, row.verdict, "in the command", "only the task knows its value: it is set there")
+        elif name.isidentifier():
+            self.draft.variable(self.line, subject, name, value)
+
+    def _finish(self, words: list[str], subject: str) -> None:
+        words = [*self._outer, *words]
+        settings = [*self._settings]
+        questions = [*self._open(words)]
+        if any(re.search(r"(?<!\\)\$\(", word) for word in words):
+            questions.append("a command stands in the words: each rank runs it, so the ranks may get different values")
+        if settings or questions or any(map(names_in, words)):
+            words = in_a_shell(settings, words)
+        else:
+            words = [re.sub(r"\\([$`])", r"\1", word) for word in words]
+        if questions:
+            self.draft.ask(self.line, f"{subject} …", "; ".join(questions), shlex.join(words))
+        else:
+            in_shell = settings or words[:2] == ["bash", "-c"]
+            reason = "the task's shell fills in what only it knows" if in_shell else "the command, word for word"
+            self.draft.note(self.line, f"{subject} …", shlex.join(words), reason)
+        self.draft.command = tuple(words)
+
+    def _open(self, words: list[str]) -> Iterator[str]:
+        """Yield a question for each thing in the words that the ranks of the job do not know; pass on what they may."""
+        text = words[2] if len(words) == 3 and words[1] == "-c" else ""
+        inner = values_of(read_shell(text)).assigned if text else frozenset[str]()
+        for name in dict.fromkeys(name for word in words for name in names_in(word)):
+            if name in inner or name in {"?", "!"}:
+                continue
+            if not name.isidentifier():
+                yield f"${name} is an argument of the script, and the job has none: write its value"
+            elif name in _OF_ONE_TASK and not (text or self._depth):
+                yield f"{name} is that of the batch host in the script, and each rank's own here"
+            elif name in TASKS or name.startswith("SLURM_"):
+                continue
+            elif name in self.values.assigned and not self._is_secret(name):
+                yield f"{name} is worked out by the script: write its value"
+            else:
+                self.draft.values.setdefault("env", [])
+                if name not in self.draft.values["env"]:
+                    self.draft.values["env"].append(name)
+                yield f"{name} is not in the script: --env {name} passes yours on, so export it where you type the line"
+
+    def _is_secret(self, name: str) -> bool:
+        return name in self.draft.secrets or holds_secret(name, "secret")
+
+
+def _image(name: str) -> str:
+    """Return an image's name as Muster takes it: Pyxis and enroot write REGISTRY#NAME:TAG."""
+    match = re.fullmatch(r"(?:docker://)?([\w.-]+)#([\w./:@-]+)", name)
+    return f"docker://{match[1]}/{match[2]}" if match else name
+
+
+def _text_of(word: Word) -> str:
+    """Return the text of a word; what quotes keep from the shell is kept from the shell of the task too."""
+    return re.sub(r"([$`])", r"\\\1", word.value) if word.quoted == "'" else word.value
+
+
+def _starts_program(words: Sequence[Word]) -> bool:
+    """Tell whether these words are a command of their own, without a word before them."""
+    first = words[0].value if words else "-"
+    return not first.startswith(("-", "$")) and not first.endswith(".py")
+
+
+def in_a_shell(settings: list[str], words: list[str]) -> list[str]:
+    if len(words) == 3 and words[0] in {"bash", "sh"} and words[1] == "-c":
+        return [words[0], "-c", "; ".join([*settings, words[2]])]
+    command = " ".join(_quoted(word) for word in words)
+    return ["bash", "-c", "; ".join([*settings, f"exec {command}"])]
+
+
+def _quoted(word: str) -> str:
+    """Quote a word so that the task's shell still expands what is in it."""
+    if re.fullmatch(r"[\w@%+=:,./-]+", word):
+        return word
+    return f'"{word}"' if re.search("[$`]", word) and '"' not in word else (word if "$" in word else shlex.quote(word))
+
+
+def _is_simple(text: str, chains: list[Chain], best: Chain) -> bool:
+    """Tell whether a text holds assignments and one command that matters."""
+    if re.search(r"(^|[\s;])(if|for|while|case)\s|\|\||&\s*$", text):
+        return False
+    return all(
+        chain is best or chain.command.in_substitution or chain.command.program in {"export", "echo", "set", "sleep"}
+        for chain in chains
+    )
+
+
+def _say_inner(draft: Draft, line: int, chain: Chain) -> None:
+    if chain.command.in_substitution:
+        return
+    draft.drop(line, " ".join(word.value for word in chain.command.words), "shows something, and changes nothing")
+
+
+def _flag(name: str, word: Word | None) -> tuple[str, str | None]:
+    if word is None:
+        return name, None
+    value = word.value
+    if value.startswith(f"{name}="):
+        return name, value.partition("=")[2]
+    return name, value
+
+
+def _shown(name: str, word: Word | None) -> str:
+    flag, value = _flag(name, word)
+    if value is None:
+        return flag
+    return f"{flag}={value}" if word is not None and word.value.startswith(f"{name}=") else f"{flag} {value}"
+
+
+def _words(name: str, word: Word | None) -> tuple[str, ...]:
+    flag, value = _flag(name, word)
+    if value is None:
+        return (flag,)
+    return (f"{flag}={value}",) if word is not None and word.value.startswith(f"{name}=") else (flag, value)
+
+
+_STAGES: Mapping[str, Callable[[_StepReader, Stage], None]] = {
+    "step": _StepReader.step,
+    "mpi": _StepReader.mpi,
+    "agent": _StepReader.agent,
+    "container": _StepReader.container,
+    "wrapper": _StepReader.wrapper,
+    "shell": _StepReader.shell,
+    "python": _StepReader.python,
+    "program": _StepReader.program,
+}
+
+_STEP_SIZES = {
+    "-N": "nodes",
+    "--nodes": "nodes",
+    "-n": "ntasks",
+    "--ntasks": "ntasks",
+    "--ntasks-per-node": "ntasks-per-node",
+    "--tasks-per-node": "ntasks-per-node",
+    "-c": "cpus-per-task",
+    "--cpus-per-task": "cpus-per-task",
+    "-G": "gpus",
+    "--gpus": "gpus",
+    "--gpus-per-node": "gpus-per-node",
+    "--gpus-per-task": "gpus-per-task",
+    "--gres": "gres",
+    "--cpus-per-gpu": "cpus-per-gpu",
+    "--ntasks-per-gpu": "ntasks-per-gpu",
+}
+_STEP_FIELDS = {
+    "--mpi": "mpi",
+    "--container-image": "image",
+    "--image": "image",
+    "--environment": "image",
+    "--container-workdir": "chdir",
+    "-m": "distribution",
+    "--distribution": "distribution",
+    "-D": "chdir",
+    "--chdir": "chdir",
+}
+_STEP_DROPPED = {
+    "-l": "Muster labels the lines where several ranks share a place",
+    "--label": "Muster labels the lines where several ranks share a place",
+    "-u": "Muster reads each rank's lines as they come",
+    "--unbuffered": "Muster reads each rank's lines as they come",
+    "-K": "a dead rank ends the job by Muster's own watch: --grace SECONDS",
+    "--kill-on-bad-exit": "a dead rank ends the job by Muster's own watch: --grace SECONDS",
+    "-W": "a dead rank ends the job by Muster's own watch: --grace SECONDS",
+    "--wait": "a dead rank ends the job by Muster's own watch: --grace SECONDS",
+    "--cpu-bind": "the plan says which cores a rank gets, where the site needs it",
+    "--gpu-bind": "every rank sees all GPUs of its node, and takes its own by LOCAL_RANK",
+    "--mem-bind": "the plan says which cores a rank gets, and the memory follows them",
+    "--jobid": "the step belongs to its job",
+    "-A": "the step belongs to its job, which pays",
+    "--account": "the step belongs to its job, which pays",
+    "-J": "the name of the step",
+    "--job-name": "the name of the step",
+    "-o": "one file a node in the run directory, where muster logs reads it",
+    "--output": "one file a node in the run directory, where muster logs reads it",
+    "-e": "one file a node in the run directory, where muster logs reads it",
+    "--error": "one file a node in the run directory, where muster logs reads it",
+    "-i": "rank 0 reads the input of the command",
+    "--input": "rank 0 reads the input of the command",
+    "--exclusive": "the step has all CPUs of the job",
+    "--exact": "the step has all CPUs of the job",
+    "--overlap": "Muster starts one step at a time",
+    "-s": "Muster starts one step at a time",
+    "--hint": "what counts as a CPU is set once, in the job",
+    "--threads-per-core": "what counts as a CPU is set once, in the job",
+    "-t": "the step ends with its job",
+    "--time": "the step ends with its job",
+    "-p": "the step belongs to its job",
+    "--partition": "the step belongs to its job",
+    "--mem": "the step has all memory of the job",
+    "--no-container-mount-home": "Muster names every path that the image sees",
+    "--container-name": "the engine of the plan names its containers itself",
+    "--container-writable": "an image is read-only while ranks run in it",
+    "--no-container-entrypoint": "the plan knows whose entry points have to run",
+    "--container-mount-home": "Muster names every path that the image sees",
+    "-v": "says more, and changes nothing",
+    "--verbose": "says more, and changes nothing",
+    "--gres-flags": "every rank sees all GPUs of its node",
+    "-r": "the step is on all nodes of the job",
+    "--relative": "the step is on all nodes of the job",
+    "-w": "the step is on all nodes of the job",
+    "--nodelist": "the step is on all nodes of the job",
+    "--network": "the plan says it where the site needs it",
+}
+_MPI_SIZES = {
+    "np": "ntasks",
+    "n": "ntasks",
+    "c": "ntasks",
+    "N": "ntasks-per-node",
+    "npernode": "ntasks-per-node",
+    "ppn": "ntasks-per-node",
+}
+_MPI_DROPPED = {
+    "bind-to": "the site's profile binds, or nothing does",
+    "map-by": "as many ranks on each node as it has GPUs, one after the other",
+    "rank-by": "as many ranks on each node as it has GPUs, one after the other",
+    "tag-output": "Muster labels the lines where several ranks share a place",
+    "l": "Muster labels the lines where several ranks share a place",
+    "host": "the hosts are those of the job",
+    "H": "the hosts are those of the job",
+    "hostfile": "the hosts are those of the job",
+    "machinefile": "the hosts are those of the job",
+    "f": "the hosts are those of the job",
+    "report-bindings": "muster check --picture shows the cores of each rank",
+    "allow-run-as-root": "no job of a site runs as root",
+    "oversubscribe": "a node has as many ranks as the plan says",
+    "prefix": "the module or the environment brings the MPI",
+    "wdir": "the directory of the ranks is --chdir",
+    "v": "says more, and changes nothing",
+}
+_AGENT_DROPPED = {
+    **dict.fromkeys(
+        ("rdzv-backend", "rdzv-endpoint", "rdzv-id", "rdzv-conf", "master-addr", "master-port", "local-addr",
+         "main-process-ip", "main-process-port", "same-network", "hostfile", "launcher", "launcher-args", "no-ssh",
+         "no_ssh", "include", "exclude", "max-restarts-of-rendezvous"),
+        "the ranks meet on the first host, on a port that is free there, under an id of the job's own",
+    ),
+    **dict.fromkeys(("node-rank", "machine-rank"), "every node finds out which one it is"),
+    **dict.fromkeys(("tee", "redirects", "r", "t", "log-dir", "role"), "each line is labelled and kept"),
+    "standalone": "the same on one node",
+    "multi-gpu": "one rank for each GPU",
+    "use-env": "torch's own way since 1.10",
+    "max-restarts": "--restart N starts the same ranks again in the job",
+    "monitor-interval": "Muster watches the ranks itself",
+    "start-method": "Muster's own start of the ranks",
+    "numa-binding": "the plan says which cores a rank gets, where the site needs it",
+    "dynamo-backend": "no is torch's own default",
+    "num-cpu-threads-per-process": "computed in every rank from the cores that it really has",
+}  # fmt: skip
+_AGENT_VARIABLES = {"mixed-precision": "ACCELERATE_MIXED_PRECISION"}
+_CONTAINER_DROPPED = {
+    **dict.fromkeys(("--nv", "--rocm", "--nvccli"), "the plan writes what the image needs for the GPUs"),
+    **dict.fromkeys(("--cleanenv", "-e", "-c", "--contain", "-C", "--containall"), "the plan shows what it gets"),
+    **dict.fromkeys(("-q", "--quiet", "-s", "--silent", "-d", "--debug"), "says more or less, and changes nothing"),
+    "--no-home": "Muster names every path that the image sees",
+    "--gpu": "the plan writes what the image needs for the GPUs",
+    "--rm": "nothing of a container stays",
+}  # fmt: skip

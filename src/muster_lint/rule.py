@@ -1,0 +1,78 @@
+"""How a rule is written: a function that yields hits, under the words that say what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from muster.errors import UnknownName
+from muster.parts import LINT_RULES, parts_of_others
+from muster_lint.values import Hit, Rule, Severity
+
+__all__ = ["all_rules", "rule", "rule_named"]
+
+_ROOMS = (
+    "header",
+    "step",
+    "agents",
+    "meeting",
+    "shell",
+    "environment",
+    "variables",
+    "python_devices",
+    "python_groups",
+    "python_data",
+)
+_RULES: dict[str, Rule] = {}
+
+Check = Callable[[Any], Iterator[Hit]]
+
+
+def rule(
+    name: str,
+    severity: Severity,
+    title: str,
+    *,
+    why: str,
+    instead: str,
+    source: str,
+    bad: str,
+    good: str,
+    language: str = "batch",
+) -> Callable[[Check], Check]:
+    """Enter the function below as a rule."""
+
+    def enter(check: Check) -> Check:
+        if name in _RULES:
+            raise ValueError(f"two rules are called {name}")
+        _RULES[name] = Rule(
+            name, severity, title, _joined(why), _joined(instead), source, bad, good, check=check, language=language
+        )
+        return check
+
+    return enter
+
+
+def _joined(text: str) -> str:
+    """Return a text of several lines as one."""
+    return " ".join(text.split())
+
+
+@cache
+def all_rules() -> tuple[Rule, ...]:
+    """Return every rule: ours room by room, then those that other packages bring."""
+    for room in _ROOMS:
+        import_module(f"muster_lint.rules.{room}")
+    for point in parts_of_others(LINT_RULES).values():
+        point.load()
+    return tuple(_RULES.values())
+
+
+def rule_named(name: str) -> Rule:
+    """Return one rule."""
+    for candidate in all_rules():
+        if candidate.name == name:
+            return candidate
+    raise UnknownName("rule", name, [candidate.name for candidate in all_rules()], listed_by="muster lint --rules")

@@ -1,0 +1,452 @@
+"""Rules on programs that start the ranks themselves: torchrun, accelerate, deepspeed, mpirun."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from muster_lint import sources
+from muster_lint.job import BatchScript
+from muster_lint.launch import LaunchCommand, Stage
+from muster_lint.rule import rule
+from muster_lint.values import Hit, Severity, TextSpan
+
+_HEAD = (
+    "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-node=4\n#SBATCH --time=01:00:00\n"
+)
+_MEET = 'head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)\nport=$((20000 + SLURM_JOB_ID % 9999))\n'
+_AGENT = 'torchrun --nnodes="$SLURM_JOB_NUM_NODES" --nproc-per-node=4 --rdzv-backend=c10d --rdzv-id="$SLURM_JOB_ID" --rdzv-endpoint="$head:$port" train.py\n'
+_SIZES = ("--nproc-per-node", "--nproc_per_node", "--num_gpus", "--nproc")
+
+
+def _agents(job: BatchScript) -> Iterator[tuple[LaunchCommand, Stage]]:
+    for launch in job.all_launches:
+        stage = launch.stage("agent")
+        if stage is not None and not launch.command.in_substitution:
+            yield launch, stage
+
+
+def _place(stage: Stage, *names: str) -> TextSpan:
+    word = stage.option(*names)
+    return word.place if word is not None else stage.word.place
+
+
+def _under_step(job: BatchScript, launch: LaunchCommand) -> bool:
+    """Tell whether srun starts it, in the same command or around the task's shell."""
+    return launch.stage("step") is not None or any(launch in task_launches for task_launches in _of_tasks(job))
+
+
+def _of_tasks(job: BatchScript) -> Iterator[tuple[LaunchCommand, ...]]:
+    from muster_lint.launch import launches_of
+
+    for task in job.tasks:
+        yield launches_of(task.shell)
+
+
+@rule(
+    "agents-on-every-task",
+    Severity.BREAKS,
+    "torchrun in each of several tasks of a node",
+    why="Each task starts all ranks of its node again: four tasks × four processes want the same GPUs.",
+    instead="Start one task on each node: --ntasks-per-node=1.",
+    source=sources.TORCHRUN,
+    bad=_HEAD.replace("node=1", "node=4", 1) + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
+    good=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
+)
+def find_many_agents(job: BatchScript) -> Iterator[Hit]:
+    """Yield agents under a step with several tasks of a node."""
+    for launch, stage in _agents(job):
+        step = launch.stage("step") or next(
+            (task.launch.stage("step") for task in job.tasks if _contains(task.launch, launch)), None
+        )
+        if step is None:
+            continue
+        tasks = _tasks_of(job, step)
+        processes = stage.text(*_SIZES)
+        if tasks is not None and tasks > 1 and processes != "1":
+            yield Hit(
+                stage.word.place,
+                f"{tasks} tasks of each node start {stage.name}, and each starts all ranks of the node",
+            )
+
+
+def _contains(outer: LaunchCommand, inner: LaunchCommand) -> bool:
+    place, other = outer.command.place, inner.command.place
+    return place.line <= other.line <= place.end_line
+
+
+def _tasks_of(job: BatchScript, step: Stage) -> int | None:
+    text = step.text("--ntasks-per-node", "--tasks-per-node")
+    if text and text.isdigit():
+        return int(text)
+    total, nodes = step.text("-n", "--ntasks"), step.text("-N", "--nodes")
+    if total in {"$SLURM_NNODES", "${SLURM_NNODES}", "$SLURM_JOB_NUM_NODES", "${SLURM_JOB_NUM_NODES}"}:
+        return 1
+    if total and total.isdigit():
+        count = int(nodes) if nodes and nodes.isdigit() else job.nodes
+        return int(total) // count if count and int(total) % count == 0 else None
+    return None if total else job.tasks_per_node
+
+
+@rule(
+    "agent-on-first-node",
+    Severity.HANGS,
+    "several nodes, but torchrun runs on the first alone",
+    why="torchrun waits for the agents of the other nodes, and nothing starts them there.",
+    instead="Start it with srun: one task on each node.",
+    source=sources.TORCHRUN,
+    bad=_HEAD + _MEET + _AGENT,
+    good=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
+)
+def find_lone_agents(job: BatchScript) -> Iterator[Hit]:
+    """Yield agents that the batch host alone starts, in a job of several nodes."""
+    if job.nodes is None or job.nodes < 2 or re.search(r"\bssh\b|\bpdsh\b", job.text):
+        return
+    for launch in job.launches:
+        stage = launch.stage("agent")
+        if stage is None or launch.stage("step") or launch.stage("mpi") or launch.command.in_substitution:
+            continue
+        if not stage.has("--hostfile", "-H", "--standalone") and launch.command.function is None:
+            yield Hit(stage.word.place, f"{stage.name} starts on one of {job.nodes} nodes")
+
+
+@rule(
+    "rendezvous-id-fixed",
+    Severity.FRAGILE,
+    "a fixed rendezvous id",
+    why="Two jobs that share a node, or a restart beside its dying predecessor, join each other's rendezvous.",
+    instead='Use the job: --rdzv-id="$SLURM_JOB_ID".',
+    source=sources.TORCHTITAN,
+    bad=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT.replace('"$SLURM_JOB_ID"', "101"),
+    good=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
+)
+def find_fixed_ids(job: BatchScript) -> Iterator[Hit]:
+    """Yield --rdzv-id with a literal."""
+    for _, stage in _agents(job):
+        word = stage.option("--rdzv-id", "--rdzv_id")
+        if word is not None and word.is_literal:
+            yield Hit(word.place, f"the id {stage.text('--rdzv-id', '--rdzv_id')!r} is the same in every job")
+        elif (
+            word is not None
+            and stage.text("--rdzv-id", "--rdzv_id") in {"$RANDOM", "${RANDOM}"}
+            and _inside_task(job, word.place)
+        ):
+            yield Hit(word.place, "every node draws another id")
+
+
+def _inside_task(job: BatchScript, place: TextSpan) -> bool:
+    return any(
+        task.launch.command.place.line <= place.line <= task.launch.command.place.end_line and not task.launch.early
+        for task in job.tasks
+    )
+
+
+@rule(
+    "rendezvous-id-random",
+    Severity.HANGS,
+    "a rendezvous id that differs from node to node",
+    why="Agents meet under their id: with $RANDOM in the task's own shell each node waits alone.",
+    instead='Use the job: --rdzv-id="$SLURM_JOB_ID".',
+    source=sources.TORCHRUN,
+    bad=_HEAD
+    + _MEET
+    + "export head port\n"
+    + "srun --kill-on-bad-exit=1 bash -c 'torchrun --nnodes=$SLURM_JOB_NUM_NODES --nproc-per-node=4 --rdzv-id=$RANDOM --rdzv-backend=c10d --rdzv-endpoint=$head:$port train.py'\n",
+    good=_HEAD
+    + _MEET
+    + "export head port\n"
+    + "srun --kill-on-bad-exit=1 bash -c 'torchrun --nnodes=$SLURM_JOB_NUM_NODES --nproc-per-node=4 --rdzv-id=$SLURM_JOB_ID --rdzv-backend=c10d --rdzv-endpoint=$head:$port train.py'\n",
+)
+def find_random_ids(job: BatchScript) -> Iterator[Hit]:
+    """Yield $RANDOM as the id inside a task."""
+    for _, stage in _agents(job):
+        word = stage.option("--rdzv-id", "--rdzv_id")
+        if word is not None and "RANDOM" in word.names and _inside_task(job, word.place):
+            yield Hit(word.place, "every node draws another id")
+
+
+@rule(
+    "nodes-literal",
+    Severity.FRAGILE,
+    "the number of nodes written twice",
+    why="When the header changes, torchrun still waits for the old number of nodes, and hangs.",
+    instead='Use Slurm\'s number: --nnodes="$SLURM_JOB_NUM_NODES".',
+    source=sources.TORCHTITAN,
+    bad=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT.replace('"$SLURM_JOB_NUM_NODES"', "2"),
+    good=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
+)
+def find_literal_nodes(job: BatchScript) -> Iterator[Hit]:
+    """Yield a literal number of nodes that agrees with the header."""
+    for _, stage in _agents(job):
+        text = stage.text("--nnodes", "--num_machines", "--num_nodes")
+        if text is not None and text.isdigit() and job.nodes is not None and int(text) == job.nodes and job.nodes > 1:
+            place = _place(stage, "--nnodes", "--num_machines", "--num_nodes")
+            yield Hit(place, f"{text} stands here and in the header")
+
+
+@rule(
+    "nodes-disagree",
+    Severity.HANGS,
+    "torchrun expects another number of nodes than the job has",
+    why="The agents wait for nodes that are not there, or some nodes are turned away.",
+    instead='Use Slurm\'s number: --nnodes="$SLURM_JOB_NUM_NODES".',
+    source=sources.TORCHRUN,
+    bad=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT.replace('"$SLURM_JOB_NUM_NODES"', "4"),
+    good=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
+)
+def find_other_nodes(job: BatchScript) -> Iterator[Hit]:
+    """Yield a literal number of nodes that differs from the header."""
+    for launch, stage in _agents(job):
+        text = stage.text("--nnodes", "--num_machines", "--num_nodes")
+        if text is None or not text.isdigit() or job.nodes is None or int(text) == job.nodes:
+            continue
+        if _under_step(job, launch) and not (launch.stage("step") or stage).has("-N", "--nodes"):
+            place = _place(stage, "--nnodes", "--num_machines", "--num_nodes")
+            yield Hit(place, f"{stage.name} expects {text} nodes, but the job has {job.nodes}")
+
+
+@rule(
+    "processes-disagree",
+    Severity.BREAKS,
+    "torchrun starts more processes on a node than it has GPUs",
+    why="A rank without a GPU of its own stops with an invalid device, or shares one.",
+    instead="Use the number of GPUs that the header asks for.",
+    source=sources.TORCHRUN,
+    bad=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT.replace("node=4", "node=8"),
+    good=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
+)
+def find_other_processes(job: BatchScript) -> Iterator[Hit]:
+    """Yield a literal number of processes above the GPUs of a node."""
+    for _, stage in _agents(job):
+        text = stage.text(*_SIZES)
+        gpus = job.gpus_per_node
+        if text is not None and text.isdigit() and gpus and int(text) > gpus:
+            yield Hit(_place(stage, *_SIZES), f"{text} processes of a node share {gpus} GPUs")
+
+
+@rule(
+    "gpus-idle",
+    Severity.SLOW,
+    "torchrun uses fewer GPUs than the job has",
+    why="The GPUs that no process uses are paid for and idle.",
+    instead="Start one process for each GPU.",
+    source=sources.TORCHRUN,
+    bad=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT.replace("node=4", "node=2"),
+    good=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
+)
+def find_idle_gpus(job: BatchScript) -> Iterator[Hit]:
+    """Yield a literal number of processes below the GPUs of a node."""
+    for _, stage in _agents(job):
+        text = stage.text(*_SIZES)
+        gpus = job.gpus_per_node
+        if text is not None and text.isdigit() and gpus and 0 < int(text) < gpus and len(list(_agents(job))) == 1:
+            yield Hit(_place(stage, *_SIZES), f"{text} of {gpus} GPUs of a node are used")
+
+
+@rule(
+    "node-rank-missing",
+    Severity.HANGS,
+    "several nodes with --master-addr, but no --node-rank",
+    why="Without --node-rank every agent takes itself for node 0 (static rendezvous), and they wait for each other.",
+    instead="Use --rdzv-backend=c10d with --rdzv-endpoint, which needs no node rank; or pass --node-rank in the task's own shell.",
+    source=sources.TORCHRUN,
+    bad=_HEAD
+    + _MEET
+    + 'srun --kill-on-bad-exit=1 torchrun --nnodes="$SLURM_JOB_NUM_NODES" --nproc-per-node=4 --master-addr="$head" --master-port="$port" train.py\n',
+    good=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
+)
+def find_missing_node_rank(job: BatchScript) -> Iterator[Hit]:
+    """Yield agents with a static meeting point over several nodes that do not say which node they are."""
+    for launch, stage in _agents(job):
+        if stage.name not in {"torchrun", "torch.distributed.run", "torch.distributed.launch"}:
+            continue
+        nodes = stage.text("--nnodes")
+        static = stage.has("--master-addr", "--master_addr") and not stage.has(
+            "--rdzv-backend", "--rdzv_backend", "--rdzv-endpoint", "--rdzv_endpoint"
+        )
+        if (
+            static
+            and nodes not in {None, "1", "1:1"}
+            and not stage.has("--node-rank", "--node_rank")
+            and _under_step(job, launch)
+        ):
+            yield Hit(stage.word.place, "every node takes itself for node 0")
+
+
+@rule(
+    "machine-rank-missing",
+    Severity.HANGS,
+    "accelerate launch over several nodes without a machine rank",
+    why="Every node takes itself for machine 0, and they wait for each other.",
+    instead="Pass --machine_rank $SLURM_NODEID in the task's own shell (single quotes), or --rdzv_backend c10d.",
+    source=sources.ACCELERATE,
+    bad=_HEAD
+    + _MEET
+    + 'srun --kill-on-bad-exit=1 accelerate launch --num_machines "$SLURM_JOB_NUM_NODES" --num_processes 8 --main_process_ip "$head" --main_process_port "$port" train.py\n',
+    good=_HEAD
+    + _MEET
+    + 'srun --kill-on-bad-exit=1 accelerate launch --num_machines "$SLURM_JOB_NUM_NODES" --num_processes 8 --rdzv_backend c10d --main_process_ip "$head" --main_process_port "$port" train.py\n',
+)
+def find_missing_machine_rank(job: BatchScript) -> Iterator[Hit]:
+    """Yield accelerate over several machines that does not say which it is."""
+    for launch, stage in _agents(job):
+        several = "accelerate" in stage.name and stage.text("--num_machines") not in {None, "1"}
+        told = stage.has("--machine_rank") or stage.text("--rdzv_backend") == "c10d"
+        if several and not told and _under_step(job, launch):
+            yield Hit(stage.word.place, "every node takes itself for machine 0")
+
+
+@rule(
+    "node-rank-inert",
+    Severity.STYLE,
+    "--node-rank with a c10d rendezvous",
+    why="The c10d rendezvous gives the nodes their ranks; --node-rank is not read.",
+    instead="Remove --node-rank.",
+    source=sources.TORCHRUN,
+    bad=_HEAD
+    + _MEET
+    + "export head port\n"
+    + "srun --kill-on-bad-exit=1 bash -c 'torchrun --node-rank=$SLURM_NODEID --nnodes=$SLURM_JOB_NUM_NODES --nproc-per-node=4 --rdzv-backend=c10d --rdzv-id=$SLURM_JOB_ID --rdzv-endpoint=$head:$port train.py'\n",
+    good=_HEAD
+    + _MEET
+    + "export head port\n"
+    + "srun --kill-on-bad-exit=1 bash -c 'torchrun --nnodes=$SLURM_JOB_NUM_NODES --nproc-per-node=4 --rdzv-backend=c10d --rdzv-id=$SLURM_JOB_ID --rdzv-endpoint=$head:$port train.py'\n",
+)
+def find_inert_node_rank(job: BatchScript) -> Iterator[Hit]:
+    """Yield --node-rank beside --rdzv-backend=c10d."""
+    for _, stage in _agents(job):
+        if stage.text("--rdzv-backend", "--rdzv_backend") == "c10d" and stage.has("--node-rank", "--node_rank"):
+            yield Hit(_place(stage, "--node-rank", "--node_rank"), "the c10d rendezvous does not read it")
+
+
+@rule(
+    "old-launcher",
+    Severity.STYLE,
+    "torch.distributed.launch",
+    why="It is deprecated; it passes the local rank as an argument, which scripts for torchrun do not expect.",
+    instead="Use torchrun, and read LOCAL_RANK from the environment.",
+    source="pytorch/pytorch torch/distributed/launch.py, its docstring (deprecated since 1.10)",
+    bad=_HEAD
+    + _MEET
+    + "srun --kill-on-bad-exit=1 python -m torch.distributed.launch"
+    + _AGENT.removeprefix("torchrun"),
+    good=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
+)
+def find_old_launcher(job: BatchScript) -> Iterator[Hit]:
+    """Yield python -m torch.distributed.launch."""
+    for _, stage in _agents(job):
+        if stage.name == "torch.distributed.launch":
+            yield Hit(stage.word.place, "torch.distributed.launch is deprecated")
+
+
+@rule(
+    "mpirun-in-srun",
+    Severity.BREAKS,
+    "mpirun inside srun",
+    why="Every task of the step starts a whole MPI job: N tasks × N ranks.",
+    instead="Use one of them: mpirun in the batch script, or srun --mpi=pmix with the program.",
+    source=sources.SRUN,
+    bad=_HEAD + "srun --kill-on-bad-exit=1 mpirun -np 2 python train.py\n",
+    good=_HEAD + "mpirun -np 2 python train.py\n",
+)
+def find_nested_mpirun(job: BatchScript) -> Iterator[Hit]:
+    """Yield mpirun that a step of several tasks starts."""
+    for launch in job.all_launches:
+        mpi = launch.stage("mpi")
+        step = launch.stage("step")
+        alone = step is not None and step.text("-n", "--ntasks") == "1"
+        if mpi is not None and _under_step(job, launch) and not alone:
+            yield Hit(mpi.word.place, f"every task of the step starts {mpi.name}")
+
+
+@rule(
+    "srun-in-mpirun",
+    Severity.BREAKS,
+    "srun inside mpirun",
+    why="Every MPI rank starts a step of its own.",
+    instead="Use one of them.",
+    source=sources.SRUN,
+    bad=_HEAD + "mpirun -np 2 srun python train.py\n",
+    good=_HEAD + "mpirun -np 2 python train.py\n",
+)
+def find_nested_srun(job: BatchScript) -> Iterator[Hit]:
+    """Yield srun behind mpirun."""
+    for launch in job.all_launches:
+        kinds = [stage.kind for stage in launch.stages]
+        if "mpi" in kinds and "step" in kinds[kinds.index("mpi") :]:
+            yield Hit(launch.command.place, "every MPI rank starts a step")
+
+
+@rule(
+    "two-agents",
+    Severity.BREAKS,
+    "a launcher inside a launcher",
+    why="Each process of the outer launcher starts all ranks again.",
+    instead="Use one of them.",
+    source=sources.TORCHRUN,
+    bad=_HEAD
+    + _MEET
+    + "srun --kill-on-bad-exit=1 "
+    + _AGENT.replace("train.py", "--no-python accelerate launch --num_processes 4 train.py"),
+    good=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
+)
+def find_two_agents(job: BatchScript) -> Iterator[Hit]:
+    """Yield an agent that another one starts."""
+    for launch in job.all_launches:
+        agents = [stage for stage in launch.stages if stage.kind == "agent"]
+        if len(agents) > 1:
+            yield Hit(agents[1].word.place, f"{agents[0].name} starts {agents[1].name} in every rank")
+
+
+@rule(
+    "standalone-on-nodes",
+    Severity.BREAKS,
+    "--standalone over several nodes",
+    why="A standalone torchrun is a world of one node: several nodes train alone, without an error.",
+    instead="Give --nnodes, --rdzv-backend=c10d and --rdzv-endpoint.",
+    source=sources.TORCHRUN,
+    bad=_HEAD + "srun --kill-on-bad-exit=1 torchrun --standalone --nproc-per-node=4 train.py\n",
+    good=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
+)
+def find_standalone(job: BatchScript) -> Iterator[Hit]:
+    """Yield agents over several nodes that do not meet."""
+    if job.nodes is None or job.nodes < 2 or "array" in job.header:
+        return
+    for launch, stage in _agents(job):
+        step = launch.stage("step")
+        if step is not None and (step.text("-N", "--nodes") == "1" or step.text("-n", "--ntasks") == "1"):
+            continue
+        if stage.name not in {"torchrun", "torch.distributed.run"} or not _under_step(job, launch):
+            continue
+        meets = stage.has(
+            "--nnodes", "--rdzv-endpoint", "--rdzv_endpoint", "--master-addr", "--master_addr"
+        ) or _reads_settings(stage)
+        if stage.has("--standalone") or not meets:
+            yield Hit(stage.word.place, f"{job.nodes} nodes train alone")
+
+
+def _reads_settings(stage: Stage) -> bool:
+    """Tell whether options may come out of a variable."""
+    return any(not word.is_literal for word in stage.words[:1]) or any("$" in name for name, _ in stage.options)
+
+
+@rule(
+    "deepspeed-needs-ssh",
+    Severity.FRAGILE,
+    "the deepspeed launcher over several nodes",
+    why="It reaches the other nodes with ssh or pdsh, which many sites forbid, and which is not Slurm's.",
+    instead="Start the ranks with srun; DeepSpeed reads RANK, LOCAL_RANK and WORLD_SIZE. Or pass --launcher slurm.",
+    source="deepspeedai/DeepSpeed docs/_tutorials/getting-started.md, Multi-node",
+    bad=_HEAD + "deepspeed --hostfile=hosts --num_gpus 4 train.py\n",
+    good=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
+)
+def find_deepspeed_hosts(job: BatchScript) -> Iterator[Hit]:
+    """Yield deepspeed with a host file, outside srun."""
+    for launch, stage in _agents(job):
+        if (
+            stage.name == "deepspeed"
+            and stage.has("--hostfile", "-H")
+            and not _under_step(job, launch)
+            and not stage.has("--launcher")
+        ):
+            yield Hit(_place(stage, "--hostfile", "-H"), "deepspeed needs ssh between the nodes")

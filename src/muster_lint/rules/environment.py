@@ -1,0 +1,261 @@
+"""Rules on modules, environments and containers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from muster_lint import sources
+from muster_lint.bash import SimpleCommand
+from muster_lint.job import BatchScript
+from muster_lint.launch import LaunchCommand
+from muster_lint.rule import rule
+from muster_lint.values import Hit, Severity
+
+_HEAD = (
+    "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n#SBATCH --time=01:00:00\n"
+)
+_STEP = "srun --kill-on-bad-exit=1 python train.py\n"
+_CONDA_SOURCE = "conda/conda docs/source/dev-guide/deep-dives/activation.md (conda activate is a shell function)"
+
+
+def _activations(job: BatchScript) -> list[SimpleCommand]:
+    return [command for command in job.shell.commands if _activates(command)]
+
+
+def _activates(command: SimpleCommand) -> bool:
+    words = [word.value for word in command.words]
+    if command.program in {"conda", "mamba", "micromamba"}:
+        return words[1:2] == ["activate"]
+    return command.program in {"source", "."} and len(words) > 1 and words[1].rstrip('"').endswith("/bin/activate")
+
+
+@rule(
+    "modules-after-environment",
+    Severity.FRAGILE,
+    "modules loaded after the environment was activated",
+    why="A module puts its own python and libraries in front of those of the environment.",
+    instead="Load modules first, then activate the environment.",
+    source="TACC-Lmod/Lmod docs/source/010_user.rst (a module prepends to PATH)",
+    bad=_HEAD + "source ~/env/bin/activate\nmodule load python/3.11 cuda\n" + _STEP,
+    good=_HEAD + "module load python/3.11 cuda\nsource ~/env/bin/activate\n" + _STEP,
+)
+def find_late_modules(job: BatchScript) -> Iterator[Hit]:
+    """Yield module loads behind an activation."""
+    activations = _activations(job)
+    for command in job.shell.commands:
+        is_load = command.program in {"module", "ml"} and not {"purge", "list", "avail", "use"} & {
+            word.value for word in command.words[1:2]
+        }
+        if is_load and any(activation.order < command.order for activation in activations):
+            yield Hit(command.place, f"it puts itself before the environment of line {activations[0].place.line}")
+
+
+@rule(
+    "purge-after-load",
+    Severity.BREAKS,
+    "module purge after modules were loaded",
+    why="It unloads what the lines above have loaded.",
+    instead="Purge first.",
+    source="TACC-Lmod/Lmod docs/source/010_user.rst",
+    bad=_HEAD + "module load cuda\nmodule purge\n" + _STEP,
+    good=_HEAD + "module purge\nmodule load cuda\n" + _STEP,
+)
+def find_late_purges(job: BatchScript) -> Iterator[Hit]:
+    """Yield a purge behind loads that nothing follows."""
+    modules = [
+        command
+        for command in job.shell.commands
+        if command.program in {"module", "ml"} and len(command.words) > 1 and not command.is_conditional
+    ]
+    for index, command in enumerate(modules):
+        if (
+            command.words[1].value == "purge"
+            and any(module.words[1].value not in {"purge", "use", "list"} for module in modules[:index])
+            and not any(module.words[1].value not in {"purge", "list"} for module in modules[index + 1 :])
+        ):
+            yield Hit(command.place, f"it unloads what line {modules[0].place.line} has loaded")
+
+
+@rule(
+    "conda-not-set-up",
+    Severity.BREAKS,
+    "conda activate without conda's shell function",
+    why="""A batch shell does not read ~/.bashrc, so `conda activate` stops: "Your shell has not been properly configured". With an older conda it
+    goes on with the wrong Python.""",
+    instead='Write eval "$(conda shell.bash hook)" before it, or source …/etc/profile.d/conda.sh.',
+    source=_CONDA_SOURCE,
+    bad=_HEAD + "conda activate train\n" + _STEP,
+    good=_HEAD + 'eval "$(conda shell.bash hook)"\nconda activate train\n' + _STEP,
+)
+def find_unready_conda(job: BatchScript) -> Iterator[Hit]:
+    """Yield conda activate in a script that does not load conda's function."""
+    interactive = bool(re.match(r"#!.*\s-\w*[li]", job.lines[0] if job.lines else ""))
+    if interactive or re.search(
+        r"conda\.sh|shell\.\w+ hook|shell hook|conda_init|\.bashrc|\.bash_profile|mamba\.sh|conda shell|/bin/activate\b(?!\s*$).*conda|init bash",
+        job.text,
+    ):
+        return
+    for command in _activations(job):
+        if command.program in {"conda", "mamba"} and not command.in_substitution:
+            loaded = any(
+                other_command.program in {"module", "ml", "source", "."} and other_command.order < command.order
+                for other_command in job.shell.commands
+            )
+            if not loaded:
+                yield Hit(command.place, "conda's shell function is not there in a batch job")
+
+
+@rule(
+    "bashrc-in-job",
+    Severity.FRAGILE,
+    "the login shell's settings in the job",
+    why="The job then depends on a file that changes with every tool you install, and that may end early in a batch shell.",
+    instead="Write into the script what the job needs.",
+    source=sources.BASH,
+    bad=_HEAD + "source ~/.bashrc\n" + _STEP,
+    good=_HEAD + "module load python\n" + _STEP,
+)
+def find_bashrc(job: BatchScript) -> Iterator[Hit]:
+    """Yield source ~/.bashrc."""
+    for command in job.shell.commands:
+        if (
+            command.program in {"source", "."}
+            and len(command.words) > 1
+            and re.search(r"\.(bashrc|bash_profile|profile)$", command.words[1].value)
+        ):
+            yield Hit(command.place, f"the job depends on {command.words[1].value}")
+
+
+@rule(
+    "container-without-gpus",
+    Severity.BREAKS,
+    "a container without the GPUs",
+    why="Without --nv (NVIDIA) or --rocm (AMD) the driver's libraries are not in the container, and torch sees no GPU.",
+    instead="Add --nv, or --rocm; some sites set APPTAINER_NV.",
+    source="apptainer/apptainer docs, GPU Support (--nv, --rocm)",
+    bad=_HEAD + "srun --kill-on-bad-exit=1 apptainer exec image.sif python train.py\n",
+    good=_HEAD + "srun --kill-on-bad-exit=1 apptainer exec --nv image.sif python train.py\n",
+)
+def find_blind_containers(job: BatchScript) -> Iterator[Hit]:
+    """Yield Apptainer without --nv or --rocm in a job with GPUs."""
+    asks = job.gpus_per_node or {"gpus", "gpus-per-task", "gpus-per-node"} & job.header.keys()
+    if not asks or re.search(
+        r"(APPTAINER|SINGULARITY)_(NV|ROCM)|singularity-\w*bindings|CPEbits|module load .*singularity",
+        job.text,
+    ):
+        return
+    for launch in job.all_launches:
+        stage = launch.stage("container")
+        if (
+            stage is not None
+            and not launch.command.in_substitution
+            and not _asks_a_version(launch)
+            and stage.name in {"apptainer", "singularity"}
+            and stage.word.value
+            and launch.stages[-1].kind != "container"
+        ):
+            verbs = {"exec", "run", "shell"}
+            if verbs & {word.value for word in launch.command.words} and not stage.has("--nv", "--rocm", "--nvccli"):
+                yield Hit(stage.word.place, f"{stage.name} starts without the GPUs")
+
+
+def _asks_a_version(launch: LaunchCommand) -> bool:
+    """Tell whether the container runs a line of Python that does not speak of a GPU."""
+    words = [word.value for word in launch.command.words]
+    return "-c" in words and "python" in " ".join(words) and "cuda" not in " ".join(words) and launch.script is None
+
+
+@rule(
+    "srun-in-container",
+    Severity.BREAKS,
+    "srun inside a container",
+    why="The image has no Slurm of this cluster: srun is missing there, or is of another version.",
+    instead="Start the container with srun: srun … apptainer exec IMAGE python train.py.",
+    source="apptainer/apptainer docs, MPI and scheduler chapter",
+    bad=_HEAD + "apptainer exec --nv image.sif srun python train.py\n",
+    good=_HEAD + "srun --kill-on-bad-exit=1 apptainer exec --nv image.sif python train.py\n",
+)
+def find_inner_srun(job: BatchScript) -> Iterator[Hit]:
+    """Yield srun or mpirun behind a container."""
+    for launch in job.launches:
+        kinds = [stage.kind for stage in launch.stages]
+        if "container" in kinds and "step" in kinds[kinds.index("container") :]:
+            yield Hit(launch.command.place, "the container starts srun")
+
+
+@rule(
+    "install-in-job",
+    Severity.FRAGILE,
+    "packages installed by the job",
+    why="Every job, or every rank, downloads and writes the same files: compute nodes may have no internet, and ranks race.",
+    instead="Make the environment once, before you submit.",
+    source="pypa/pip docs/html/user_guide.md (pip gives no promise for several pips at once)",
+    bad=_HEAD + "srun --kill-on-bad-exit=1 bash -c 'pip install -r requirements.txt; python train.py'\n",
+    good=_HEAD + _STEP,
+)
+def find_installs(job: BatchScript) -> Iterator[Hit]:
+    """Yield pip or conda install inside the tasks of a step."""
+    for task in job.tasks:
+        for command in task.shell.commands:
+            words = [word.value for word in command.words]
+            installs = command.program in {"pip", "pip3", "conda", "mamba"} and words[1:2] == ["install"]
+            by_module = command.program.startswith("python") and words[1:4] == ["-m", "pip", "install"]
+            if (installs or by_module) and not re.search(r"SLURM_LOCALID|LOCAL_RANK", task.shell.text):
+                yield Hit(command.place, "every rank installs into the same place")
+
+
+_OF_CPUS = ("--cpus-per-task", "-c", "--cpus-per-gpu", "--exact")
+
+
+@rule(
+    "threads-unset",
+    Severity.SLOW,
+    "several ranks of a node, and OMP_NUM_THREADS is not set",
+    why="Each rank starts a thread for every core that it may use; where ranks are not bound, they fight for the same cores.",
+    instead="Write export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK.",
+    source="pytorch/pytorch docs/source/notes/multiprocessing.rst, CPU oversubscription",
+    bad=_HEAD + "#SBATCH --cpus-per-task=8\nsrun --cpus-per-task=8 --kill-on-bad-exit=1 python train.py\n",
+    good=_HEAD
+    + "#SBATCH --cpus-per-task=8\nexport OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK\nsrun --cpus-per-task=8 --kill-on-bad-exit=1 python train.py\n",
+)
+def find_unset_threads(job: BatchScript) -> Iterator[Hit]:
+    """Yield steps with several ranks of a node where the script asks for CPUs but sets no threads."""
+    tasks = job.tasks_per_node or 1
+    if tasks < 2 or "cpus-per-task" not in job.header or "OMP_NUM_THREADS" in job.text or "set_num_threads" in job.text:
+        return
+    for launch in job.steps:
+        step = launch.stage("step")
+        one_cpu = step is not None and not step.has(*_OF_CPUS) and not job.shell.assigned("SRUN_CPUS_PER_TASK")
+        if one_cpu:  # srun-cpus-per-task says it: such a rank has one thread
+            continue
+        if launch.stage("python") and not launch.stage("agent") and not launch.stage("container"):
+            yield Hit(launch.command.place, f"each of {tasks} ranks starts as many threads as it sees cores")
+            return
+
+
+@rule(
+    "threads-too-many",
+    Severity.SLOW,
+    "more threads than CPUs of a task",
+    why="The threads of a rank share fewer CPUs and wait for each other.",
+    instead="Write export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK.",
+    source="pytorch/pytorch docs/source/notes/multiprocessing.rst, CPU oversubscription",
+    bad=_HEAD
+    + "#SBATCH --cpus-per-task=4\nexport OMP_NUM_THREADS=16\nsrun --cpus-per-task=4 --kill-on-bad-exit=1 python train.py\n",
+    good=_HEAD
+    + "#SBATCH --cpus-per-task=4\nexport OMP_NUM_THREADS=4\nsrun --cpus-per-task=4 --kill-on-bad-exit=1 python train.py\n",
+)
+def find_many_threads(job: BatchScript) -> Iterator[Hit]:
+    """Yield a literal OMP_NUM_THREADS above --cpus-per-task."""
+    cpus = job.header["cpus-per-task"].value if "cpus-per-task" in job.header else None
+    for assignment in job.assignments:
+        value = assignment.value.value if assignment.value is not None else ""
+        if (
+            assignment.name == "OMP_NUM_THREADS"
+            and cpus
+            and cpus.isdigit()
+            and value.isdigit()
+            and int(value) > int(cpus)
+        ):
+            yield Hit(assignment.place, f"{value} threads share {cpus} CPUs")

@@ -1,0 +1,587 @@
+"""Rules on the #SBATCH header and the file as sbatch reads it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from muster.errors import nearest_name
+from muster.slurm.flags import SBATCH_FLAGS
+from muster_lint import sources
+from muster_lint.job import BatchScript, HeaderOption, directives_of
+from muster_lint.launch import starts_python
+from muster_lint.rule import rule
+from muster_lint.values import Edit, Hit, Severity, TextSpan
+
+_PLUGIN_OPTIONS = frozenset({"image", "module", "volume", "bee", "edf", "environment"})
+"""Options that containers' Slurm plugins add (Shifter, the container engine): sbatch of other sites has none of them."""
+
+_MISSED = frozenset(
+    "account cpus-per-task gpus gpus-per-node gres nodes ntasks ntasks-per-node partition qos time".split()  # noqa: SIM905
+)
+_GPUS = frozenset({"gpus", "gpus-per-node", "gres", "gpus-per-task"})
+
+_HEAD = "#!/bin/bash\n#SBATCH --job-name=train\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\n"
+
+
+def _whole_line(number: int, line: str) -> TextSpan:
+    return TextSpan(number, 1, number, len(line) + 1)
+
+
+@rule(
+    "directive-after-command",
+    Severity.BREAKS,
+    "#SBATCH after the first command",
+    why="sbatch reads directives up to the first line that is not a comment. Later ones are comments: the job gets the default.",
+    instead="Move the line above the first command.",
+    source=sources.SBATCH,
+    bad=_HEAD + "module load cuda\n#SBATCH --gres=gpu:4\nsrun --kill-on-bad-exit=1 python train.py\n",
+    good=_HEAD + "#SBATCH --gres=gpu:4\nmodule load cuda\nsrun --kill-on-bad-exit=1 python train.py\n",
+)
+def find_late_directives(job: BatchScript) -> Iterator[Hit]:
+    """Yield each directive that Slurm does not read."""
+    for line in dict.fromkeys(each.place.line for each in job.late_directives):
+        text = job.lines[line - 1]
+        yield Hit(_whole_line(line, text), f"{text.strip()!r} stands after the first command, so sbatch ignores it")
+
+
+@rule(
+    "directive-misspelt",
+    Severity.BREAKS,
+    "a line that looks like a directive but is a comment",
+    why="sbatch reads only lines that begin with exactly #SBATCH. A space, another case or a typing error makes a comment of it.",
+    instead="Write #SBATCH at the beginning of the line.",
+    source=sources.SBATCH,
+    bad=_HEAD + "# SBATCH --gres=gpu:4\nsrun --kill-on-bad-exit=1 python train.py\n",
+    good=_HEAD + "#SBATCH --gres=gpu:4\nsrun --kill-on-bad-exit=1 python train.py\n",
+)
+def find_misspelt_directives(job: BatchScript) -> Iterator[Hit]:
+    """Yield comments that were meant as directives."""
+    for number, line in enumerate(job.lines, start=1):
+        match = re.match(
+            r"(\s*#\s*(?:sbatch|SBTACH|SABTCH|SBACTH|SBATHC|SBACH|SBTCH)|\s+#SBATCH)(?=\s+-)", line, re.IGNORECASE
+        )
+        # Two or more # are how people switch a directive off.
+        if match is None or line.startswith("#SBATCH") or line.lstrip().startswith("##"):
+            continue
+        if re.match(r"\s*#\s+sbatch", match[0]):
+            continue  # a sentence that shows how to submit
+        if re.match(r"#\s", match[0]) and not _is_missed(job, line):
+            continue  # switched off with a blank
+        place = TextSpan(number, 1, number, match.end() + 1)
+        yield Hit(place, f"{match[0].strip()!r} is a comment for sbatch", edits=(Edit(place, "#SBATCH"),))
+
+
+def _is_missed(job: BatchScript, line: str) -> bool:
+    """Tell whether the job lacks what a line behind `# ` asks for: its place, its size, its time."""
+    names = {each.name for each in directives_of("#SBATCH" + line.partition("SBATCH")[2], 1)}
+    if names & _GPUS and _GPUS & job.header.keys():
+        return False
+    return bool(names & _MISSED) and not names & job.header.keys()
+
+
+@rule(
+    "directive-expands",
+    Severity.BREAKS,
+    "a shell variable in a directive",
+    why="sbatch does not expand variables or commands in directives: $HOME stays the five characters that it is.",
+    instead="Write the value, or use Slurm's own patterns (%x name, %j job, %u user), or give the option to sbatch on the command line.",
+    source=sources.SBATCH,
+    bad=_HEAD + "#SBATCH --output=$HOME/logs/%j.out\nsrun --kill-on-bad-exit=1 hostname\n",
+    good=_HEAD + "#SBATCH --output=%x-%j.out\nsrun --kill-on-bad-exit=1 hostname\n",
+)
+def find_expansions(job: BatchScript) -> Iterator[Hit]:
+    """Yield directives with a $ or a backquote that a shell would expand."""
+    for each in job.directives:
+        if each.value is not None and re.search(r"\$[A-Za-z_{(]|`|^~", each.value):
+            yield Hit(each.place, f"sbatch takes {each.value!r} as it is written")
+
+
+@rule(
+    "directive-unknown",
+    Severity.BREAKS,
+    "an option that sbatch does not have",
+    why="sbatch stops at an option it does not know, and the job is not queued.",
+    instead="Write the name that sbatch has.",
+    source=sources.SBATCH,
+    bad=_HEAD + "#SBATCH --cpu-per-task=8\nsrun --cpus-per-task=8 --kill-on-bad-exit=1 hostname\n",
+    good=_HEAD + "#SBATCH --cpus-per-task=8\nsrun --cpus-per-task=8 --kill-on-bad-exit=1 hostname\n",
+)
+def find_unknown_options(job: BatchScript) -> Iterator[Hit]:
+    """Yield options that are near to a known one; others may be a site's plugin."""
+    for each in job.directives:
+        if (
+            each.written.startswith("--")
+            and each.name not in SBATCH_FLAGS | _PLUGIN_OPTIONS
+            and not _is_prefix(each.name)
+        ):
+            near_name = nearest_name(each.name, sorted(SBATCH_FLAGS))
+            if near_name is not None:
+                yield Hit(each.place, f"sbatch has no --{each.name}: did you mean {near_name!r}?")
+
+
+def _is_prefix(name: str) -> bool:
+    """Tell whether getopt takes the name as the beginning of exactly one option."""
+    return sum(option.startswith(name) for option in SBATCH_FLAGS) == 1
+
+
+@rule(
+    "directive-without-option",
+    Severity.BREAKS,
+    "a directive without an option",
+    why="sbatch reads options only. A bare word ends the reading of that line or is refused.",
+    instead="Begin the option with -- and give its value with =.",
+    source=sources.SBATCH,
+    bad=_HEAD + "#SBATCH gres=gpu:4\nsrun --kill-on-bad-exit=1 python train.py\n",
+    good=_HEAD + "#SBATCH --gres=gpu:4\nsrun --kill-on-bad-exit=1 python train.py\n",
+)
+def find_bare_words(job: BatchScript) -> Iterator[Hit]:
+    """Yield words of a directive that are not options."""
+    lines: set[int] = set()
+    for each in job.directives:
+        if not each.written.startswith("-") and each.place.line not in lines:
+            lines.add(each.place.line)
+            yield Hit(each.place, f"{each.written!r} is not an option")
+
+
+@rule(
+    "no-interpreter",
+    Severity.BREAKS,
+    "the first line does not name an interpreter",
+    why="sbatch refuses a script whose first line does not begin with #!.",
+    instead="Begin the file with #!/bin/bash.",
+    source=sources.SBATCH,
+    bad="#SBATCH --nodes=1\n#SBATCH --time=01:00:00\nsrun --kill-on-bad-exit=1 hostname\n",
+    good="#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\nsrun --kill-on-bad-exit=1 hostname\n",
+)
+def find_missing_interpreter(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first line where it is not #!."""
+    first = job.lines[0] if job.lines else ""
+    if job.is_slurm and not first.startswith("#!"):
+        edits = (Edit(TextSpan(1, 1, 1, 1), "#!/bin/bash\n"),)
+        yield Hit(_whole_line(1, first), "sbatch refuses a script that does not begin with #!", edits=edits)
+
+
+@rule(
+    "dos-line-ends",
+    Severity.BREAKS,
+    "Windows line ends",
+    why="sbatch refuses a script with DOS line breaks.",
+    instead="Convert the file: dos2unix FILE, or --fix.",
+    source=sources.SBATCH_CODE,
+    bad=(_HEAD + "srun --kill-on-bad-exit=1 hostname\n").replace("\n", "\r\n"),
+    good=_HEAD + "srun --kill-on-bad-exit=1 hostname\n",
+)
+def find_dos_line_ends(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first line that ends in a carriage return; the fix removes all."""
+    places = [(number, len(line)) for number, line in enumerate(job.text.split("\n"), start=1) if line.endswith("\r")]
+    if places:
+        edits = tuple(Edit(TextSpan(number, length, number, length + 1), "") for number, length in places)
+        number, length = places[0]
+        message = f"{len(places)} lines end in a carriage return"
+        yield Hit(TextSpan(number, max(1, length), number, length + 1), message, edits=edits)
+
+
+@rule(
+    "tasks-without-nodes",
+    Severity.FRAGILE,
+    "tasks in all, but no number of nodes or tasks of a node",
+    why="Slurm may spread --ntasks unevenly over any number of nodes: local ranks and GPUs then do not match.",
+    instead="Give --nodes and --ntasks-per-node.",
+    source=sources.SBATCH,
+    bad="#!/bin/bash\n#SBATCH --ntasks=8\n#SBATCH --gres=gpu:4\n#SBATCH --time=01:00:00\nsrun --kill-on-bad-exit=1 python train.py\n",
+    good="#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gres=gpu:4\n#SBATCH --time=01:00:00\nsrun --kill-on-bad-exit=1 python train.py\n",
+)
+def find_free_tasks(job: BatchScript) -> Iterator[Hit]:
+    """Yield --ntasks above 1 that nothing ties to nodes."""
+    tasks = job.header.get("ntasks")
+    if tasks is None or tasks.value in {"1", None} or {"ntasks-per-node", "ntasks-per-gpu"} & job.header.keys():
+        return
+    if str(job.nodes) == tasks.value:
+        return  # as many tasks as nodes: each node gets one
+    if "nodes" not in job.header or (job.nodes is not None and job.nodes > 1):
+        yield Hit(tasks.place, f"--ntasks={tasks.value} leaves open how many tasks a node gets")
+
+
+@rule(
+    "gpus-in-all",
+    Severity.FRAGILE,
+    "GPUs in all instead of GPUs of a node",
+    why="--gpus=N may give one node more GPUs than another; ranks and GPUs then do not match.",
+    instead="Give --gpus-per-node, or --gres=gpu:N.",
+    source=sources.SBATCH,
+    bad="#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus=8\n#SBATCH --ntasks-per-node=4\n#SBATCH --time=01:00:00\nsrun --kill-on-bad-exit=1 python train.py\n",
+    good="#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus-per-node=4\n#SBATCH --ntasks-per-node=4\n#SBATCH --time=01:00:00\nsrun --kill-on-bad-exit=1 python train.py\n",
+)
+def find_gpus_in_all(job: BatchScript) -> Iterator[Hit]:
+    """Yield --gpus of a job of several nodes that says nothing of a node."""
+    gpus = job.header.get("gpus")
+    fixed = {"gpus-per-node", "gres", "exclusive", "gpus-per-task"} & job.header.keys()
+    if gpus is not None and job.nodes is not None and job.nodes > 1 and not fixed:
+        yield Hit(gpus.place, f"--gpus={gpus.value} over {job.nodes} nodes does not say how many a node gets")
+
+
+@rule(
+    "gpus-per-task",
+    Severity.BREAKS,
+    "--gpus-per-task with several ranks on a node",
+    why="""Slurm then shows each task its own GPU alone. `cuda:LOCAL_RANK` does not exist for the second rank, and NCCL cannot
+    reach the other GPUs of the node directly.""",
+    instead="Give --gpus-per-node (or --gres=gpu:N) and --ntasks-per-node; each rank chooses its GPU by its local rank.",
+    source=sources.SRUN,
+    bad="#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-task=1\n#SBATCH --time=01:00:00\nsrun --kill-on-bad-exit=1 python train.py\n",
+    good="#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n#SBATCH --time=01:00:00\nsrun --kill-on-bad-exit=1 python train.py\n",
+)
+def find_gpus_per_task(job: BatchScript) -> Iterator[Hit]:
+    """Yield --gpus-per-task in the header or on srun, where a node has or may have several tasks."""
+    if _shares_gpus(job) or not starts_python(job.steps):
+        return
+    hits: list[tuple[TextSpan, str]] = []
+    directive = job.header.get("gpus-per-task")
+    if directive is not None and directive.value is not None:
+        hits.append((directive.place, directive.value))
+    for launch in job.steps:
+        stage = launch.stage("step")
+        option = stage.option("--gpus-per-task") if stage else None
+        if option is not None:
+            hits.append((option.place, option.value.partition("=")[2] or option.value))
+    for place, value in hits:
+        if job.tasks_per_node != 1 and not job.header.keys() & {"ntasks-per-gpu"}:
+            yield Hit(
+                place, f"each task sees {value} GPU alone" if value == "1" else f"each task sees {value} GPUs alone"
+            )
+
+
+def _shares_gpus(job: BatchScript) -> bool:
+    """Tell whether the tasks of a node may use one another's GPUs."""
+    flags = [each.text("--gres-flags") for launch in job.steps if (each := launch.stage("step")) is not None]
+    header = job.header["gres-flags"].value if "gres-flags" in job.header else None
+    return any("allow-task-sharing" in (each or "") for each in [*flags, header])
+
+
+@rule(
+    "more-ranks-than-gpus",
+    Severity.BREAKS,
+    "more ranks on a node than GPUs",
+    why="Two ranks on one GPU stop NCCL (duplicate GPU detected), or share its memory.",
+    instead="Ask for as many GPUs of a node as ranks.",
+    source=sources.SBATCH,
+    bad="#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=8\n#SBATCH --gres=gpu:4\n#SBATCH --time=01:00:00\nsrun --kill-on-bad-exit=1 python train.py\n",
+    good="#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gres=gpu:4\n#SBATCH --time=01:00:00\nsrun --kill-on-bad-exit=1 python train.py\n",
+)
+def find_too_many_ranks(job: BatchScript) -> Iterator[Hit]:
+    """Yield a header whose srun starts more Python ranks on a node than it has GPUs."""
+    tasks, gpus = job.tasks_per_node, job.gpus_per_node
+    ranks = any(each.stage("python") and not each.stage("agent") for each in job.steps)
+    if tasks and gpus and tasks > gpus and ranks and "gpus-per-task" not in job.header:
+        directive = job.header.get("ntasks-per-node") or job.header["ntasks"]
+        yield Hit(directive.place, f"{tasks} ranks of a node share {gpus} GPUs")
+
+
+@rule(
+    "no-time-limit",
+    Severity.FRAGILE,
+    "no time limit",
+    why="The partition's default holds: minutes at some sites, the longest time at others, and no backfill for the job.",
+    instead="Give --time.",
+    source=sources.SBATCH,
+    bad="#!/bin/bash\n#SBATCH --job-name=train\n#SBATCH --nodes=1\nsrun --kill-on-bad-exit=1 hostname\n",
+    good=_HEAD + "srun --kill-on-bad-exit=1 hostname\n",
+)
+def find_missing_time(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first directive of a header without --time."""
+    if job.directives and "time" not in job.header:
+        yield Hit(job.directives[0].place, "the header has no --time")
+
+
+@rule(
+    "memory-twice",
+    Severity.BREAKS,
+    "memory asked for in two ways",
+    why="--mem, --mem-per-cpu and --mem-per-gpu exclude each other; sbatch refuses or the last one counts.",
+    instead="Give one of them.",
+    source=sources.SBATCH,
+    bad=_HEAD + "#SBATCH --mem=64G\n#SBATCH --mem-per-cpu=4G\nsrun --kill-on-bad-exit=1 hostname\n",
+    good=_HEAD + "#SBATCH --mem=64G\nsrun --kill-on-bad-exit=1 hostname\n",
+)
+def find_memory_twice(job: BatchScript) -> Iterator[Hit]:
+    """Yield the second of two ways to ask for memory."""
+    asked = [each for name, each in job.header.items() if name in {"mem", "mem-per-cpu", "mem-per-gpu"}]
+    for each in asked[1:]:
+        yield Hit(each.place, f"--{each.name} and --{asked[0].name} exclude each other")
+
+
+@rule(
+    "directive-twice",
+    Severity.FRAGILE,
+    "the same option twice",
+    why="The last one counts, and the first one misleads the reader.",
+    instead="Remove one of them.",
+    source=sources.SBATCH,
+    bad=_HEAD + "#SBATCH --gres=gpu:4\n#SBATCH --gres=gpu:2\nsrun --kill-on-bad-exit=1 python train.py\n",
+    good=_HEAD + "#SBATCH --gres=gpu:4\nsrun --kill-on-bad-exit=1 python train.py\n",
+)
+def find_repeated_options(job: BatchScript) -> Iterator[Hit]:
+    """Yield options that a later line overrides with another value."""
+    for index, each in enumerate(job.directives):
+        if each.name == "mail-type":
+            continue  # Slurm adds its values up
+        later = [
+            other for other in job.directives[index + 1 :] if other.name == each.name and other.value != each.value
+        ]
+        if later:
+            yield Hit(each.place, f"line {later[-1].place.line} overrides it: --{each.name}={later[-1].value}")
+
+
+@rule(
+    "output-of-array",
+    Severity.BREAKS,
+    "all tasks of an array write one file",
+    why="The tasks of an array run side by side; without %a or %j in its name they overwrite one another's output.",
+    instead="Put %A_%a into the file's name.",
+    source=sources.SBATCH,
+    bad=_HEAD + "#SBATCH --array=0-3\n#SBATCH --output=train.out\nsrun --kill-on-bad-exit=1 hostname\n",
+    good=_HEAD + "#SBATCH --array=0-3\n#SBATCH --output=train-%A_%a.out\nsrun --kill-on-bad-exit=1 hostname\n",
+)
+def find_shared_outputs(job: BatchScript) -> Iterator[Hit]:
+    """Yield --output and --error of an array without a pattern that differs between tasks."""
+    for name in ("output", "error") if "array" in job.header else ():
+        directive = job.header.get(name)
+        if (
+            directive is not None
+            and directive.value
+            and not re.search(r"%\d*[ajN]", directive.value)
+            and directive.value != "/dev/null"
+        ):
+            yield Hit(directive.place, f"every task of the array writes {directive.value}")
+
+
+@rule(
+    "output-folder",
+    Severity.FRAGILE,
+    "output into a folder that Slurm does not make",
+    why="Where the folder is missing the job fails at its start without any output.",
+    instead="Make the folder before you submit; a mkdir in the script comes too late.",
+    source=sources.SBATCH,
+    bad=_HEAD + "#SBATCH --output=logs/%j.out\nmkdir -p logs\nsrun --kill-on-bad-exit=1 hostname\n",
+    good=_HEAD + "#SBATCH --output=%x-%j.out\nsrun --kill-on-bad-exit=1 hostname\n",
+)
+def find_late_folders(job: BatchScript) -> Iterator[Hit]:
+    """Yield outputs whose folder the script itself makes, which is too late."""
+    made = {
+        word.value.rstrip("/").removeprefix("./")
+        for each in job.shell.commands
+        if each.program == "mkdir"
+        for word in each.words[1:]
+    }
+    for name in ("output", "error"):
+        directive = job.header.get(name)
+        folder = (directive.value or "").rpartition("/")[0].removeprefix("./") if directive else ""
+        if directive is not None and folder and folder in made:
+            yield Hit(directive.place, f"the script makes {folder}, but Slurm opens the file before the script starts")
+
+
+@rule(
+    "requeue-overwrites",
+    Severity.FRAGILE,
+    "a requeued job overwrites its first output",
+    why="After a requeue Slurm opens the output again and truncates it: the log of the first run is gone.",
+    instead="Add #SBATCH --open-mode=append.",
+    source=sources.SBATCH,
+    bad=_HEAD + "#SBATCH --requeue\nsrun --kill-on-bad-exit=1 python train.py\n",
+    good=_HEAD + "#SBATCH --requeue\n#SBATCH --open-mode=append\nsrun --kill-on-bad-exit=1 python train.py\n",
+)
+def find_lost_logs(job: BatchScript) -> Iterator[Hit]:
+    """Yield --requeue without --open-mode=append."""
+    requeue = job.header.get("requeue")
+    if requeue is not None and "open-mode" not in job.header:
+        edits = (Edit(TextSpan(requeue.place.line + 1, 1, requeue.place.line + 1, 1), "#SBATCH --open-mode=append\n"),)
+        yield Hit(requeue.place, "the second run truncates the output of the first", edits=edits)
+
+
+@rule(
+    "export-drops-environment",
+    Severity.BREAKS,
+    "--export without ALL",
+    why="--export=NAME passes that variable alone: PATH, modules and the environment are not there.",
+    instead="Write --export=ALL,NAME=VALUE.",
+    source=sources.SBATCH,
+    bad=_HEAD + "#SBATCH --export=DATA=/scratch/data\nsrun --kill-on-bad-exit=1 python train.py\n",
+    good=_HEAD + "#SBATCH --export=ALL,DATA=/scratch/data\nsrun --kill-on-bad-exit=1 python train.py\n",
+)
+def find_narrow_exports(job: BatchScript) -> Iterator[Hit]:
+    """Yield --export with names but without ALL, in the header and on srun."""
+    directive = job.header.get("export")
+    if directive is not None and directive.value and _is_narrow(directive.value):
+        yield Hit(directive.place, f"--export={directive.value} passes nothing else")
+    for launch in job.steps:
+        stage = launch.stage("step")
+        value = stage.text("--export") if stage else None
+        if stage is not None and value and _is_narrow(value):
+            word = stage.option("--export")
+            place = word.place if word else stage.word.place
+            yield Hit(place, f"--export={value} passes nothing else to the tasks")
+
+
+def _is_narrow(value: str) -> bool:
+    names = value.split(",")
+    return "ALL" not in names and "NONE" not in names and "NIL" not in names
+
+
+@rule(
+    "export-none-reaches-srun",
+    Severity.BREAKS,
+    "--export=NONE in the header, and srun without --export=ALL",
+    why="sbatch sets SLURM_EXPORT_ENV=NONE for the job, and srun obeys it: what the script exports does not reach the ranks.",
+    instead="Write srun --export=ALL, or unset SLURM_EXPORT_ENV before srun.",
+    source=sources.SBATCH,
+    bad=_HEAD + "#SBATCH --export=NONE\nexport OMP_NUM_THREADS=8\nsrun --kill-on-bad-exit=1 python3 train.py\n",
+    good=_HEAD
+    + "#SBATCH --export=NONE\nexport OMP_NUM_THREADS=8\nsrun --export=ALL --kill-on-bad-exit=1 python3 train.py\n",
+)
+def find_export_none(job: BatchScript) -> Iterator[Hit]:
+    """Yield steps that inherit --export=NONE."""
+    directive = job.header.get("export")
+    if directive is None or directive.value not in {"NONE", "NIL"}:
+        return
+    undone = (
+        any(
+            each.program in {"unset", "export"} and any("SLURM_EXPORT_ENV" in word.value for word in each.words)
+            for each in job.shell.commands
+        )
+        or job.shell.assigned("SLURM_EXPORT_ENV")
+        or "SLURM_EXPORT_ENV" in job.text
+    )
+    for launch in job.steps:
+        stage = launch.stage("step")
+        if stage is not None and not undone and not stage.has("--export"):
+            yield Hit(stage.word.place, "srun passes none of the script's variables on")
+
+
+@rule(
+    "signal-to-steps-only",
+    Severity.BREAKS,
+    "a trap in the script for a signal that goes to the steps",
+    why="--signal=USR1@90 reaches the tasks of the steps, not the batch script: the trap never runs. B: sends it to the script.",
+    instead="Write --signal=B:USR1@90 where the script traps it, or handle the signal in the program.",
+    source=sources.SBATCH,
+    bad=_HEAD
+    + "#SBATCH --signal=USR1@90\ntrap 'touch save' USR1\nsrun --kill-on-bad-exit=1 python train.py &\nwait\nwait\n",
+    good=_HEAD
+    + "#SBATCH --signal=B:USR1@90\ntrap 'touch save' USR1\nsrun --kill-on-bad-exit=1 python train.py &\nwait\nwait\n",
+)
+def find_unheard_traps(job: BatchScript) -> Iterator[Hit]:
+    """Yield --signal without B: where the script traps that signal."""
+    directive = job.header.get("signal")
+    signal = _signal_of(directive)
+    if (
+        directive is None
+        or signal is None
+        or (directive.value or "").upper().partition("@")[0].startswith(("B:", "RB:", "BR:"))
+    ):
+        return
+    if signal in _trapped(job):
+        yield Hit(directive.place, f"the script traps {signal}, but the signal goes to the steps")
+
+
+@rule(
+    "signal-kills-script",
+    Severity.BREAKS,
+    "B: sends a signal that the script does not trap",
+    why="A shell that does not trap the signal dies of it, and the job ends at the warning.",
+    instead="Add a trap for it before srun, start srun in the background and wait twice: the signal ends the first wait.",
+    source=sources.SBATCH,
+    bad=_HEAD + "#SBATCH --signal=B:USR1@90\nsrun --kill-on-bad-exit=1 python train.py\n",
+    good=_HEAD
+    + "#SBATCH --signal=B:USR1@90\ntrap 'touch save' USR1\nsrun --kill-on-bad-exit=1 python train.py &\nwait\nwait\n",
+)
+def find_deadly_signals(job: BatchScript) -> Iterator[Hit]:
+    """Yield --signal=B: without a trap."""
+    directive = job.header.get("signal")
+    signal = _signal_of(directive)
+    if (
+        directive is not None
+        and signal
+        and (directive.value or "").upper().startswith("B:")
+        and signal not in _trapped(job)
+    ):
+        yield Hit(directive.place, f"the batch shell does not trap {signal}, so it dies of it")
+
+
+@rule(
+    "trap-waits-for-srun",
+    Severity.BREAKS,
+    "a trap that cannot run while srun does",
+    why="bash runs a trap only after the command in the foreground has ended: srun holds it until the job is killed.",
+    instead="Start srun with & and wait for it, twice: the signal ends the first wait.",
+    source=sources.BASH,
+    bad=_HEAD + "#SBATCH --signal=B:USR1@90\ntrap 'touch save' USR1\nsrun --kill-on-bad-exit=1 python train.py\n",
+    good=_HEAD
+    + "#SBATCH --signal=B:USR1@90\ntrap 'touch save' USR1\nsrun --kill-on-bad-exit=1 python train.py &\nwait\nwait\n",
+)
+def find_blocked_traps(job: BatchScript) -> Iterator[Hit]:
+    """Yield a step in the foreground of a script that traps the signal sent to it."""
+    directive = job.header.get("signal")
+    signal = _signal_of(directive)
+    if directive is None or not (directive.value or "").upper().startswith("B:") or signal not in _trapped(job):
+        return
+    for launch in job.steps:
+        if not launch.command.in_background and (launch.stage("python") or launch.stage("agent")):
+            yield Hit(launch.command.place, f"bash runs the trap for {signal} only after this srun has ended")
+
+
+def _signal_of(directive: HeaderOption | None) -> str | None:
+    if directive is None or directive.value is None:
+        return None
+    name = directive.value.upper().partition("@")[0].rpartition(":")[2].removeprefix("SIG")
+    return {"10": "USR1", "12": "USR2", "15": "TERM", "2": "INT", "1": "HUP"}.get(name, name)
+
+
+def _trapped(job: BatchScript) -> set[str]:
+    numbers = {"10": "USR1", "12": "USR2", "15": "TERM", "2": "INT", "1": "HUP"}
+    words = [
+        word.value.upper().removeprefix("SIG")
+        for each in job.shell.commands
+        if each.program == "trap"
+        for word in each.words[1:]
+    ]
+    return {numbers.get(word, word) for word in words}
+
+
+@rule(
+    "placeholder",
+    Severity.BREAKS,
+    "a placeholder that was not filled in",
+    why="sbatch refuses an account, partition or path that is only an example's.",
+    instead="Write your own value.",
+    source=sources.SBATCH,
+    bad=_HEAD + "#SBATCH --account=<your_account>\nsrun --kill-on-bad-exit=1 hostname\n",
+    good=_HEAD + "#SBATCH --account=phys42\nsrun --kill-on-bad-exit=1 hostname\n",
+)
+def find_placeholders(job: BatchScript) -> Iterator[Hit]:
+    """Yield values that stand for a value."""
+    for each in job.directives:
+        if each.value and re.search(
+            r"<[^>]+>|^(your|my)[-_ ]?(account|project|partition|qos)|\bYOUR_|^XXX|^\?\?\?|^ACCOUNT$|^PARTITION$",
+            each.value,
+        ):
+            yield Hit(each.place, f"{each.value!r} is a placeholder")
+
+
+@rule(
+    "nodes-range",
+    Severity.FRAGILE,
+    "a range of nodes",
+    why="Slurm may give any number in the range: sizes that the script writes as numbers are then wrong.",
+    instead="Give one number of nodes.",
+    source=sources.SBATCH,
+    bad="#!/bin/bash\n#SBATCH --nodes=2-4\n#SBATCH --time=01:00:00\nsrun --kill-on-bad-exit=1 hostname\n",
+    good="#!/bin/bash\n#SBATCH --nodes=4\n#SBATCH --time=01:00:00\nsrun --kill-on-bad-exit=1 hostname\n",
+)
+def find_node_ranges(job: BatchScript) -> Iterator[Hit]:
+    """Yield --nodes=MIN-MAX."""
+    nodes = job.header.get("nodes")
+    if nodes is not None and nodes.value and re.fullmatch(r"(\d+)-(\d+)", nodes.value):
+        low, _, high = nodes.value.partition("-")
+        if low != high:
+            yield Hit(nodes.place, f"the job may get {low} or {high} nodes")

@@ -1,0 +1,284 @@
+"""Rules on the meeting point of the ranks: its address and its port."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from muster_lint import sources
+from muster_lint.bash import Word
+from muster_lint.job import BatchScript
+from muster_lint.launch import Stage
+from muster_lint.rule import rule
+from muster_lint.values import Hit, Severity, TextSpan
+
+_HEAD = (
+    "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n#SBATCH --time=01:00:00\n"
+)
+_STEP = "srun --kill-on-bad-exit=1 python train.py\n"
+_FIRST = 'export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)\n'
+_PORT = "export MASTER_PORT=$((20000 + SLURM_JOB_ID % 9999))\n"
+_ADDRESS_OPTIONS = ("--master-addr", "--master_addr", "--rdzv-endpoint", "--rdzv_endpoint", "--main_process_ip")
+_PORT_OPTIONS = ("--master-port", "--master_port", "--main_process_port")
+_ADDRESS_NAMES = re.compile(
+    r"^(MASTER_ADDR|MASTER_ADDRESS|MASTER_IP|MASTER_NODE|HEAD_NODE_IP|HEAD_NODE|HEAD_NODE_ADDR|head_node_ip|head_node|master_addr|MAIN_PROCESS_IP)$"
+)
+
+
+def _addresses(job: BatchScript) -> Iterator[tuple[TextSpan, Word, bool]]:
+    """Yield what an address is made from, and whether each task makes it."""
+    in_task = {id(each) for task in job.tasks if not task.launch.early for each in task.shell.assignments}
+    for each in job.assignments:
+        if _ADDRESS_NAMES.match(each.name) and each.value is not None:
+            yield each.place, each.value, id(each) in in_task
+    lines = {launch.command.place for task in job.tasks if not task.launch.early for launch in [task.launch]}
+    for launch in job.all_launches:
+        stage = launch.stage("agent")
+        word = stage.option(*_ADDRESS_OPTIONS) if stage else None
+        if word is not None:
+            inside = any(place.line <= word.place.line <= place.end_line for place in lines)
+            yield word.place, word, inside
+
+
+def _is_distributed(job: BatchScript) -> bool:
+    return job.nodes is None or job.nodes > 1
+
+
+@rule(
+    "address-is-loopback",
+    Severity.HANGS,
+    "localhost as the meeting point of several nodes",
+    why="Every node means itself by localhost; the ranks of the other nodes wait until their time-out.",
+    instead='Use the first host of the job: $(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1).',
+    source=sources.TORCH_C10D,
+    bad=_HEAD + "export MASTER_ADDR=localhost\n" + _PORT + _STEP,
+    good=_HEAD + _FIRST + _PORT + _STEP,
+)
+def find_loopback(job: BatchScript) -> Iterator[Hit]:
+    """Yield loopback addresses in a job of several nodes."""
+    if job.nodes is None or job.nodes < 2:
+        return
+    for place, word, _ in _addresses(job):
+        if re.search(r"(^|=)(localhost|127\.\d+\.\d+\.\d+|::1|0\.0\.0\.0)(:|$)", word.value):
+            yield Hit(place, f"every one of {job.nodes} nodes means itself")
+
+
+@rule(
+    "address-of-the-task",
+    Severity.HANGS,
+    "every task takes its own host as the meeting point",
+    why="hostname in single quotes is run by each task: each node waits for the others at itself.",
+    instead="Work the address out in the batch script, once.",
+    source=sources.SRUN,
+    bad=_HEAD + _PORT + "srun --kill-on-bad-exit=1 bash -c 'export MASTER_ADDR=$(hostname); python train.py'\n",
+    good=_HEAD + _FIRST + _PORT + _STEP,
+)
+def find_own_hosts(job: BatchScript) -> Iterator[Hit]:
+    """Yield addresses that each task makes from its own host name."""
+    for place, word, inside in _addresses(job):
+        early_text = " ".join(word.substitutions)
+        if (
+            inside
+            and _is_distributed(job)
+            and (re.search(r"\bhostname\b(?!s)", early_text) or {"HOSTNAME", "SLURMD_NODENAME"} & set(word.names))
+        ):
+            yield Hit(place, "every node meets at itself")
+
+
+@rule(
+    "address-by-ip-guess",
+    Severity.HANGS,
+    "an address from hostname --ip-address",
+    why="""It gives all addresses of the host, or a loopback one where /etc/hosts says so, or that of a network that the other nodes do not
+    reach.""",
+    instead='Use the host\'s name: $(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1).',
+    source=sources.TORCHTITAN,
+    bad=_HEAD
+    + 'head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)\n'
+    + 'export MASTER_ADDR=$(srun --nodes=1 --ntasks=1 -w "$head" hostname --ip-address)\n'
+    + _PORT
+    + _STEP,
+    good=_HEAD + _FIRST + _PORT + _STEP,
+)
+def find_ip_guesses(job: BatchScript) -> Iterator[Hit]:
+    """Yield addresses from hostname -i, -I or --ip-address."""
+    for place, word, _ in _addresses(job):
+        if any(
+            re.search(r"\bhostname\s+(--ip-address|--all-ip-addresses|-[iI])\b", text) for text in word.substitutions
+        ):
+            yield Hit(place, "hostname lists addresses that other nodes may not reach")
+
+
+@rule(
+    "address-is-a-list",
+    Severity.HANGS,
+    "a node list as an address",
+    why="SLURM_NODELIST is a list such as node[1-4]; no host has that name.",
+    instead='Expand it: $(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1).',
+    source=sources.SBATCH,
+    bad=_HEAD + "export MASTER_ADDR=$SLURM_JOB_NODELIST\n" + _PORT + _STEP,
+    good=_HEAD + _FIRST + _PORT + _STEP,
+)
+def find_node_lists(job: BatchScript) -> Iterator[Hit]:
+    """Yield addresses that are the unexpanded node list."""
+    lists = {"SLURM_NODELIST", "SLURM_JOB_NODELIST", "SLURM_STEP_NODELIST"}
+    for place, word, _ in _addresses(job):
+        cut = any(
+            set(re.findall(r"SLURM_\w*NODELIST", text))
+            and not re.search(r"scontrol|hostlist|nodeset|python|sed|srun", text)
+            for text in word.substitutions
+        )
+        if (set(word.names) & lists and not word.substitutions) or cut:
+            yield Hit(place, "the node list is not expanded: node[1-4] is not a host")
+
+
+@rule(
+    "address-of-launch-node",
+    Severity.FRAGILE,
+    "SLURM_LAUNCH_NODE_IPADDR as the meeting point",
+    why="It is the host where srun ran: a login node under salloc, or a node that is not in the step.",
+    instead='Use the first host of the job: $(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1).',
+    source=sources.SRUN,
+    bad=_HEAD
+    + _PORT
+    + "srun --kill-on-bad-exit=1 bash -c 'export MASTER_ADDR=$SLURM_LAUNCH_NODE_IPADDR; python train.py'\n",
+    good=_HEAD + _FIRST + _PORT + _STEP,
+)
+def find_launch_nodes(job: BatchScript) -> Iterator[Hit]:
+    """Yield addresses from SLURM_LAUNCH_NODE_IPADDR."""
+    for place, word, _ in _addresses(job):
+        if "SLURM_LAUNCH_NODE_IPADDR" in word.names:
+            yield Hit(place, "this is where srun was typed, which need not be a node of the step")
+
+
+@rule(
+    "address-holds-port",
+    Severity.BREAKS,
+    "a port inside MASTER_ADDR",
+    why="No host has the name host:port; programs that read MASTER_ADDR do not resolve it.",
+    instead="Put the port into MASTER_PORT.",
+    source=sources.ML_DIST,
+    bad=_HEAD + 'export MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1):29401"\n' + _STEP,
+    good=_HEAD + _FIRST + _PORT + _STEP,
+)
+def find_ports_in_addresses(job: BatchScript) -> Iterator[Hit]:
+    """Yield MASTER_ADDR with a port."""
+    for each in job.assignments:
+        if (
+            each.name == "MASTER_ADDR"
+            and each.value is not None
+            and re.search(r"[^:]:(\d+|\$\w+|\$\{\w+\})$", each.value.value)
+        ):
+            yield Hit(each.place, "MASTER_ADDR holds a port")
+
+
+@rule(
+    "port-fixed",
+    Severity.FRAGILE,
+    "a fixed port",
+    why="""Two jobs on one node, or a restart beside its dying predecessor, want the same port: the second stops with "address already in
+    use".""",
+    instead="Make it from the job: $((20000 + SLURM_JOB_ID % 9999)), below the ephemeral ports.",
+    source=sources.TORCHTITAN,
+    bad=_HEAD + _FIRST + "export MASTER_PORT=29500\n" + _STEP,
+    good=_HEAD + _FIRST + _PORT + _STEP,
+)
+def find_fixed_ports(job: BatchScript) -> Iterator[Hit]:
+    """Yield literal ports of the meeting point."""
+    if not job.is_slurm:
+        return
+    said: set[str] = set()
+    for each in job.assignments:
+        if (
+            each.name in {"MASTER_PORT", "MAIN_PROCESS_PORT", "RDZV_PORT"}
+            and each.value is not None
+            and each.value.value.isdigit()
+        ):
+            said.add(each.value.value)
+            yield Hit(each.place, f"the port {each.value.value} is the same in every job")
+    for launch in job.all_launches:
+        for port, place in _ports_of(launch.stage("agent")):
+            if port not in said:  # the variable that holds it is named already
+                said.add(port)
+                yield Hit(place, f"the port {port} is the same in every job")
+
+
+def _ports_of(stage: Stage | None) -> Iterator[tuple[str, TextSpan]]:
+    """Yield the literal ports in the options of an agent."""
+    for names in (_PORT_OPTIONS, ("--rdzv-endpoint", "--rdzv_endpoint")):
+        text, word = (stage.text(*names), stage.option(*names)) if stage is not None else (None, None)
+        match = re.search(r"(?:^|:)([1-9]\d*)$", text or "")
+        if match is not None and word is not None:
+            yield match[1], word.place
+
+
+@rule(
+    "port-of-each-task",
+    Severity.HANGS,
+    "every task draws its own port",
+    why="$RANDOM in the task's own shell differs from rank to rank; they never meet.",
+    instead="Choose the port in the batch script, from the job's id.",
+    source=sources.BASH,
+    bad=_HEAD
+    + _FIRST
+    + "srun --kill-on-bad-exit=1 bash -c 'export MASTER_PORT=$((20000 + RANDOM % 9999)); python train.py'\n",
+    good=_HEAD + _FIRST + _PORT + _STEP,
+)
+def find_own_ports(job: BatchScript) -> Iterator[Hit]:
+    """Yield random ports inside tasks."""
+    for task in job.tasks:
+        for each in task.shell.assignments if not task.launch.early else ():
+            if (
+                each.name == "MASTER_PORT"
+                and each.value is not None
+                and re.search(r"RANDOM|shuf|freeport|get_free_port", each.value.text)
+            ):
+                yield Hit(each.place, "every rank draws another port")
+
+
+@rule(
+    "port-missing",
+    Severity.BREAKS,
+    "MASTER_ADDR without MASTER_PORT",
+    why="init_process_group with env:// needs both; it stops with 'environment variable MASTER_PORT expected'.",
+    instead="Export MASTER_PORT too.",
+    source=sources.TORCH_C10D,
+    bad=_HEAD + _FIRST + _STEP,
+    good=_HEAD + _FIRST + _PORT + _STEP,
+)
+def find_missing_ports(job: BatchScript) -> Iterator[Hit]:
+    """Yield an exported address without any port, where srun starts the ranks itself."""
+    names = {each.name for each in job.assignments}
+    if "MASTER_PORT" in names or "MASTER_PORT" in job.text or any(each.stage("agent") for each in job.all_launches):
+        return
+    ranks = any(each.stage("python") for each in job.steps)
+    for each in job.assignments:
+        if (
+            each.name == "MASTER_ADDR"
+            and each.exported
+            and ranks
+            and not (each.value and re.search(r":\S+$", each.value.value))
+        ):
+            yield Hit(each.place, "MASTER_PORT is not set anywhere")
+
+
+@rule(
+    "world-size-literal",
+    Severity.FRAGILE,
+    "the number of ranks as a literal",
+    why="When the header changes, the ranks wait for ranks that do not exist, or some ranks are too many.",
+    instead="Use Slurm's number: export WORLD_SIZE=$SLURM_NTASKS.",
+    source=sources.SBATCH,
+    bad=_HEAD + _FIRST + _PORT + "export WORLD_SIZE=8\n" + _STEP,
+    good=_HEAD + _FIRST + _PORT + "export WORLD_SIZE=$SLURM_NTASKS\n" + _STEP,
+)
+def find_literal_sizes(job: BatchScript) -> Iterator[Hit]:
+    """Yield WORLD_SIZE with a number."""
+    for each in job.assignments:
+        if (
+            each.name == "WORLD_SIZE"
+            and each.value is not None
+            and each.value.value.isdigit()
+            and int(each.value.value) > 1
+        ):
+            yield Hit(each.place, f"WORLD_SIZE={each.value.value} stands beside the header's own numbers")

@@ -1,0 +1,592 @@
+"""Rules on srun: what reaches the tasks, and how a step ends."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from muster.errors import nearest_name
+from muster_lint import sources
+from muster_lint.bash import SimpleCommand
+from muster_lint.job import BatchScript
+from muster_lint.launch import LaunchCommand, Stage, starts_python
+from muster_lint.rule import rule
+from muster_lint.values import Edit, Hit, Severity, TextSpan
+
+_TWO = (
+    "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n#SBATCH --time=01:00:00\n"
+)
+_WITH_CPUS = _TWO + "#SBATCH --cpus-per-task=8\nexport OMP_NUM_THREADS=8\n"
+_OF_A_TASK = frozenset(
+    {
+        "SLURM_PROCID",
+        "SLURM_LOCALID",
+        "SLURM_NODEID",
+        "SLURM_TASK_PID",
+        "PMI_RANK",
+        "PMIX_RANK",
+        "OMPI_COMM_WORLD_RANK",
+        "OMPI_COMM_WORLD_LOCAL_RANK",
+    }
+)
+_RANK_NAMES = frozenset({"RANK", "LOCAL_RANK", "NODE_RANK", "GLOBAL_RANK", "PROC_ID"})
+
+
+_AT_ONCE = frozenset(
+    """
+    [ [[ : alias break cat cd chmod continue cp date declare deactivate df echo env eval exit export false free hostname
+    id let local ls mkdir module ml mv nproc nvidia-smi popd printenv printf pushd pwd read readonly return rm rmdir
+    scontrol set shift shopt sleep source squeue tee test time touch trap true type ulimit umask uname unset wait which .
+    """.split()  # noqa: SIM905  # a page of names, not of quotes
+)
+"""Commands that are over in a moment, or that wait for nothing."""
+_STARTS_RANKS = re.compile(r"(?<![\w.-])(python[\d.]*|torchrun\w*|accelerate|deepspeed)(?![\w.-])")
+
+
+def _ranks(job: BatchScript) -> Iterator[tuple[LaunchCommand, Stage]]:
+    """Yield the steps that start Python or an agent."""
+    for launch in job.steps:
+        stage = launch.stage("step")
+        inside = launch.inner is not None and _STARTS_RANKS.search(launch.inner.text)
+        if stage is not None and (launch.stage("python") or launch.stage("agent") or inside):
+            yield launch, stage
+
+
+def _after(stage: Stage) -> TextSpan:
+    """Return the empty stretch right behind the program's name."""
+    place = stage.word.place
+    return TextSpan(place.end_line, place.end_column, place.end_line, place.end_column)
+
+
+@rule(
+    "srun-cpus-per-task",
+    Severity.SLOW,
+    "srun does not take --cpus-per-task from the job",
+    why="""Since Slurm 22.05 srun does not inherit --cpus-per-task from sbatch: each rank, with its data loaders, gets one CPU.""",
+    instead="Write srun --cpus-per-task=$SLURM_CPUS_PER_TASK, or export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK.",
+    source=sources.SLURM_NEWS,
+    bad=_WITH_CPUS + "srun --kill-on-bad-exit=1 python train.py\n",
+    good=_WITH_CPUS + 'srun --cpus-per-task="$SLURM_CPUS_PER_TASK" --kill-on-bad-exit=1 python train.py\n',
+)
+def find_missing_cpus(job: BatchScript) -> Iterator[Hit]:
+    """Yield steps of ranks without --cpus-per-task in a job that asks for it."""
+    if "cpus-per-task" not in job.header or job.shell.assigned("SRUN_CPUS_PER_TASK"):
+        return
+    if job.header["cpus-per-task"].value == "1":
+        return
+    for _, stage in _ranks(job):
+        if _binds_itself(stage):
+            continue
+        if not stage.has("--cpus-per-task", "-c", "--cpus-per-gpu", "--exact") and not _may_hide_flags(stage):
+            edits = (Edit(_after(stage), ' --cpus-per-task="$SLURM_CPUS_PER_TASK"'),)
+            yield Hit(stage.word.place, "this step gives each task one CPU", edits=edits)
+
+
+def _binds_itself(stage: Stage) -> bool:
+    """Tell whether the step names the CPUs of each task, or binds none: the tasks then have more than one."""
+    value = stage.text("--cpu-bind", "--cpu_bind") or ""
+    return any(word.startswith(("none", "no", "mask_cpu", "map_cpu")) for word in re.split(r"[,:=]", value))
+
+
+def _may_hide_flags(stage: Stage) -> bool:
+    """Tell whether the step's flags come out of a variable that is not known."""
+    return bool(stage.words) and not stage.words[0].is_literal
+
+
+@rule(
+    "srun-survivors",
+    Severity.HANGS,
+    "ranks wait for ever when one dies",
+    why="""When a rank ends with an error srun leaves the others alone, unless the cluster sets KillOnBadExit. They wait in a
+    collective until the time limit.""",
+    instead="Write srun --kill-on-bad-exit=1.",
+    source=sources.SRUN,
+    bad=_TWO + "srun python train.py\n",
+    good=_TWO + "srun --kill-on-bad-exit=1 python train.py\n",
+)
+def find_survivors(job: BatchScript) -> Iterator[Hit]:
+    """Yield steps of several ranks without --kill-on-bad-exit."""
+    if job.shell.assigned("SLURM_KILL_BAD_EXIT"):
+        return
+    for _, stage in _ranks(job):
+        if _has_one_task(stage) or _is_one_task(job, stage) or stage.text("--wait", "-W") not in {None, "0"}:
+            continue
+        if not stage.has("--kill-on-bad-exit", "-K", "-K1") and not _may_hide_flags(stage):
+            edits = (Edit(_after(stage), " --kill-on-bad-exit=1"),)
+            yield Hit(stage.word.place, "nothing ends the other ranks when one of this step fails", edits=edits)
+
+
+_TASKS = ("--ntasks", "-n", "--ntasks-per-node", "--tasks-per-node", "--ntasks-per-gpu", "--nodes", "-N")
+
+
+def _is_one_task(job: BatchScript, stage: Stage) -> bool:
+    """Tell whether the job is one task on one node, and the step does not ask for more."""
+    return job.has_one_task and not stage.has(*_TASKS)
+
+
+def _has_one_task(stage: Stage) -> bool:
+    """Tell whether the step is one task alone."""
+    return stage.text("--ntasks", "-n") == "1"
+
+
+@rule(
+    "task-variable-too-early",
+    Severity.BREAKS,
+    "a variable of the task, expanded on the batch host",
+    why="""SLURM_PROCID, SLURM_LOCALID and SLURM_NODEID differ from task to task. In double quotes, or bare on srun's line, the batch
+    script expands them once: every task gets 0.""",
+    instead="Use single quotes: srun bash -c 'python train.py --rank $SLURM_PROCID'; or read the variable in the program.",
+    source=sources.SRUN,
+    bad=_TWO + 'srun --kill-on-bad-exit=1 bash -c "python train.py --rank $SLURM_PROCID"\n',
+    good=_TWO + "srun --kill-on-bad-exit=1 bash -c 'python train.py --rank $SLURM_PROCID'\n",
+)
+def find_early_task_variables(job: BatchScript) -> Iterator[Hit]:
+    """Yield words of a step in which the batch host expands a variable of the task."""
+    for launch in job.steps:
+        if launch.command.in_substitution:
+            continue
+        for word in launch.command.words:
+            names = [name for name in word.names if name in _OF_A_TASK]
+            if names:
+                yield Hit(word.place, f"${names[0]} is expanded by the batch script, before srun starts")
+
+
+@rule(
+    "rank-exported-by-script",
+    Severity.BREAKS,
+    "a rank set in the batch script",
+    why="The batch script runs once. What it sets from SLURM_PROCID or SLURM_LOCALID is 0 for all tasks.",
+    instead="Set it in the task (srun bash -c 'export RANK=$SLURM_PROCID; …') or read SLURM_PROCID in the program.",
+    source=sources.SRUN,
+    bad=_TWO
+    + "export RANK=$SLURM_PROCID\nexport LOCAL_RANK=$SLURM_LOCALID\nsrun --kill-on-bad-exit=1 python train.py\n",
+    good=_TWO
+    + "srun --kill-on-bad-exit=1 bash -c 'export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID; python train.py'\n",
+)
+def find_exported_ranks(job: BatchScript) -> Iterator[Hit]:
+    """Yield assignments from a variable of the task, outside the tasks."""
+    if not job.steps:
+        return
+    for each in job.shell.assignments:
+        names = [name for name in (each.value.names if each.value else ()) if name in _OF_A_TASK]
+        if names and each.value is not None and not _has_fallback(each.value.text):
+            yield Hit(each.place, f"the batch script has one ${names[0]} for all tasks")
+        elif each.name in _RANK_NAMES and each.exported and each.value is not None and each.value.value.isdigit():
+            yield Hit(each.place, f"every task gets {each.name}={each.value.value}")
+
+
+def _has_fallback(text: str) -> bool:
+    return ":-" in text
+
+
+@rule(
+    "not-exported-in-task",
+    Severity.BREAKS,
+    "a variable set in the task's shell, but not exported",
+    why="The program that the task's shell starts does not see a variable that was not exported.",
+    instead="Write export NAME=VALUE, or NAME=VALUE in front of the command.",
+    source=sources.DDP_BASICS,
+    bad=_TWO
+    + "srun --kill-on-bad-exit=1 bash -c 'MASTER_ADDR=node1; MASTER_PORT=$((20000 + SLURM_JOB_ID % 9999)); python train.py'\n",
+    good=_TWO
+    + "srun --kill-on-bad-exit=1 bash -c 'export MASTER_ADDR=node1 MASTER_PORT=$((20000 + SLURM_JOB_ID % 9999)); python train.py'\n",
+)
+def find_unexported(job: BatchScript) -> Iterator[Hit]:
+    """Yield variables that programs read, set without export in a task."""
+    for task in job.tasks:
+        for each in task.shell.assignments:
+            if not each.exported and not each.of_command and _is_for_programs(each.name):
+                yield Hit(each.place, f"{each.name} does not reach the program")
+
+
+@rule(
+    "not-exported",
+    Severity.BREAKS,
+    "a variable of the ranks that is set, but not exported",
+    why="srun hands only exported variables to its tasks.",
+    instead="Write export before it.",
+    source=sources.BASH,
+    bad=_TWO
+    + "export MASTER_PORT=$((20000 + SLURM_JOB_ID % 9999))\nMASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)\nsrun --kill-on-bad-exit=1 python train.py\n",
+    good=_TWO
+    + "export MASTER_PORT=$((20000 + SLURM_JOB_ID % 9999))\nexport MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)\nsrun --kill-on-bad-exit=1 python train.py\n",
+)
+def find_unexported_in_script(job: BatchScript) -> Iterator[Hit]:
+    """Yield variables that only a program would read, set without export and used nowhere in the script."""
+    if not job.steps or any(
+        each.program == "set" and any(word.value in {"-a", "-ae", "-ea", "allexport"} for word in each.words)
+        for each in job.shell.commands
+    ):
+        return
+    for each in job.shell.assignments:
+        if each.exported or each.of_command or not _is_for_programs(each.name):
+            continue
+        if not re.search(rf"\$\{{?{each.name}\b", job.text):
+            yield Hit(each.place, f"{each.name} does not reach the ranks")
+
+
+def _is_for_programs(name: str) -> bool:
+    return name in {
+        "MASTER_ADDR",
+        "MASTER_PORT",
+        "WORLD_SIZE",
+        "OMP_NUM_THREADS",
+        "CUDA_VISIBLE_DEVICES",
+    } or name.startswith(("NCCL_", "TORCH_", "FI_", "UCX_", "HF_"))
+
+
+@rule(
+    "background-without-wait",
+    Severity.BREAKS,
+    "srun in the background, and no wait",
+    why="The script ends while srun runs, and Slurm ends the job.",
+    instead="End the script with wait.",
+    source=sources.BASH,
+    bad=_TWO + "srun --kill-on-bad-exit=1 python train.py &\n",
+    good=_TWO + "srun --kill-on-bad-exit=1 python train.py &\nwait\n",
+)
+def find_missing_wait(job: BatchScript) -> Iterator[Hit]:
+    """Yield a step in the background after which nothing waits."""
+    waits = [each.order for each in job.shell.commands if each.program == "wait"]
+    beside = max((each.order for each in job.shell.commands if _takes_time(each)), default=0)
+    for launch in job.steps:
+        order = launch.command.order
+        if launch.command.in_background and not any(wait > order for wait in waits) and beside < order:
+            yield Hit(launch.command.place, "the script does not wait for this step")
+
+
+def _takes_time(command: SimpleCommand) -> bool:
+    """Tell whether the script stays at a command of the foreground: a step in the background runs beside it."""
+    return not command.in_background and not command.in_substitution and command.program not in _AT_ONCE
+
+
+@rule(
+    "steps-wait-for-each-other",
+    Severity.HANGS,
+    "a second step while the first holds all resources",
+    why="""Since Slurm 20.11 a step takes what it is given for itself. A second srun waits until the first has ended: "step creation
+    temporarily disabled".""",
+    instead="Give the small step --overlap, or both --exact with their sizes.",
+    source=sources.SRUN,
+    bad=_TWO + "srun --ntasks-per-node=1 vmstat 60 &\nsleep 5\nsrun --kill-on-bad-exit=1 python train.py\n",
+    good=_TWO + "srun --overlap --ntasks-per-node=1 vmstat 60 &\nsleep 5\nsrun --kill-on-bad-exit=1 python train.py\n",
+)
+def find_competing_steps(job: BatchScript) -> Iterator[Hit]:
+    """Yield a step in the background without --overlap that another step follows before a wait."""
+    waits = [each.order for each in job.shell.commands if each.program == "wait"]
+    for index, launch in enumerate(job.steps):
+        stage = launch.stage("step")
+        if stage is None or not launch.command.in_background or stage.has("--overlap", "--exact"):
+            continue
+        if stage.has("-N", "--nodes", "-w", "--nodelist", "-r", "--relative", "-n", "--ntasks") and not stage.has(
+            "--overlap"
+        ):
+            continue  # steps of parts of the job
+        if _ends_at_once(stage):
+            continue
+        later = [
+            each for each in job.steps[index + 1 :] if not _waited(launch.command.order, each.command.order, waits)
+        ]
+        later = [each for each in later if not (each.stage("step") or stage).has("--overlap")]
+        if later:
+            yield Hit(stage.word.place, f"the step in line {later[0].command.place.line} waits for this one")
+
+
+def _ends_at_once(stage: Stage) -> bool:
+    """Tell whether the step's program is one that ends by itself in a moment."""
+    words = stage.words
+    return bool(words) and words[0].value.rpartition("/")[2] in {"rm", "mkdir", "touch", "echo", "hostname", "true"}
+
+
+def _waited(first: int, second: int, waits: list[int]) -> bool:
+    return any(first < wait < second for wait in waits)
+
+
+@rule(
+    "status-lost-in-pipe",
+    Severity.FRAGILE,
+    "the status of srun is lost in a pipe",
+    why="The status of a pipeline is that of its last command: with `srun … | tee log` a failed training counts as done.",
+    instead="Write set -o pipefail before it.",
+    source=sources.BASH,
+    bad=_TWO + "srun --kill-on-bad-exit=1 python train.py 2>&1 | tee train.log\n",
+    good=_TWO + "set -o pipefail\nsrun --kill-on-bad-exit=1 python train.py 2>&1 | tee train.log\n",
+)
+def find_pipes(job: BatchScript) -> Iterator[Hit]:
+    """Yield a launch whose output is piped on, without pipefail."""
+    if _sets(job, "pipefail"):
+        return
+    for launch in job.launches:
+        if (
+            launch.command.pipes_on
+            and not launch.command.in_substitution
+            and (launch.stage("python") or launch.stage("agent"))
+        ):
+            yield Hit(launch.command.place, "the job ends with the status of what reads the pipe")
+
+
+@rule(
+    "status-lost-at-end",
+    Severity.FRAGILE,
+    "the job ends with the status of another command",
+    why="Slurm takes the status of the script's last command: an echo after srun turns a failed training into COMPLETED.",
+    instead="Write set -e at the top, or keep the status: status=$?; …; exit $status.",
+    source=sources.SBATCH,
+    bad=_TWO + 'srun --kill-on-bad-exit=1 python train.py\necho "done"\n',
+    good=_TWO + 'set -e\nsrun --kill-on-bad-exit=1 python train.py\necho "done"\n',
+)
+def find_lost_status(job: BatchScript) -> Iterator[Hit]:
+    """Yield the launch that a harmless last command hides."""
+    if (
+        _sets(job, "errexit", "e")
+        or "set -e" in job.lines[0]
+        or re.match(r"#!.*\s-\w*e", job.lines[0] if job.lines else "")
+    ):
+        return
+    main = [each for each in job.shell.commands if each.function is None and not each.in_substitution]
+    if not main or main[-1].program not in {
+        "echo",
+        "date",
+        "printf",
+        "sleep",
+        "rm",
+        "mv",
+        "cp",
+        "ls",
+        "conda",
+        "deactivate",
+        "sacct",
+    }:
+        return
+    for launch in job.launches:
+        command = launch.command
+        is_training = launch.stage("step") and (launch.stage("python") or launch.stage("agent"))
+        if is_training and not command.is_conditional and not command.in_background and not command.in_loop:
+            if "$?" in job.text.partition(job.lines[command.place.line - 1])[2] or "PIPESTATUS" in job.text:
+                return
+            yield Hit(
+                command.place, f"the job ends with the status of {main[-1].program!r} in line {main[-1].place.line}"
+            )
+            return
+
+
+def _sets(job: BatchScript, *options: str) -> bool:
+    for each in job.shell.commands:
+        if each.program != "set":
+            continue
+        for word in each.words[1:]:
+            letters = word.value[1:] if word.value.startswith("-") and not word.value.startswith("--") else ""
+            if word.value in options or any(len(option) == 1 and option in letters for option in options):
+                return True
+    return False
+
+
+@rule(
+    "slurm-variable-misspelt",
+    Severity.BREAKS,
+    "a SLURM_ variable that Slurm does not set",
+    why="The shell expands it to nothing.",
+    instead="Write the name that Slurm sets.",
+    source=sources.SBATCH,
+    bad=_TWO + "srun --kill-on-bad-exit=1 --nodes=$SLURM_JOB_NUMNODES python train.py\n",
+    good=_TWO + "srun --kill-on-bad-exit=1 --nodes=$SLURM_JOB_NUM_NODES python train.py\n",
+)
+def find_misspelt_variables(job: BatchScript) -> Iterator[Hit]:
+    """Yield expansions of SLURM_ names that are near to one of Slurm's but are not one."""
+    own = {each.name for each in job.assignments}
+    for place, name in _expansions(job):
+        if name.startswith(("SLURM_", "SLRUM_")) and name not in _SLURM_NAMES and name not in own:
+            near_name = nearest_name(name, sorted(_SLURM_NAMES))
+            if near_name is not None:
+                yield Hit(place, f"Slurm sets no {name}: did you mean {near_name!r}?")
+
+
+@rule(
+    "slurm-variable-unset",
+    Severity.BREAKS,
+    "a SLURM_ variable that this header does not make Slurm set",
+    why="Slurm sets these variables only where their option was given to sbatch; otherwise the shell expands them to nothing.",
+    instead="Give the option in the header, or write ${NAME:-DEFAULT}.",
+    source=sources.SBATCH,
+    bad="#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gres=gpu:4\n#SBATCH --time=01:00:00\nsrun --ntasks-per-node=1 --kill-on-bad-exit=1 python train.py --gpus $SLURM_GPUS_PER_NODE\n",
+    good="#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus-per-node=4\n#SBATCH --time=01:00:00\nsrun --ntasks-per-node=1 --kill-on-bad-exit=1 python train.py --gpus $SLURM_GPUS_PER_NODE\n",
+)
+def find_unset_variables(job: BatchScript) -> Iterator[Hit]:
+    """Yield expansions of variables whose option is missing in the header."""
+    if not job.directives:
+        return
+    own = {each.name for each in job.assignments}
+    for place, name in _expansions(job, without_default=True, without_echo=True):
+        options = _SET_BY.get(name)
+        if options is not None and not options & job.header.keys() and name not in own:
+            yield Hit(place, f"${name} is empty: the header has no --{min(options)}")
+
+
+_SET_BY = {
+    "SLURM_GPUS_PER_NODE": frozenset({"gpus-per-node"}),
+    "SLURM_GPUS_PER_TASK": frozenset({"gpus-per-task"}),
+    "SLURM_CPUS_PER_TASK": frozenset({"cpus-per-task"}),
+    "SLURM_NTASKS_PER_NODE": frozenset({"ntasks-per-node"}),
+    "SLURM_CPUS_PER_GPU": frozenset({"cpus-per-gpu"}),
+    "SLURM_MEM_PER_CPU": frozenset({"mem-per-cpu"}),
+    "SLURM_MEM_PER_GPU": frozenset({"mem-per-gpu"}),
+    "SLURM_ARRAY_TASK_ID": frozenset({"array"}),
+    "SLURM_ARRAY_JOB_ID": frozenset({"array"}),
+    "SLURM_GPUS": frozenset({"gpus"}),
+}
+
+
+def _expansions(
+    job: BatchScript, *, without_default: bool = False, without_echo: bool = False
+) -> Iterator[tuple[TextSpan, str]]:
+    """Yield the variables that the batch script expands, each with its word."""
+    commands = [each for each in job.shell.commands if not (without_echo and each.program in {"echo", "printf"})]
+    words = [word for each in commands for word in each.words]
+    words += [each.value for each in job.shell.assignments if each.value is not None]
+    for word in words:
+        for name in dict.fromkeys(word.names):
+            if not (without_default and re.search(rf"\$\{{{name}:?[-=?+]", word.text)):
+                yield word.place, name
+
+
+_SLURM_NAMES = frozenset(
+    f"SLURM_{name}"
+    for name in """
+    ARRAY_JOB_ID ARRAY_TASK_COUNT ARRAY_TASK_ID ARRAY_TASK_MAX ARRAY_TASK_MIN ARRAY_TASK_STEP CLUSTER_NAME CLUSTERS CONF
+    CPU_BIND CPU_FREQ_REQ CPUS_ON_NODE CPUS_PER_GPU CPUS_PER_TASK CONTAINER DEBUG DIST_PLANESIZE DISTRIBUTION EXACT
+    EXPORT_ENV GPU_BIND GPU_FREQ GPUS GPUS_ON_NODE GPUS_PER_NODE GPUS_PER_SOCKET GPUS_PER_TASK GTIDS HET_SIZE HINT
+    JOB_ACCOUNT JOB_CPUS_PER_NODE JOB_DEPENDENCY JOB_END_TIME JOB_GID JOB_GPUS JOB_ID JOB_NAME JOB_NODELIST
+    JOB_NUM_NODES JOB_PARTITION JOB_QOS JOB_RESERVATION JOB_START_TIME JOB_TOKEN JOB_UID JOB_USER JOBID KILL_BAD_EXIT
+    LABELIO LAUNCH_NODE_IPADDR LOCALID MEM_BIND MEM_PER_CPU MEM_PER_GPU MEM_PER_NODE MPI_TYPE NETWORK NNODES
+    NODEID NODELIST NODE_ALIASES NPROCS NTASKS NTASKS_PER_CORE NTASKS_PER_GPU NTASKS_PER_NODE NTASKS_PER_SOCKET
+    OVERCOMMIT PRIO_PROCESS PROCID PROFILE RESTART_COUNT SHARDS_ON_NODE SPANK STEP_GPUS STEP_ID STEP_LAUNCHER_PORT
+    STEP_NODELIST STEP_NUM_NODES STEP_NUM_TASKS STEP_RESV_PORTS STEP_TASKS_PER_NODE STEPID SUBMIT_DIR SUBMIT_HOST
+    SUBMIT_UID TASK_PID TASKS_PER_NODE THREADS_PER_CORE TOPOLOGY_ADDR TOPOLOGY_ADDR_PATTERN TRES_PER_TASK UMASK
+    UNBUFFEREDIO WCKEY TMPDIR NODEFILE STEP_GPUS CONFIG_FILE PARTITION WAIT
+    """.split()  # noqa: SIM905  # a page of names, not of quotes
+)
+
+
+@rule(
+    "hostname-too-early",
+    Severity.FRAGILE,
+    "the batch host's name where each task's is meant",
+    why="$(hostname) in double quotes, or bare on srun's line, is run once on the batch host.",
+    instead="Use single quotes, so that each task runs it.",
+    source=sources.SRUN,
+    bad=_TWO + 'srun --kill-on-bad-exit=1 bash -c "python train.py --node $(hostname)"\n',
+    good=_TWO + "srun --kill-on-bad-exit=1 bash -c 'python train.py --node $(hostname)'\n",
+)
+def find_early_hostname(job: BatchScript) -> Iterator[Hit]:
+    """Yield steps whose words hold the batch host's name, except as the meeting point."""
+    for launch in job.steps:
+        for word in launch.command.words:
+            early = [each for each in word.substitutions if re.match(r"[$`(]+\s*hostname\b", each)]
+            if early and not re.search(
+                r"rdzv|master|main_process_ip|coordinator|endpoint|ADDR", word.text, re.IGNORECASE
+            ):
+                yield Hit(word.place, f"{early[0]} is the batch host for every task")
+
+
+@rule(
+    "python-on-first-node",
+    Severity.BREAKS,
+    "several nodes, but the script runs on the first alone",
+    why="A command without srun or mpirun runs on the batch host only; the other nodes idle.",
+    instead="Start it with srun.",
+    source=sources.SBATCH,
+    bad=_TWO + "python train.py\n",
+    good=_TWO + "srun --kill-on-bad-exit=1 python train.py\n",
+)
+def find_lone_python(job: BatchScript) -> Iterator[Hit]:
+    """Yield Python programs without a launcher in a job of several nodes that starts nothing over its nodes."""
+    if job.nodes is None or job.nodes < 2 or any(each.stage("step") or each.stage("mpi") for each in job.launches):
+        return
+    if re.search(r"\bssh\b|\bpdsh\b|\bray\b|\bclush\b", job.text):
+        return
+    for launch in job.launches:
+        if (
+            launch.stage("python")
+            and not launch.stage("agent")
+            and launch.script is not None
+            and "launch" not in launch.script.value
+            and not launch.command.in_substitution
+            and not _starts_steps(launch)
+        ):
+            yield Hit(launch.command.place, f"{launch.script.value} runs on one of {job.nodes} nodes")
+
+
+def _starts_steps(launch: LaunchCommand) -> bool:
+    """Tell whether the program is told to start steps itself: launcher=slurm, --run-command srun."""
+    return any(re.search(r"(^|[=\s])(srun|slurm)$", word.value, re.IGNORECASE) for word in launch.command.words)
+
+
+@rule(
+    "ssh-to-nodes",
+    Severity.FRAGILE,
+    "ssh to the nodes of the job",
+    why="""Processes that ssh starts are not Slurm's: they may outlive the job, see other GPUs, and their accounting is lost. Many
+    sites forbid it.""",
+    instead="Use srun.",
+    source=sources.SRUN,
+    bad=_TWO
+    + "for node in $(scontrol show hostnames $SLURM_JOB_NODELIST); do ssh $node python train.py & done\nwait\n",
+    good=_TWO + "srun --kill-on-bad-exit=1 python train.py\n",
+)
+def find_ssh(job: BatchScript) -> Iterator[Hit]:
+    """Yield ssh commands that start Python or a launcher."""
+    for each in job.commands:
+        if each.program in {"ssh", "pdsh", "clush"} and re.search(
+            r"python|torchrun|accelerate|deepspeed", " ".join(word.value for word in each.words)
+        ):
+            yield Hit(each.place, f"{each.program} starts processes that Slurm does not know")
+
+
+@rule(
+    "srun-pty-in-batch",
+    Severity.STYLE,
+    "a terminal in a batch job",
+    why="""A batch job has no terminal: srun says so and disregards --pty. At a terminal --pty gives the terminal to the first task alone.""",
+    instead="Remove --pty.",
+    source=sources.SRUN,
+    bad=_TWO + "srun --pty --kill-on-bad-exit=1 python train.py\n",
+    good=_TWO + "srun --kill-on-bad-exit=1 python train.py\n",
+)
+def find_pty(job: BatchScript) -> Iterator[Hit]:
+    """Yield --pty in a script with a header."""
+    for launch in job.steps if job.directives else ():
+        stage = launch.stage("step")
+        if stage is not None and stage.has("--pty"):
+            yield Hit(stage.word.place, "there is no terminal, so srun disregards --pty")
+
+
+@rule(
+    "gpu-bind-hides",
+    Severity.BREAKS,
+    "a GPU binding that shows each task one GPU",
+    why="""With --gpu-bind=closest, single or map_gpu each task sees its own GPU alone: cuda:LOCAL_RANK does not exist for the
+    second rank, and NCCL loses direct access between GPUs.""",
+    instead="Remove it; the program chooses its GPU by its local rank.",
+    source=sources.SRUN,
+    bad=_TWO + "srun --gpu-bind=single:1 --kill-on-bad-exit=1 python train.py\n",
+    good=_TWO + "srun --kill-on-bad-exit=1 python train.py\n",
+)
+def find_gpu_bind(job: BatchScript) -> Iterator[Hit]:
+    """Yield --gpu-bind other than none."""
+    if 1 in {job.tasks_per_node, job.gpus_per_node}:
+        return  # nothing to hide
+    directive = job.header.get("gpu-bind")
+    if directive is not None and directive.value and _hides(directive.value) and starts_python(job.steps):
+        yield Hit(directive.place, f"--gpu-bind={directive.value} shows each task its own GPUs alone")
+    for launch in job.steps if starts_python(job.steps) else ():
+        stage = launch.stage("step")
+        value = stage.text("--gpu-bind") if stage else None
+        if stage is not None and value and _hides(value):
+            word = stage.option("--gpu-bind")
+            yield Hit(
+                word.place if word else stage.word.place, f"--gpu-bind={value} shows each task its own GPUs alone"
+            )
+
+
+def _hides(value: str) -> bool:
+    return not value.removeprefix("verbose,").removeprefix("v,").startswith("none")

@@ -1,0 +1,294 @@
+"""Rules on variables of NCCL, torch and CUDA, in the batch script and in os.environ of the program."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from muster_lint import sources
+from muster_lint.job import BatchScript
+from muster_lint.rule import rule
+from muster_lint.values import Edit, Hit, Severity, TextSpan
+
+_HEAD = (
+    "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n#SBATCH --time=01:00:00\n"
+)
+_STEP = "srun --kill-on-bad-exit=1 python train.py\n"
+_GPU_OPTIONS = frozenset({"gres", "gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket"})
+_NAMES_NOW = {
+    "NCCL_ASYNC_ERROR_HANDLING": "TORCH_NCCL_ASYNC_ERROR_HANDLING",
+    "NCCL_BLOCKING_WAIT": "TORCH_NCCL_BLOCKING_WAIT",
+    "NCCL_DESYNC_DEBUG": "TORCH_NCCL_DESYNC_DEBUG",
+    "NCCL_ENABLE_TIMING": "TORCH_NCCL_ENABLE_TIMING",
+}
+_DEAD = {
+    "MIOPEN_USER_DB": "MIOPEN_USER_DB_PATH",
+    "NCCL_LL_THRESHOLD": "NCCL_PROTO",
+    "NCCL_TREE_THRESHOLD": "NCCL_ALGO",
+    "NCCL_MIN_NRINGS": "NCCL_MIN_NCHANNELS",
+    "NCCL_MAX_NRINGS": "NCCL_MAX_NCHANNELS",
+    "NCCL_RINGS": "NCCL_ALGO",
+    "HOROVOD_WITHOUT_TORCH": "HOROVOD_WITHOUT_PYTORCH",
+    "TORCH_DISTRIBUTED_DETAIL": "TORCH_DISTRIBUTED_DEBUG",
+    "PYTORCH_CUDA_ALLOC_CONFIG": "PYTORCH_CUDA_ALLOC_CONF",
+    "CUDA_VISIBLE_DEVICE": "CUDA_VISIBLE_DEVICES",
+    "OMP_NUM_THREAD": "OMP_NUM_THREADS",
+    "MASTER_ADDRESS": "MASTER_ADDR",
+}
+
+
+def _set(job: BatchScript, *names: str) -> Iterator[tuple[TextSpan, str, str]]:
+    """Yield (place, name, literal value) of what the script gives to programs."""
+    for assignment in job.assignments:
+        if (
+            assignment.name in names
+            and assignment.value is not None
+            and assignment.value.is_literal
+            and (assignment.exported or assignment.of_command)
+        ):
+            yield assignment.place, assignment.name, assignment.value.value
+
+
+@rule(
+    "nccl-ib-timeout",
+    Severity.HANGS,
+    "an InfiniBand time-out of hours",
+    why="NCCL_IB_TIMEOUT is an exponent: 4.096 µs × 2^N for each of 7 tries. 20 is half a minute, 30 is eight hours, 0 and 32 or more are for ever.",
+    instead="Use 20 to 22.",
+    source=sources.NCCL,
+    bad=_HEAD + "export NCCL_IB_TIMEOUT=120\n" + _STEP,
+    good=_HEAD + "export NCCL_IB_TIMEOUT=22\n" + _STEP,
+)
+def find_ib_timeouts(job: BatchScript) -> Iterator[Hit]:
+    """Yield NCCL_IB_TIMEOUT beyond 23."""
+    for place, _, value in _set(job, "NCCL_IB_TIMEOUT"):
+        if value.isdigit() and (int(value) > 23 or int(value) == 0):
+            seconds = 4.096e-6 * 2 ** int(value) * 7
+            how_long = "for ever" if int(value) == 0 or int(value) > 31 else f"{seconds / 60:.0f} minutes"
+            yield Hit(
+                place,
+                f"a broken link stays silent {how_long}"
+                if how_long == "for ever"
+                else f"a broken link stays silent for {how_long}",
+            )
+
+
+@rule(
+    "async-errors-off",
+    Severity.HANGS,
+    "torch's handling of NCCL errors is switched off",
+    why="With 0 the death of a rank in a collective goes unnoticed: the others wait until the time limit.",
+    instead="Remove it: the default (3) ends the process.",
+    source="pytorch/pytorch docs/source/torch_nccl_environment_variables.md",
+    bad=_HEAD + "export TORCH_NCCL_ASYNC_ERROR_HANDLING=0\n" + _STEP,
+    good=_HEAD + _STEP,
+)
+def find_async_errors_off(job: BatchScript) -> Iterator[Hit]:
+    """Yield the variable set to 0, under its new and its old name."""
+    for place, name, value in _set(job, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "NCCL_ASYNC_ERROR_HANDLING"):
+        if value == "0":
+            yield Hit(place, f"{name}=0: a dead rank is not noticed")
+
+
+@rule(
+    "nccl-debug-left-on",
+    Severity.SLOW,
+    "NCCL's log left on",
+    why="NCCL_DEBUG=INFO and TRACE write hundreds of lines a rank; over many nodes the log itself slows the start.",
+    instead="Use WARN, and INFO only for a search; NCCL_DEBUG_FILE gives each rank a file.",
+    source=sources.NCCL,
+    bad=_HEAD + "export NCCL_DEBUG=TRACE\n" + _STEP,
+    good=_HEAD + "export NCCL_DEBUG=WARN\n" + _STEP,
+)
+def find_nccl_debug(job: BatchScript) -> Iterator[Hit]:
+    """Yield NCCL_DEBUG=INFO or TRACE without a file."""
+    if any(assignment.name == "NCCL_DEBUG_FILE" for assignment in job.assignments):
+        return
+    for place, _, value in _set(job, "NCCL_DEBUG"):
+        if value.upper() in {"INFO", "TRACE"}:
+            yield Hit(place, f"every rank writes NCCL's {value.upper()} lines")
+
+
+@rule(
+    "fabric-off",
+    Severity.SLOW,
+    "the fast network or the direct way between GPUs is switched off",
+    why="NCCL then goes over TCP or through host memory: many times slower. It is often left from a search for a fault.",
+    instead="Remove it.",
+    source=sources.NCCL,
+    bad=_HEAD + "export NCCL_IB_DISABLE=1\nexport NCCL_P2P_DISABLE=1\n" + _STEP,
+    good=_HEAD + _STEP,
+)
+def find_fabric_off(job: BatchScript) -> Iterator[Hit]:
+    """Yield variables that close the fast ways."""
+    for place, name, value in _set(job, "NCCL_IB_DISABLE", "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"):
+        if value == "1":
+            yield Hit(place, f"{name}=1 closes the fast way")
+    for place, _, value in _set(job, "NCCL_NET"):
+        if value == "Socket":
+            yield Hit(place, "NCCL_NET=Socket is TCP")
+
+
+@rule(
+    "debug-switch-left-on",
+    Severity.SLOW,
+    "a switch for debugging left on",
+    why="CUDA_LAUNCH_BLOCKING=1 and TORCH_DISTRIBUTED_DEBUG=DETAIL make every kernel or collective wait for the one before.",
+    instead="Remove it.",
+    source=sources.TORCH_CUDA,
+    bad=_HEAD + "export CUDA_LAUNCH_BLOCKING=1\n" + _STEP,
+    good=_HEAD + _STEP,
+)
+def find_debug_switches(job: BatchScript) -> Iterator[Hit]:
+    """Yield switches that make the program wait."""
+    for place, name, value in _set(job, "CUDA_LAUNCH_BLOCKING", "TORCH_DISTRIBUTED_DEBUG", "AMD_SERIALIZE_KERNEL"):
+        if (name == "TORCH_DISTRIBUTED_DEBUG" and value == "DETAIL") or (
+            name != "TORCH_DISTRIBUTED_DEBUG" and value not in {"0", ""}
+        ):
+            yield Hit(place, f"{name}={value} makes every step wait")
+
+
+@rule(
+    "variable-renamed",
+    Severity.FRAGILE,
+    "an old name of a variable",
+    why="torch 2.2 gave its own variables the prefix TORCH_; the old names go away.",
+    instead="Use the new name.",
+    source="pytorch/pytorch docs/source/torch_nccl_environment_variables.md",
+    bad=_HEAD + "export NCCL_BLOCKING_WAIT=1\n" + _STEP,
+    good=_HEAD + "export TORCH_NCCL_BLOCKING_WAIT=1\n" + _STEP,
+)
+def find_renamed(job: BatchScript) -> Iterator[Hit]:
+    """Yield old names of torch's NCCL variables."""
+    for place, name, _ in _set(job, *_NAMES_NOW):
+        edits = (Edit(TextSpan(place.line, place.column, place.line, place.column + len(name)), _NAMES_NOW[name]),)
+        yield Hit(place, f"{name} is {_NAMES_NOW[name]} now", f"Write {_NAMES_NOW[name]}.", edits)
+
+
+@rule(
+    "variable-unread",
+    Severity.BREAKS,
+    "a variable that no program reads",
+    why="The name is wrong or was removed: setting it does nothing.",
+    instead="Use the name that is read.",
+    source=sources.NCCL,
+    bad=_HEAD + "export MIOPEN_USER_DB=/tmp/miopen\n" + _STEP,
+    good=_HEAD + "export MIOPEN_USER_DB_PATH=/tmp/miopen\n" + _STEP,
+)
+def find_unread(job: BatchScript) -> Iterator[Hit]:
+    """Yield exported names that no program knows."""
+    for assignment in job.assignments:
+        if assignment.name in _DEAD and assignment.exported and not re.search(rf"\$\{{?{assignment.name}\b", job.text):
+            yield Hit(
+                assignment.place,
+                f"no program reads {assignment.name}: {_DEAD[assignment.name]} is meant",
+                f"Write {_DEAD[assignment.name]}.",
+            )
+
+
+@rule(
+    "visible-devices-literal",
+    Severity.FRAGILE,
+    "CUDA_VISIBLE_DEVICES as a literal",
+    why="""Slurm gives the job its GPUs and sets this variable; a literal takes other jobs' GPUs on a shared node, or hides the job's own.
+    srun sets it again for its tasks: there, only a literal in the task itself counts.""",
+    instead="Remove it.",
+    source=sources.SBATCH,
+    bad=_HEAD + "srun --kill-on-bad-exit=1 bash -c 'export CUDA_VISIBLE_DEVICES=0; python train.py'\n",
+    good=_HEAD + _STEP,
+)
+def find_visible_devices(job: BatchScript) -> Iterator[Hit]:
+    """Yield literals that name fewer devices than the job has, where they reach a program."""
+    sizes = {job.gpus_per_node, *_gpus_of_steps(job)}
+    if not _GPU_OPTIONS & job.header.keys() and not any(_gpus_of_steps(job)):
+        return
+    assignments = (
+        job.assignments if _keeps_devices(job) else [each for task in job.tasks for each in task.shell.assignments]
+    )
+    for each in assignments:
+        value = each.value.value if each.name == "CUDA_VISIBLE_DEVICES" and each.value is not None else ""
+        devices = [device for device in value.split(",") if device]
+        if devices and each.value is not None and each.value.is_literal and len(devices) not in sizes:
+            yield Hit(each.place, f"it overrides the GPUs that Slurm gave the job with {value}")
+
+
+def _keeps_devices(job: BatchScript) -> bool:
+    """Tell whether what the script sets stays set for a program: srun of a job with GPUs sets it again for its tasks."""
+    return any(each.stage("step") is None and (each.stage("python") or each.stage("agent")) for each in job.launches)
+
+
+def _gpus_of_steps(job: BatchScript) -> Iterator[int]:
+    """Yield the numbers of GPUs that steps ask for by themselves."""
+    for launch in job.steps:
+        stage = launch.stage("step")
+        text = stage.text("--gres", "--gpus-per-node") if stage is not None else None
+        number = re.search(r"(\d+)$", text or "")
+        if number:
+            yield int(number[1])
+
+
+@rule(
+    "socket-interface-loopback",
+    Severity.HANGS,
+    "NCCL or gloo over the loopback interface",
+    why="The other nodes cannot be reached over lo.",
+    instead="Name the interface of the nodes' network, or leave it to NCCL.",
+    source=sources.NCCL,
+    bad=_HEAD + "export NCCL_SOCKET_IFNAME=lo\n" + _STEP,
+    good=_HEAD + _STEP,
+)
+def find_loopback_interfaces(job: BatchScript) -> Iterator[Hit]:
+    """Yield interfaces that are lo in a job of several nodes."""
+    if job.nodes is not None and job.nodes < 2:
+        return
+    for place, name, value in _set(job, "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
+        if value in {"lo", "=lo"}:
+            yield Hit(place, f"{name}={value} reaches no other node")
+
+
+@rule(
+    "quotes-in-value",
+    Severity.BREAKS,
+    "quotes that become part of a value",
+    why="The inner quotes reach the program: no network, plugin or interface has that name.",
+    instead="Remove the inner quotes.",
+    source=sources.BASH,
+    bad=_HEAD + "export NCCL_NET=\"'AWS Libfabric'\"\n" + _STEP,
+    good=_HEAD + 'export NCCL_NET="AWS Libfabric"\n' + _STEP,
+)
+def find_inner_quotes(job: BatchScript) -> Iterator[Hit]:
+    """Yield exported values with quotes inside quotes."""
+    for assignment in job.assignments:
+        value = assignment.value.value if assignment.value is not None and assignment.exported else ""
+        if (
+            len(value) > 2
+            and value[0] == value[-1]
+            and value[0] in "'\""
+            and assignment.name.startswith(("NCCL_", "FI_", "UCX_", "TORCH_"))
+        ):
+            yield Hit(assignment.place, f"the value is {value} with its quotes")
+
+
+@rule(
+    "secret-in-script",
+    Severity.BREAKS,
+    "a secret in the script",
+    why="Slurm keeps a copy of the script, and everybody who can read the file has the key.",
+    instead="Keep it in a file of your own (mode 600) and read it in the job, or let the program read its own login.",
+    source="huggingface/huggingface_hub docs/source/en/package_reference/environment_variables.md (HF_TOKEN)",
+    bad=_HEAD + "export WANDB_API_KEY=0123456789abcdef0123456789abcdef01234567\n" + _STEP,
+    good=_HEAD + "export WANDB_API_KEY=$(cat ~/.wandb_key)\n" + _STEP,
+)
+def find_secrets(job: BatchScript) -> Iterator[Hit]:
+    """Yield literals in variables that hold keys; the value is not repeated."""
+    for assignment in job.assignments:
+        if (
+            assignment.value is None
+            or not assignment.value.is_literal
+            or not re.search(r"(TOKEN|API_KEY|SECRET|PASSWORD)$", assignment.name)
+        ):
+            continue
+        if len(assignment.value.value) >= 16 and not re.search(
+            r"[<>]|your|xxx|\.\.\.", assignment.value.value, re.IGNORECASE
+        ):
+            yield Hit(assignment.place, f"{assignment.name} holds a key in clear text")
