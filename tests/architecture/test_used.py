@@ -17,7 +17,7 @@ FOR_PEOPLE = (
     "muster/rank/together.py",
     "muster/rank/world.py",
     "muster/rank/checkpoint.py",
-    "older.py",
+    "muster/older.py",
 )
 # What a test suite asks of a registry, to go through all of it.
 FOR_TESTS = {"launcher_names"}

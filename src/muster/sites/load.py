@@ -11,6 +11,7 @@ import msgspec
 
 from muster.errors import ProfileError, RequestError, UnknownName
 from muster.facts import Facts
+from muster.parts import SITES, parts_of_others
 from muster.sites.heads import DEFAULT_SITE, SearchPath, evidence_from, heads
 from muster.sites.layers import Layer, Merged, merge
 from muster.sites.match import SiteMatch, decide
@@ -74,7 +75,15 @@ def _files_of(name: str, search: SearchPath) -> list[tuple[str, FilePath]]:
     if name.endswith(".toml") or "/" in name:
         return [("command line", FilePath(name))]
     places = [(kind, folder / f"{name}.toml") for kind, folder in search.folders()]
-    return [(kind, path) for kind, path in places if path.exists() and search.trusts(path)]
+    files = [(kind, path) for kind, path in places if path.exists() and search.trusts(path)]
+    return files or [("package", path) for path in _files_of_others(name)]
+
+
+def _files_of_others(name: str) -> Iterator[FilePath]:
+    """Yield the profile of this name in the package whose entry point names it: NAME.toml beside its module."""
+    point = parts_of_others(SITES).get(name)
+    if point is not None:
+        yield FilePath(point.load().__file__).with_name(f"{name}.toml")
 
 
 def _overlay_layers(name: str, search: SearchPath) -> Iterator[Layer]:
