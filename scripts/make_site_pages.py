@@ -24,8 +24,9 @@ from muster.policy.masks import gpu_cores, spell_cores
 from muster.sites import schema
 from muster.sites.documents import Document, documents
 from muster.sites.heads import BUNDLED, INDEX, SearchPath, heads_in
-from muster.sites.load import Site, load
+from muster.sites.load import load
 from muster.sites.schema import NodeKind, Queue
+from muster.sites.site import Site
 from muster.sites.tell import missing_keys
 from muster.sites.when import say_when
 

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 
 import msgspec
 
-__all__ = ["Facts", "ImageFacts", "ScriptFacts", "StagingFacts", "SweepTable", "VenvFacts"]
-
 
 class VenvFacts(msgspec.Struct, frozen=True):
     """A virtual environment that is to be used in an image."""

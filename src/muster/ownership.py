@@ -13,8 +13,6 @@ from pathlib import Path
 
 import msgspec
 
-__all__ = ["SAFE", "Trust", "nearest"]
-
 SAFE = "MUSTER_SAFE_DIRECTORY"
 """Directories, with colons between them, whose settings you trust whoever may write them."""
 

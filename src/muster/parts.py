@@ -30,6 +30,7 @@ _SERVICES = {
     "rehearsal": "muster_lab.rehearse.verb:rehearse",
     "running-ranks": "muster_check.stacks.why:explain_running",
     "running-ranks-json": "muster_check.stacks.why:as_json",
+    "unseen-line": "muster_check.stacks.ask:why_unseen_here",
     "site-verbs": "muster_check.verbs.site:COMMANDS",
 }
 

@@ -24,24 +24,6 @@ if TYPE_CHECKING:
 
     Process = subprocess.Popen[bytes]
 
-__all__ = [
-    "DEVNULL",
-    "MUNGE_HINT",
-    "MUNGE_IS_DOWN",
-    "PIPE",
-    "STDOUT",
-    "ProgramResult",
-    "Runner",
-    "become",
-    "checked",
-    "end_group",
-    "munge_is_down",
-    "own_command",
-    "run",
-    "spawn",
-    "start",
-]
-
 # subprocess itself is imported where a process is started: a launch that becomes its script starts none.
 DEVNULL = -3
 PIPE = -1

@@ -8,18 +8,6 @@ import msgspec
 
 from muster.errors import RequestError
 
-__all__ = [
-    "Memory",
-    "Walltime",
-    "format_memory",
-    "format_walltime",
-    "parse_memory_mib",
-    "parse_walltime_s",
-    "shown",
-    "toml_text",
-    "whole_number",
-]
-
 _WALLTIME_FORMS = "minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes[:seconds]"
 # How people write a time: 90m, 12h, 2d, 1d12h, 30min.
 _BY_UNIT = re.compile(r"(?:([0-9]{1,9})d)?(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m(?:in)?)?(?:([0-9]{1,9})s)?", re.IGNORECASE)

@@ -12,8 +12,6 @@ from muster_bench.pairs import pair_rates
 from muster_bench.results import Series
 from muster_bench.table import format_rate, over_nodes
 
-__all__ = ["FORMATS", "draw_plots"]
-
 FORMATS = (".png", ".svg", ".pdf")
 
 _HUES = ("#2563c9", "#c2571a", "#12836f", "#9a3fb5", "#a8790b", "#c0365e")

@@ -10,8 +10,6 @@ from fractions import Fraction
 
 from muster.errors import UnknownName
 
-__all__ = ["COLLECTIVES", "bus_factor"]
-
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send_recv")
 
 

@@ -12,8 +12,6 @@ import msgspec
 
 from muster_bench.results import CollectiveRow, Series
 
-__all__ = ["EarlierRow", "History", "history_lines", "read_history"]
-
 
 class EarlierRow(msgspec.Struct, frozen=True, kw_only=True):
     """One row of an earlier run, and on what it was measured."""

@@ -18,8 +18,6 @@ from muster_bench.pairs import Suspicion, pair_noise, pair_rates, suspects
 from muster_bench.peaks import Share, shares_of_peak
 from muster_bench.results import CollectiveRow, ProbeResult, Series, Start
 
-__all__ = ["Judgement", "Remark", "Verdict", "judge", "judge_row", "stragglers", "wire_share"]
-
 Verdict = Literal["pass", "slow", "broken", "unjudged"]
 
 _PASS = 0.90

@@ -10,8 +10,6 @@ import msgspec
 from muster.errors import RequestError, UnknownName
 from muster_bench.factors import COLLECTIVES
 
-__all__ = ["DTYPES", "PARTS", "Order", "choose", "format_bytes", "parse_bytes", "parse_sizes"]
-
 DTYPES = ("float32", "float16", "bfloat16", "float64", "int8", "int32", "int64")
 PARTS = ("nodes", "intra", "inter", "pairs", "devices")
 

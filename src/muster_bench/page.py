@@ -16,8 +16,6 @@ from muster_bench.peaks import shares_of_peak
 from muster_bench.results import CollectiveRow, ProbeResult, Series
 from muster_bench.table import COLUMNS, NODE_COLUMNS, cells, format_rate, node_cells, over_nodes
 
-__all__ = ["page"]
-
 _HUES = ("#2563c9", "#c2571a", "#12836f", "#9a3fb5", "#a8790b", "#c0365e")
 _ORDER = {"broken": 0, "slow": 1, "pass": 2, "unjudged": 3}
 _SYMBOL = {"broken": "✕", "slow": "▲", "pass": "✓", "unjudged": "–"}

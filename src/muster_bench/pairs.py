@@ -9,8 +9,6 @@ import msgspec
 
 from muster_bench.results import Pairs
 
-__all__ = ["Suspicion", "pair_noise", "pair_rates", "suspects"]
-
 _SLOW_NODE = 0.90
 _SLOW_LINK = 0.50
 """A pair of good nodes meets once or twice: one busy moment must not condemn their link."""

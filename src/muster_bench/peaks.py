@@ -12,8 +12,6 @@ import msgspec
 if TYPE_CHECKING:
     from muster_bench.results import ProbeResult, Series
 
-__all__ = ["GpuModel", "Share", "card_named", "read_cards", "shares_of_peak"]
-
 _TYPES = {"gemm": "bf16", "gemm_fp16": "fp16", "gemm_tf32": "tf32", "gemm_fp32": "fp32", "gemm_fp64": "fp64"}
 """Probe → the type of number that it multiplies on a GPU."""
 

@@ -10,20 +10,6 @@ import msgspec
 
 from muster_bench.factors import bus_factor
 
-__all__ = [
-    "Absent",
-    "CollectiveRow",
-    "Fault",
-    "Pairs",
-    "ProbeResult",
-    "Refused",
-    "Series",
-    "Start",
-    "add",
-    "read_line",
-    "read_series",
-]
-
 MARK = "muster-bench "
 
 

@@ -12,8 +12,6 @@ from muster_bench.pairs import pair_rates
 from muster_bench.peaks import Share, shares_of_peak
 from muster_bench.results import CollectiveRow, Series
 
-__all__ = ["COLUMNS", "SCOPES", "cells", "columns_for", "document", "format_rate", "format_time", "node_cells", "where"]
-
 COLUMNS = (
     "where",
     "collective",

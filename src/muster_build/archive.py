@@ -7,8 +7,6 @@ from pathlib import Path
 
 from muster.errors import RequestError
 
-__all__ = ["check_archive"]
-
 # Transport → the member without which it is no such archive, and who writes it.
 _FORMS = {
     "docker-archive": ("manifest.json", "docker save NAME -o FILE, or podman save"),

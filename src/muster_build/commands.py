@@ -20,8 +20,6 @@ import msgspec
 from muster.errors import MachineLacks, RequestError
 from muster.runner import Runner, run
 
-__all__ = ["Means", "Way", "choose_way", "look_for_means", "without_commands"]
-
 
 class Way(Enum):
     """What stands behind root in the image."""

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from muster.errors import RequestError
 
-__all__ = ["conda_lock"]
-
 
 def conda_lock(file: Path, prefix: Path) -> str:
     """Return the file, with every package of the environment in `prefix` to the build, and pip's to the version."""

@@ -12,8 +12,6 @@ import msgspec
 from muster.rank.vendors import VENDORS
 from muster_build.pins import Pin
 
-__all__ = ["CondaNames", "conda_has", "conda_names"]
-
 
 class CondaNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is known of conda-forge, where it was read, and of which day it is."""

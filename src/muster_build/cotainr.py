@@ -15,8 +15,6 @@ from muster_build.engine import Builder
 from muster_build.lock import notes_on
 from muster_build.pins import for_other_gpus, pins_of_conda
 
-__all__ = ["CondaOrder", "add_conda", "judge_conda", "refuse_second_conda", "signs_of_conda"]
-
 Say = Callable[[str], None]
 
 # Base images that bring a conda of their own, into which cotainr's second one does not go.

@@ -9,8 +9,6 @@ import msgspec
 
 from muster.errors import RequestError
 
-__all__ = ["Copy", "compose", "from_containerfile", "parse_copy"]
-
 _HEADER = re.compile(r"\s*(?:[A-Za-z]+\s*:.*|#.*)?$")
 _INSIDE = "/opt/muster-build"
 _WHEELS = f"{_INSIDE}/wheels"

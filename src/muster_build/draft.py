@@ -17,8 +17,6 @@ from typing import Any
 from muster.errors import RequestError
 from muster.look.image_facts import look_at_path
 
-__all__ = ["digest_of_inputs", "digest_of_path", "is_up_to_date", "read_record", "record_of", "remove", "swapped_in"]
-
 
 @contextmanager
 def swapped_in(target: Path) -> Iterator[Path]:

@@ -19,8 +19,6 @@ from muster_build.draft import remove
 from muster_build.progress import follow_lines
 from muster_build.proot import proot_words
 
-__all__ = ["Builder", "find_builder", "root_lacks_capabilities"]
-
 Say = Callable[[str], None]
 
 # What the engine says → our sentence, our hint.

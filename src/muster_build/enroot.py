@@ -16,8 +16,6 @@ from muster_build.engine import Builder
 from muster_build.registry import Login, hosts_that_ask
 from muster_build.source import RegistryImage
 
-__all__ = ["credentials", "edf_of", "import_image", "import_words"]
-
 Say = Callable[[str], None]
 
 

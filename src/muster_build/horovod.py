@@ -20,17 +20,6 @@ import msgspec
 from muster.errors import CommandFailed, MachineLacks, RequestError
 from muster.runner import DEVNULL, ProgramResult, Runner, end_group, run, start
 
-__all__ = [
-    "VERSION",
-    "BuildReport",
-    "Target",
-    "add_horovod",
-    "horovod_cache",
-    "kept_wheel",
-    "look_at_target",
-    "parse_check_build",
-]
-
 VERSION = "0.28.1"
 
 # What its setup.py and its library import, beside torch.

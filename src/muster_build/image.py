@@ -35,8 +35,6 @@ from muster_build.podman import (
 from muster_build.registry import Login, image_environment, manifest_digest
 from muster_build.source import ImageSource, parse_source
 
-__all__ = ["ImageOrder", "build_image", "check_order"]
-
 Say = Callable[[str], None]
 
 

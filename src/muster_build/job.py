@@ -18,8 +18,6 @@ from pathlib import Path
 from muster.errors import RequestError
 from muster.runner import DEVNULL, end_group, start
 
-__all__ = ["PASSWORD", "follow", "handed_over", "take_over"]
-
 PASSWORD = "MUSTER_BUILD_PASSWORD"  # noqa: S105  # the name of a variable
 
 # Slurm kills what does not heed its SIGTERM half a minute later.

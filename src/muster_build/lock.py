@@ -16,8 +16,6 @@ from muster_build.conda_names import conda_has, conda_names
 from muster_build.pins import Pin, for_other_gpus, of_no_kind, pins_of_conda, pins_of_requirements
 from muster_build.pip import offline_words, pip
 
-__all__ = ["LockOrder", "build_lock", "look_at_pins", "notes_on", "read_pins"]
-
 Say = Callable[[str], None]
 
 

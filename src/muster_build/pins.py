@@ -9,8 +9,6 @@ import msgspec
 
 from muster.rank.vendors import VENDORS
 
-__all__ = ["Pin", "for_other_gpus", "of_no_kind", "pins_of_conda", "pins_of_requirements"]
-
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*([^;#]*)")
 # A comment of YAML's begins behind a blank: in an address, # stands before a hash.
 _LIST_ITEM = re.compile(r"^(\s*)-\s+['\"]?([^'\"]+?)['\"]?\s*(?:\s#.*)?$")

@@ -9,8 +9,6 @@ from pathlib import Path
 from muster.errors import CommandFailed, RequestError
 from muster.runner import ProgramResult, Runner, run
 
-__all__ = ["offline_words", "pip"]
-
 _HOUR_S = 3600.0
 
 

@@ -24,17 +24,6 @@ from muster_build.engine import Builder
 from muster_build.registry import Login, manifest_digest
 from muster_build.source import RegistryImage, parse_source
 
-__all__ = [
-    "Built",
-    "bases_of",
-    "built_by_podman",
-    "digests_of_bases",
-    "digests_of_context",
-    "finds_podman",
-    "first_registry",
-    "is_containerfile",
-]
-
 Say = Callable[[str], None]
 
 _NAME = "localhost/muster-build:1"

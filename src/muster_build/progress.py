@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from muster.runner import Process
 
-__all__ = ["follow_lines"]
-
 Say = Callable[[str], None]
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")

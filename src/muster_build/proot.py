@@ -9,8 +9,6 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-__all__ = ["proot_words"]
-
 # Every script that the image's own environment is made of, as when the engine runs something in it.
 _SOURCED = 'for file in /.singularity.d/env/*.sh; do [ -r "$file" ] && . "$file"; done'
 _FROM_OUTSIDE = ("/dev", "/proc", "/sys", "/etc/resolv.conf", "/etc/hosts")

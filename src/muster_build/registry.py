@@ -23,8 +23,6 @@ import msgspec
 from muster.errors import RequestError, SiteError
 from muster_build.source import RegistryImage
 
-__all__ = ["Login", "hosts_that_ask", "image_environment", "login_from_file", "manifest_digest"]
-
 _PATIENCE_S = 30.0
 _MANIFESTS = (
     "application/vnd.oci.image.index.v1+json",

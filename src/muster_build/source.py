@@ -8,8 +8,6 @@ import msgspec
 
 from muster.errors import RequestError
 
-__all__ = ["ImageSource", "RegistryImage", "parse_source"]
-
 _DOCKER = "docker://"
 _ARCHIVES = ("docker-archive:", "oci-archive:", "oci:")
 _NAME = re.compile(r"[a-z0-9]+(?:(?:[._/]|__|-+)[a-z0-9]+)*")

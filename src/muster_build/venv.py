@@ -23,8 +23,6 @@ from muster_build.draft import digest_of_inputs, digest_of_path, is_up_to_date, 
 from muster_build.lock import look_at_pins, notes_on
 from muster_build.pip import offline_words, pip
 
-__all__ = ["RECIPES", "VenvOrder", "build_venv"]
-
 Say = Callable[[str], None]
 RECORD = "muster.json"
 _BUILDING = "muster-is-building"

@@ -19,8 +19,6 @@ from muster_check.pack import place_check
 from muster_check.ranks.facts import Expected
 from muster_check.ranks.lines import LineReader
 
-__all__ = ["Looked", "expected_of", "look_at_job"]
-
 # From the first word of a rank, or of srun about one, to the last: the ranks themselves give up before.
 _PATIENCE_S = 18.0
 # A host that is stopped keeps its step alive for long after everybody else has told.

@@ -9,8 +9,6 @@ from typing import NamedTuple
 from muster_check.ranks.cpulist import cpu_list
 from muster_check.ranks.facts import CheckedWorld
 
-__all__ = ["InForce", "variables_of"]
-
 _OF_THE_LAUNCH = re.compile(r"^(SLURM_|OMPI_MCA_|PMI|LOCAL_WORLD_SIZE)")
 
 

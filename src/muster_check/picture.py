@@ -9,8 +9,6 @@ from muster_check.ranks.binding import BoundRank, seats_of
 from muster_check.ranks.cpulist import cpu_list, cpu_set
 from muster_check.ranks.facts import CheckedWorld, Cpus, Node
 
-__all__ = ["pictures"]
-
 _SYMBOLS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _NOBODY, _SEVERAL, _OTHER = ".", "*", "+"
 _CORES_IN_A_ROW = 64

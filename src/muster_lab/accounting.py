@@ -8,8 +8,6 @@ from muster.runner import ProgramResult, checked, run
 from muster_lab import daemons, paths
 from muster_lab.spec import LabSpec, Options
 
-__all__ = ["sacctmgr_words", "start_database"]
-
 
 def start_database(spec: LabSpec) -> None:
     """Start MariaDB and slurmdbd, and tell it who may charge what."""

@@ -18,8 +18,6 @@ from muster.errors import MachineLacks
 from muster.runner import Runner, run
 from muster_lab.debian import Apt, check_tools, mirror_of, open_to_all, patch
 
-__all__ = ["APPTAINER", "apptainer_cache", "prepared_apptainer", "relocated"]
-
 SUITE = "unstable"
 PACKAGES = ("apptainer", "squashfs-tools", "squashfuse", "fuse-overlayfs", "busybox-static")
 

@@ -20,8 +20,6 @@ from muster_lab.versions import SlurmRoot, lay_over
 if TYPE_CHECKING:
     from muster.runner import Process
 
-__all__ = ["build"]
-
 Say = Callable[[str], None]
 
 # What follows a + says more; of that, not_responding, drain and the like keep jobs away.

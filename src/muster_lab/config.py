@@ -9,18 +9,6 @@ from muster.rank.hostlist import compress
 from muster_lab import paths
 from muster_lab.spec import HostGroup, LabPartition, LabSpec
 
-__all__ = [
-    "LOGIN",
-    "NETWORK_BITS",
-    "address",
-    "files",
-    "group_file",
-    "hosts_file",
-    "passwd_file",
-    "shadow_file",
-    "user_ids",
-]
-
 LOGIN = "login"
 NETWORK_BITS = 16
 # Only what an address of the second kind is called: every name leads to one address.

@@ -13,8 +13,6 @@ from muster_lab import paths
 if TYPE_CHECKING:
     from muster.runner import Process
 
-__all__ = ["ENVIRONMENT", "start", "wait_until"]
-
 # The file is named because /etc/slurm may not be there to stand in for: where Slurm is fetched, not installed.
 ENVIRONMENT = {"PATH": paths.DAEMON_PATH, "LANG": "C.UTF-8", "SLURM_CONF": str(paths.CONFIG / "slurm.conf")}
 

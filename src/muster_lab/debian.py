@@ -18,8 +18,6 @@ from muster.errors import MachineLacks
 from muster.runner import Runner, checked
 from muster_lab.requirements import as_root
 
-__all__ = ["LIBRARIES", "Apt", "Fetched", "check_tools", "fetch", "mirror_of", "open_to_all", "patch"]
-
 PACKAGES = ("slurmctld", "slurmd", "slurm-client", "slurmdbd")
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 

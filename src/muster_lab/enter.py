@@ -27,8 +27,6 @@ from muster.sites.match import LAB_SITE
 from muster_lab import config, host, kernel, paths, view
 from muster_lab.kernel import EVERY_KIND, Namespace
 
-__all__ = ["LabCommand", "execute", "inside"]
-
 
 def inside(pid: int, function: Callable[[], Any], *, kinds: Namespace = EVERY_KIND) -> Any:
     """Return what `function` returns (as JSON brings it) or raises, called inside the lab whose first process is `pid`.

@@ -18,8 +18,6 @@ from muster_lab import build, daemons, host, paths
 from muster_lab.spec import LabSpec
 from muster_lab.state import read_spec
 
-__all__ = ["FAULTS", "apply", "conditions", "controller_answers", "restore"]
-
 _FILLER = "muster-lab-filler"
 
 

@@ -18,8 +18,6 @@ from muster_lab import kernel
 from muster_lab.kernel import Namespace
 from muster_lab.requirements import IdRange, namespaces_refused
 
-__all__ = ["FirstProcess", "begin", "reap"]
-
 
 @dataclass(frozen=True)
 class FirstProcess:

@@ -16,8 +16,6 @@ from muster_lab.kernel import Namespace
 from muster_lab.mounts import mount_host
 from muster_lab.spec import LabSpec
 
-__all__ = ["boot", "first_process", "ip_batch", "is_up", "known", "link", "member_processes"]
-
 BRIDGE = "lab"
 
 

@@ -22,8 +22,6 @@ from muster_lab.kernel import MountFlag, Namespace
 from muster_lab.requirements import as_root
 from muster_lab.state import read_spec
 
-__all__ = ["MACHINE", "RESOLVER", "check_way_out", "connect", "names_through"]
-
 # slirp4netns's own numbers: under the first a host reaches what listens on this machine's loopback.
 MACHINE = "10.0.2.2"
 RESOLVER = "10.0.2.3"

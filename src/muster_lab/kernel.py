@@ -17,25 +17,6 @@ from pathlib import Path
 
 from muster.older import pairwise
 
-__all__ = [
-    "EVERY_KIND",
-    "MountFlag",
-    "Namespace",
-    "become_subreaper",
-    "close_files",
-    "detach",
-    "die_with_parent",
-    "end_children",
-    "enter",
-    "fork",
-    "join",
-    "mount",
-    "set_hostname",
-    "start_time",
-    "unmount",
-    "unshare",
-]
-
 
 class Namespace(IntFlag):
     """Kinds of namespace, by the name they have in /proc/PID/ns; `mnt` last, for it changes what /proc is."""

@@ -16,8 +16,6 @@ from muster_lab.registry import LabRegistry, home_of
 from muster_lab.spec import LabSpec
 from muster_lab.state import read_spec
 
-__all__ = ["down", "fault", "read_file", "restore", "status", "stop_controller", "up", "written_files"]
-
 Say = Callable[[str], None]
 
 

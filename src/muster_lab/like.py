@@ -13,8 +13,6 @@ from muster.sites.schema import NodeKind, Profile, Queue
 from muster.units import format_walltime, parse_memory_mib, parse_walltime_s
 from muster_lab.spec import Account, HostGroup, LabPartition, LabSpec, Qos
 
-__all__ = ["job_submit_lua", "lab_like"]
-
 # What a host gets where the profile does not know better.
 _CORES = 64
 _MEMORY_MIB = 256 * 1024

@@ -9,8 +9,6 @@ from muster.errors import MachineLacks
 from muster_lab import kernel, paths, view
 from muster_lab.kernel import MountFlag
 
-__all__ = ["mount_host", "mount_lab"]
-
 _CAREFUL = MountFlag.no_suid | MountFlag.no_device
 
 

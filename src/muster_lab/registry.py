@@ -14,8 +14,6 @@ from muster.errors import RequestError
 from muster_lab.kernel import start_time
 from muster_lab.spec import check_name
 
-__all__ = ["LabEntry", "LabRegistry", "home_of", "names_of_labs"]
-
 
 @dataclass(frozen=True)
 class LabEntry:

@@ -13,8 +13,6 @@ from muster.errors import MachineLacks
 from muster_lab import paths
 from muster_lab.spec import LabSpec
 
-__all__ = ["IdRange", "check_programs", "namespaces_refused", "subordinate_ranges"]
-
 # The lab's ordinary users have ids up to here, see config.user_ids.
 LEAST_SUBORDINATE_IDS = 65_536
 

@@ -10,17 +10,6 @@ from muster.errors import RequestError, UnknownName
 from muster.units import format_walltime, parse_memory_mib, parse_walltime_s
 from muster_lab.words import SLURM_VERSIONS
 
-__all__ = [
-    "MOST_HOSTS",
-    "Account",
-    "HostGroup",
-    "LabPartition",
-    "LabSpec",
-    "Qos",
-    "check_name",
-    "parse_partition",
-]
-
 # One bridge has at most 1,023 ports (BR_MAX_PORTS), one of them is the login host's own.
 MOST_HOSTS = 1000
 

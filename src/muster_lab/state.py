@@ -5,8 +5,6 @@ from __future__ import annotations
 from muster_lab import paths
 from muster_lab.spec import LabSpec
 
-__all__ = ["read_spec", "write_spec"]
-
 
 def write_spec(spec: LabSpec) -> None:
     """Keep `spec` where the functions that enter the lab later find it."""

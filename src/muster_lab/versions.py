@@ -23,8 +23,6 @@ from muster_lab import kernel
 from muster_lab.debian import Fetched, check_tools, fetch
 from muster_lab.kernel import MountFlag
 
-__all__ = ["SUITES", "SlurmRoot", "cache_folder", "damaged", "lay_over", "prepared_root"]
-
 # Version → the Debian suite that has it. Unstable moves on: what it had is in the manifest.
 SUITES = {"24.11": "trixie", "26.05": "unstable"}
 

@@ -19,17 +19,6 @@ from muster.errors import MachineLacks
 from muster_lab import kernel, paths
 from muster_lab.kernel import MountFlag, Namespace
 
-__all__ = [
-    "bind_machine",
-    "list_written",
-    "mounts",
-    "project_of",
-    "protect",
-    "read_shown",
-    "show",
-    "show_all",
-]
-
 _MARKS = (".git", "pyproject.toml", "muster.toml")
 
 

@@ -16,8 +16,6 @@ from muster_lint.values import TextSpan
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
-__all__ = ["Assignment", "ShellText", "SimpleCommand", "Word", "read_shell"]
-
 _WORDS = frozenset({"word", "string", "raw_string", "ansi_c_string", "concatenation", "simple_expansion", "expansion"})
 _MORE_WORDS = frozenset(
     {"number", "command_substitution", "arithmetic_expansion", "translated_string", "brace_expression"}

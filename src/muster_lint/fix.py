@@ -6,8 +6,6 @@ from collections.abc import Iterable
 
 from muster_lint.values import Edit, LintFinding, TextSpan
 
-__all__ = ["fixed_text"]
-
 
 def fixed_text(text: str, findings: Iterable[LintFinding]) -> str:
     """Return the text after every edit; of two that touch the same place the first counts."""

@@ -7,8 +7,6 @@ import re
 from muster.errors import RequestError
 from muster_lint.rule import all_rules
 
-__all__ = ["ignored_lines"]
-
 _MARK = re.compile(r"#\s*muster:\s*ignore\[(?P<names>[^\]]*)\](?P<reason>.*)")
 
 

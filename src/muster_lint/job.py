@@ -13,8 +13,6 @@ from muster_lint.bash import Assignment, ShellText, SimpleCommand, read_shell
 from muster_lint.launch import LaunchCommand, launches_of
 from muster_lint.values import TextSpan
 
-__all__ = ["BatchScript", "HeaderOption", "Task", "directives_of", "read_job"]
-
 _LETTERS = {
     "A": "account", "a": "array", "b": "begin", "c": "cpus-per-task", "C": "constraint", "d": "dependency",
     "D": "chdir", "e": "error", "F": "nodefile", "G": "gpus", "H": "hold", "i": "input", "J": "job-name",

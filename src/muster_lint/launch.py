@@ -11,8 +11,6 @@ import msgspec
 
 from muster_lint.bash import ShellText, SimpleCommand, Word, read_shell
 
-__all__ = ["AGENTS", "LaunchCommand", "Stage", "launches_of", "stages_of", "starts_python"]
-
 _STEP_VALUES = "-A -b -B -c -C -d -D -e -E -G -i -I -J -L -M -m -n -N -o -p -q -r -S -t -T -w -W -x -Z"
 _STEP_LONG = """
     account acctg-freq bb begin bell chdir cluster-constraint clusters comment constraint container container-id

@@ -8,7 +8,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from muster.errors import RequestError
-from muster.sites.load import Site
+from muster.sites.site import Site
 from muster_lint.ignore import ignored_lines
 from muster_lint.job import BatchScript, read_job
 from muster_lint.program import read_program
@@ -16,8 +16,6 @@ from muster_lint.read import FileKind, SourceFile, read_source
 from muster_lint.rule import all_rules
 from muster_lint.site import site_findings
 from muster_lint.values import Hit, LintFinding, Rule, Severity, TextSpan
-
-__all__ = ["lint_files", "lint_source"]
 
 
 def lint_files(paths: Sequence[str], site: Site | None = None) -> list[LintFinding]:

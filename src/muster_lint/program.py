@@ -10,8 +10,6 @@ import msgspec
 
 from muster_lint.values import TextSpan
 
-__all__ = ["Call", "Program", "place_of", "read_program"]
-
 _RANK_NAMES = frozenset(
     {
         "rank",

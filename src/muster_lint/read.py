@@ -10,8 +10,6 @@ import msgspec
 from muster.errors import RequestError
 from muster.older import StrEnum
 
-__all__ = ["FileKind", "SourceFile", "read_source"]
-
 _LARGEST_BYTES = 2_000_000
 _SHELLS = re.compile(r"^#!\s*(/usr/bin/env\s+(-S\s*)?)?\S*\b(ba|da|k|z)?sh\b")
 _C_SHELLS = re.compile(r"^#!\s*(/usr/bin/env\s+)?\S*\bt?csh\b")

@@ -10,8 +10,6 @@ from muster import __version__
 from muster_lint.rule import all_rules
 from muster_lint.values import LintFinding, Severity
 
-__all__ = ["as_json", "as_sarif", "as_text"]
-
 _LEVELS = {
     Severity.BREAKS: "error",
     Severity.HANGS: "error",

@@ -11,8 +11,6 @@ from muster.errors import UnknownName
 from muster.parts import LINT_RULES, parts_of_others
 from muster_lint.values import Hit, Rule, Severity
 
-__all__ = ["all_rules", "rule", "rule_named"]
-
 _ROOMS = (
     "header",
     "step",

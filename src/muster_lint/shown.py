@@ -10,8 +10,6 @@ import msgspec
 from muster_lint.rule import rule_named
 from muster_lint.values import Rule
 
-__all__ = ["Shown", "ShownRuns", "runs_table"]
-
 _TABLE = Path(__file__).parent / "rules/runs.toml"
 
 

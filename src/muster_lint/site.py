@@ -7,12 +7,10 @@ from collections.abc import Iterator
 
 from muster.errors import Refusal, RequestError
 from muster.policy.rules import Ask, refusals
-from muster.sites.load import Site
+from muster.sites.site import Site
 from muster.units import Memory, parse_walltime_s
 from muster_lint.job import BatchScript
 from muster_lint.values import LintFinding, Severity, TextSpan
-
-__all__ = ["site_findings"]
 
 _OWN = frozenset(
     {"nodes", "ntasks-per-node", "cpus-per-task", "time", "mem", "partition", "qos", "account", "constraint"}

@@ -9,8 +9,6 @@ import msgspec
 
 from muster.older import StrEnum
 
-__all__ = ["Edit", "Hit", "LintFinding", "Rule", "Severity", "TextSpan"]
-
 
 class Severity(StrEnum):
     """What a fault does to the job, the worst first."""

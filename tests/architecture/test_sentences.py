@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from architecture.paths import PACKAGE, parsed
+from architecture.paths import SOURCE, parsed
 
 SAID = frozenset({"message", "hint", "sentence", "remedy", "why", "ending", "cause", "evidence", "reason", "origin"})
 """Attributes, and variables, that hold a sentence of Muster's own."""
@@ -25,35 +25,37 @@ READERS = frozenset(
 
 ALLOWED = {
     # file: the expression, as ast.unparse writes it, and why nothing else is there to decide by
-    "bench/ranks/devices.py": {"str(error).partition('\\n')": "torch's words, of which the first line is shown"},
-    "cli/why_running.py": {
+    "muster_bench/ranks/devices.py": {"str(error).partition('\\n')": "torch's words, of which the first line is shown"},
+    "muster_check/stacks/why.py": {
         "text.endswith(plain(verdict.sentence))": "the line that the job's watcher left is not said again",
     },
-    "follow/attempts.py": {
+    "muster/follow/attempts.py": {
         "told_save.sentence not in end.sentence": "both are lines of the job's script: one is not said twice",
     },
-    "follow/node_faults.py": {
+    "muster/follow/node_faults.py": {
         "end.cause.startswith(f'{end.host} failed')": "RUN/ends, which the job's script wrote, has no field for it",
         "end.cause.startswith(f'rank {end.rank} on {end.host}: ')": "the same line of RUN/ends",
         "re.findall('\\\\((.+)\\\\)$', end.cause)": "the same line of RUN/ends",
     },
-    "port/header.py": {"error.message.partition(': ')": "the option's name is not said twice in one row"},
-    "rank/store.py": {
+    "muster_lint/port/header.py": {"error.message.partition(': ')": "the option's name is not said twice in one row"},
+    "muster/rank/store.py": {
         "'EADDRINUSE' in str(error)": "torch's words: it has no value for it",
         "'Address already in use' in str(error)": "torch's words: it has no value for it",
     },
-    "rehearse/judge.py": {
+    "muster/probe/judge.py": {
         "sentence in error_text": "what a job wrote: its stderr is all that comes back of it",
     },
-    "sites/read.py": {
+    "muster/sites/read.py": {
         "re.search('missing required field `(\\\\w+)`', sentence)": "msgspec's words: it has no value for the field",
     },
-    "sites/text.py": {
+    "muster/sites/text.py": {
         "re.search('\\\\(at line (\\\\d+), column \\\\d+\\\\)', str(error))": "tomllib's words: no value says it",
         "re.sub('\\\\s*\\\\(at .*\\\\)$', '', str(error))": "tomllib's words, without the place",
     },
-    "slurm/reasons.py": {"re.sub('\\\\bID\\\\b', job, self.remedy)": "the id of the job is put in; nothing is decided"},
-    "slurm/submit.py": {"_OF_NODES.search(self.reason)": "Slurm's words"},
+    "muster/slurm/reasons.py": {
+        "re.sub('\\\\bID\\\\b', job, self.remedy)": "the id of the job is put in; nothing is decided"
+    },
+    "muster/slurm/submit.py": {"_OF_NODES.search(self.reason)": "Slurm's words"},
 }
 """Every place that reads such a text, with its reason. A new one needs a value in the place of the text."""
 
@@ -89,11 +91,13 @@ def readers(tree: ast.Module) -> Iterator[str]:
                 yield ast.unparse(node)
 
 
-@pytest.mark.parametrize("room", sorted({file.relative_to(PACKAGE).parts[0] for file in PACKAGE.rglob("*.py")}))
+@pytest.mark.parametrize(
+    "room", sorted({"/".join(file.relative_to(SOURCE).parts[:2]) for file in SOURCE.rglob("*.py")})
+)
 def test_nothing_decides_by_a_sentence(room: str) -> None:
-    files = [PACKAGE / room] if room.endswith(".py") else sorted((PACKAGE / room).rglob("*.py"))
+    files = [SOURCE / room] if room.endswith(".py") else sorted((SOURCE / room).rglob("*.py"))
     for file in files:
-        name = file.relative_to(PACKAGE).as_posix()
+        name = file.relative_to(SOURCE).as_posix()
         found = set(readers(parsed(file.read_text(encoding="utf-8"))))
         assert found == set(ALLOWED.get(name, ())), f"{name} reads a text that is made for people"
 

@@ -12,7 +12,6 @@ import pytest
 from muster.act.record import Run, register
 from muster.cli.asking import (
     JSON_KEYS,
-    JobCase,
     as_json,
     cases,
     ended_how,
@@ -27,6 +26,7 @@ from muster.cli.logs import COMMAND, _last
 from muster.cli.status import _details
 from muster.cli.why import _shortened, _waiting, _warnings
 from muster.errors import MusterError, RequestError, SchedulerSilent, UnknownName
+from muster.follow.cases import JobCase
 from muster.follow.packs import job_of_row, jobs_of_rows
 from muster.follow.scheduler import Answer
 from muster.follow.watch import JobOutput, OutputLine

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from muster.act.record import Run, register
-from muster.cli.asking import JobCase, attempt_of, cluster, id_to_type, reported_hang, state
+from muster.cli.asking import attempt_of, cluster, id_to_type, reported_hang, state
 from muster.cli.jobs import _links_among, _order, _row
 from muster.cli.logs import _look_at_chain, _show, _with_headings
+from muster.follow.cases import JobCase
 from muster.follow.hang_report import HANG_REPORT
 from muster.follow.scheduler import Answer
 from muster.follow.watch import Follower, output_of_run

@@ -13,11 +13,12 @@ from msgspec.structs import replace
 
 from muster.act.record import Run, register
 from muster.cli import asking, clean, nodes, why
-from muster.cli.asking import JobCase, ids_or_newest, state
+from muster.cli.asking import ids_or_newest, state
 from muster.cli.command_line import Words
 from muster.cli.logs import _look, _of_no_line, _refuse_closed, _status_of
 from muster.cli.status import headline
 from muster.errors import NoSlurm, RequestError, SiteError
+from muster.follow.cases import JobCase
 from muster.follow.find_output import find_output
 from muster.follow.heard import Accounting, Heard
 from muster.follow.scheduler import Answer, Scheduler

@@ -16,9 +16,9 @@ from msgspec.structs import replace
 from launch.plans import FACTS, plan
 from muster.act.record import Run, record_of
 from muster.cli import report
-from muster.cli.asking import JobCase
 from muster.cli.command_line import read_command
 from muster.errors import NoSlurm, RequestError, SchedulerSilent
+from muster.follow.cases import JobCase
 from muster.follow.redact import Redactor
 from muster.follow.scheduler import Scheduler
 from muster.follow.support import ReportFile, log_parts, record_parts, redactor_for, torch_of, write_report

@@ -6,7 +6,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from muster.sites.load import Site
+from muster.sites.site import Site
 from muster_lint.job import BatchScript
 from muster_lint.launch import Stage
 from muster_lint.port.carry import Carried, carry, facts_of

@@ -21,7 +21,7 @@ from launch.plans import FACTS, plan
 from muster.facts import ImageFacts
 from muster.model.plan import Plan
 from muster.render.explain import explain
-from muster.sites.load import Site
+from muster.sites.site import Site
 from muster.sites.text import parse_toml
 from muster.units import Memory, Walltime
 

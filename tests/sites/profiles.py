@@ -6,7 +6,8 @@ from functools import cache
 from pathlib import Path
 
 from muster.sites.heads import BUNDLED, SearchPath
-from muster.sites.load import Site, load
+from muster.sites.load import load
+from muster.sites.site import Site
 
 NAMES = tuple(sorted(path.stem for path in BUNDLED.glob("*.toml")))
 SITES = (

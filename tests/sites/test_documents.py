@@ -12,7 +12,7 @@ import pytest
 
 from muster.cli.app import main
 from muster.sites.documents import Document, documents
-from muster.sites.load import Site
+from muster.sites.site import Site
 
 from .profiles import FILLED, bundled
 

@@ -11,7 +11,8 @@ import pytest
 from muster.probe.judge import stopped_at
 from muster.runner import run
 from muster.sites.heads import SearchPath
-from muster.sites.load import Site, load
+from muster.sites.load import load
+from muster.sites.site import Site
 from muster_check.survey.nodes import answers_of, findings_of_nodes, node_script
 from plugins.labs import MUSTER, Lab, Person, lab_up
 from sites.golden_scripts import Case, plan_of

@@ -13,7 +13,8 @@ from muster.cli.app import main
 from muster.errors import MachineLacks
 from muster.facts import Facts
 from muster.runner import ProgramResult
-from muster.sites.load import Site, load
+from muster.sites.load import load
+from muster.sites.site import Site
 from muster_check.survey.ask import survey
 from muster_check.survey.draft import JOB_SCRIPT, Survey, draft, node_answers, seen_profile
 from muster_check.survey.place import HOST, LOGIN_SCRIPT, reach_script

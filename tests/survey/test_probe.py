@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from muster.errors import MachineLacks
 from muster.facts import Facts
 from muster.runner import ProgramResult
-from muster.sites.load import Site, load
+from muster.sites.load import load
+from muster.sites.site import Site
 from muster_check.survey.ask import survey
 from muster_check.survey.draft import Survey, draft, node_answers
 from plugins.labs import MUSTER, Person, lab_up

@@ -20,18 +20,6 @@ from muster.act.record import safe_name, write_whole
 from muster.errors import RequestError
 from muster.older import StrEnum
 
-__all__ = [
-    "BadNode",
-    "KnownFaults",
-    "NodeFault",
-    "Sighting",
-    "bad_nodes",
-    "forget_nodes",
-    "is_own_file",
-    "load",
-    "remember",
-]
-
 KEPT_S = 7 * 24 * 3600
 
 

@@ -12,8 +12,6 @@ import msgspec
 
 from muster.act.record import Run, forget, known_runs
 
-__all__ = ["CleanRules", "Leftover", "find_leftovers", "remove_leftover", "remove_passed"]
-
 _DAY_S = 24 * 3600
 # A file of hidden values is its job's for so long, whatever Slurm says of it.
 _JUST_MADE_S = 600

@@ -9,8 +9,6 @@ from typing import Final
 
 from muster.runner import spawn
 
-__all__ = ["Guard", "guarded"]
-
 # It reads what is to be ended until Muster says that all is done; without that word, Muster was killed.
 _TEXT: Final = """\
 targets= job=

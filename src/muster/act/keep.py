@@ -25,8 +25,6 @@ from muster.runner import spawn
 from muster.slurm.allocation import cancel_softly
 from muster.slurm.srun_messages import waits_for_other_step
 
-__all__ = ["KeepSettings", "Kept", "keep", "keep_allocated", "script_in_memory", "script_to_pass"]
-
 _WAITS_FOR_STEP = (
     "this run waits: Slurm says that the nodes of the job are busy: another run or step holds them, or a node "
     "is down\n\nhint: squeue --steps --me shows the steps; --srun=--exact for both runs gives each what it asks for, "

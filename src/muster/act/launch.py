@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from muster.act.keep import Kept
     from muster.act.supervise import Outcome
 
-__all__ = ["become_shell", "run_allocated", "run_here", "run_within"]
-
 # Beyond the grace time that the ranks have, for launchers to report.
 _REPORT_S = 3.0
 

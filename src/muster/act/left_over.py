@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["end_left_over_steps"]
-
 
 def end_left_over_steps(job: str, processes: Path = Path("/proc")) -> None:
     """End each srun of this user's that serves the job."""

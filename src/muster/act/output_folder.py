@@ -7,8 +7,6 @@ from pathlib import Path
 from muster.errors import RequestError
 from muster.model.plan import Plan
 
-__all__ = ["make_output_folders"]
-
 _OPTIONS = {"output": "-o", "error": "-e"}
 
 

@@ -18,8 +18,6 @@ from muster.plan.sweep import command_of_row
 from muster.runner import Runner, run
 from muster.slurm.cluster import MPI_TYPES, mpi_offered
 
-__all__ = ["LAB_FOLDERS", "check_before_start"]
-
 LAB_FOLDERS = "MUSTER_LAB_FOLDERS"
 """What `muster lab exec` sets: the folders of /tmp and the like that all hosts of the lab see, one a line."""
 

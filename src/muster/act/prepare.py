@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from muster.job.request import Request
     from muster.look.venv_record import RunsOn
     from muster.model.plan import Engine, Plan
-    from muster.sites.load import Site
-
-__all__ = ["plan_for", "request_for"]
+    from muster.sites.site import Site
 
 
 def request_for(

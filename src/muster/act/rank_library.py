@@ -11,8 +11,6 @@ from pathlib import Path
 from muster.errors import RequestError
 from muster.ownership import Trust
 
-__all__ = ["make_rank_library"]
-
 
 def make_rank_library(folder: str | None) -> None:
     """Make the folder that the plan puts last on PYTHONPATH, if it names one."""

@@ -40,20 +40,6 @@ from muster.runner import Runner, run
 if TYPE_CHECKING:
     from muster.slurm.jobs import SlurmJob
 
-__all__ = [
-    "Run",
-    "find_run",
-    "forget",
-    "is_of",
-    "known_runs",
-    "make_run_directory",
-    "recent_runs",
-    "register",
-    "safe_name",
-    "state_directory",
-    "write_whole",
-]
-
 # Values of these may be kept: they say how the job runs. What looks like a secret (SLURM_JWT) is not kept.
 _KEPT_PREFIXES = (
     "NCCL_",

@@ -15,8 +15,6 @@ from muster.errors import RequestError
 from muster.model.plan import SNAPSHOT_HERE
 from muster.runner import Runner, run
 
-__all__ = ["copy_project"]
-
 _RUNS = "muster-runs"  # earlier runs lie in the project, but do not belong to it
 
 

@@ -35,8 +35,6 @@ from muster.slurm.submit import (
 from muster.slurm.variables import scheduler_environment
 from muster.units import parse_memory_mib
 
-__all__ = ["Submitted", "accepted", "check_taken", "misfit_of", "silence_of", "submit"]
-
 _LOOKS = 5
 # A submission that was never answered is looked for this long when it is typed again.
 _PENDING_S = 3600

@@ -22,8 +22,6 @@ from muster.runner import DEVNULL, PIPE, start
 if TYPE_CHECKING:
     from muster.runner import Process
 
-__all__ = ["Member", "Outcome", "supervise"]
-
 _CHUNK_BYTES = 65536
 # A pipe holds 1 MiB at most.
 _MOST_CHUNKS = 16

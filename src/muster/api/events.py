@@ -7,8 +7,6 @@ import msgspec
 from muster.api.result import Result
 from muster.slurm.states import State
 
-__all__ = ["Ended", "Event", "Pending", "Running"]
-
 
 class Event(msgspec.Struct, frozen=True):
     """Something that became of a job."""

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from muster.errors import MusterError
 from muster.older import add_note
 
-__all__ = ["hints_shown"]
-
 
 @contextmanager
 def hints_shown() -> Iterator[None]:

@@ -23,8 +23,6 @@ from muster.rank.hostlist import expand
 from muster.slurm.jobs import parse_job_id
 from muster.slurm.states import Phase, State
 
-__all__ = ["Job", "TookTooLong"]
-
 ASK_EVERY_S = 10.0
 _SILENT_FOR_S = 300.0
 # Of the tasks of an array, the one that tells the most of the whole.

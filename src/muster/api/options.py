@@ -15,8 +15,6 @@ from muster.job.options import parse
 from muster.job.request import options_of
 from muster.units import Memory, Walltime
 
-__all__ = ["ReadOptions", "read_options", "words_of_command"]
-
 Command = Union[str, Sequence[Union[str, PathLike[str]]]]
 
 

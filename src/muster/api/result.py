@@ -10,8 +10,6 @@ import msgspec
 from muster.model.failure import Failure
 from muster.slurm.states import Phase, State
 
-__all__ = ["Result"]
-
 
 class Result(msgspec.Struct, frozen=True):
     """How a job ended."""

@@ -33,8 +33,6 @@ from muster.render.script import job_script
 if TYPE_CHECKING:
     from muster.model.plan import Reason
 
-__all__ = ["Plan", "job", "plan", "submit"]
-
 
 class Decision(msgspec.Struct, frozen=True):
     """One thing that the plan decided, and why."""

@@ -17,37 +17,6 @@ if TYPE_CHECKING:  # a page of help needs none of these
     from muster.follow.scheduler import Answer, Scheduler
     from muster.slurm.jobs import SlurmJob
 
-__all__ = [
-    "JSON_KEYS",
-    "JobCase",
-    "as_json",
-    "ask",
-    "attempt_of",
-    "attempts_as_json",
-    "cases",
-    "cluster",
-    "earlier_runs",
-    "ended_how",
-    "expected_start",
-    "id_to_type",
-    "ids_or_newest",
-    "job_ids",
-    "only_case",
-    "other_owner",
-    "plain",
-    "reported_hang",
-    "row_line",
-    "row_of",
-    "run_of",
-    "running_case",
-    "scheduler",
-    "shown_id_of",
-    "state",
-    "when",
-    "with_links",
-    "words_of_waiting",
-]
-
 
 # The keys of a job in every --json, in their order.
 JSON_KEYS = (

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from muster.model.failure import Failure
     from muster.model.plan import Plan
 
-__all__ = ["close", "say_alone", "say_of_rank", "wait_words"]
-
 _LINES = 15
 _INTERRUPTED = 128 + 2
 # What the script says before it stops: the error and its hint stand in the output already.
@@ -142,9 +140,10 @@ def _slurm_says(job: str | None) -> str:
         return ""
     from msgspec.structs import replace
 
-    from muster.cli.asking import JobCase, scheduler
+    from muster.cli.asking import scheduler
     from muster.cli.status import headline
     from muster.errors import MusterError
+    from muster.follow.cases import JobCase
     from muster.slurm.states import Phase
 
     try:

@@ -15,21 +15,6 @@ from muster.errors import RequestError, UnknownName
 from muster.job.option import Option, ValueOrigin, option
 from muster.job.options import Typed, read_words
 
-__all__ = [
-    "HELP",
-    "JSON",
-    "QUIET",
-    "VERBOSE",
-    "CommandLine",
-    "TypedLaunch",
-    "Words",
-    "fields_but",
-    "read_command",
-    "read_launch",
-    "read_typed",
-    "words_of",
-]
-
 JSON = option("--json", help="print one JSON document with stable keys", group="output")
 QUIET = option("--quiet", help="show warnings only, no progress", group="output")
 VERBOSE = option(

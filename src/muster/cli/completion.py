@@ -12,8 +12,6 @@ from muster.errors import RequestError, UnknownName
 from muster.job.option import Option, option
 from muster.parts import service
 
-__all__ = ["Candidate", "candidates"]
-
 
 class Candidate(NamedTuple):
     """A word that may stand where the cursor is, and what it means."""

@@ -13,8 +13,6 @@ from muster.cli.output import print_json
 from muster.errors import MusterError, RequestError, UnknownName
 from muster.job.option import option
 
-__all__ = ["Page", "documents_folder", "find_pages"]
-
 # Folder → what it is for, in the order in which a newcomer needs them.
 KINDS = {
     "tutorial": "learn: one job, step by step",

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from muster.cli.command_line import CommandLine
     from muster.job.option import Option
 
-__all__ = ["help_page", "in_two_columns", "print_page", "screen_width"]
-
 _WIDEST = 120
 _NARROW = 60
 _HEADS = 28

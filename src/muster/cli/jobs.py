@@ -6,9 +6,19 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from muster.cli.asking import JobCase, as_json, cluster, ended_how, expected_start, plain, run_of, scheduler, when
+from muster.cli.asking import (
+    as_json,
+    cluster,
+    ended_how,
+    expected_start,
+    plain,
+    run_of,
+    scheduler,
+    when,
+)
 from muster.cli.command_line import JSON, CommandLine, Words
 from muster.cli.output import print_json, print_table, say
+from muster.follow.cases import JobCase
 
 if TYPE_CHECKING:
     from muster.slurm.jobs import SlurmJob

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from muster.act.prepare import plan_for, request_for
+from muster.act.prepare import request_for
 from muster.cli.output import say
 from muster.errors import RequestError
 
@@ -14,16 +14,6 @@ if TYPE_CHECKING:
     from muster.facts import Facts
     from muster.job.request import Request
     from muster.model.plan import Note, Plan
-
-__all__ = [
-    "facts_and_request",
-    "need_command",
-    "place_gate",
-    "place_staged",
-    "plan_for",
-    "start_by_name",
-    "warn",
-]
 
 
 def start_by_name(verb: str, words: Sequence[str]) -> None:

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from muster.cli.asking import (
-    JobCase,
     cases,
     cluster,
     id_to_type,
@@ -25,6 +24,7 @@ from muster.cli.asking import (
 from muster.cli.command_line import CommandLine, Words
 from muster.cli.output import say
 from muster.errors import RequestError, SchedulerSilent, SiteError
+from muster.follow.cases import JobCase
 from muster.job.option import option, parse_count
 
 if TYPE_CHECKING:

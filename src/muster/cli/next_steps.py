@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from muster.facts import Facts
-    from muster.sites.load import Site
-
-__all__ = ["Step", "next_steps", "steps_page"]
+    from muster.sites.site import Site
 
 
 class Step(NamedTuple):

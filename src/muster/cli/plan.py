@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from io import TextIOWrapper
 
+from muster.act.prepare import plan_for
 from muster.cli.command_line import JSON, QUIET, CommandLine, Words, fields_but
-from muster.cli.launching import facts_and_request, plan_for, warn
+from muster.cli.launching import facts_and_request, warn
 from muster.job.option import option
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from muster.cli.asking import (
-    JobCase,
     attempts_as_json,
     cases,
     cluster,
@@ -26,6 +25,7 @@ from muster.cli.asking import (
 )
 from muster.cli.command_line import CommandLine, Words
 from muster.errors import MachineLacks, MusterError, NoSlurm, RequestError, SchedulerSilent
+from muster.follow.cases import JobCase
 from muster.job.option import option
 
 if TYPE_CHECKING:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 
+from muster.act.prepare import plan_for
 from muster.cli.command_line import QUIET, VERBOSE, CommandLine, Words, fields_but
 from muster.cli.launching import (
     facts_and_request,
     need_command,
     place_gate,
     place_staged,
-    plan_for,
     start_by_name,
     warn,
 )

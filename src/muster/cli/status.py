@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from muster.cli.asking import (
-    JobCase,
     as_json,
     ask,
     attempts_as_json,
@@ -22,11 +21,10 @@ from muster.cli.asking import (
 )
 from muster.cli.command_line import JSON, CommandLine, Words
 from muster.cli.output import print_json
+from muster.follow.cases import JobCase
 
 if TYPE_CHECKING:
     from muster.slurm.jobs import SlurmJob
-
-__all__ = ["describe", "headline"]
 
 
 def main(words: Words) -> int:

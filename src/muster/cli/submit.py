@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from muster.act.prepare import plan_for
 from muster.cli.command_line import JSON, QUIET, CommandLine, Words, fields_but
-from muster.cli.launching import facts_and_request, place_gate, place_staged, plan_for, warn
+from muster.cli.launching import facts_and_request, place_gate, place_staged, warn
 from muster.cli.output import print_json, say
 
 if TYPE_CHECKING:
@@ -58,9 +59,9 @@ def _notes_on_hangs(plan: Plan, facts: Facts) -> list[Note]:
     if plan.hang is None or plan.ready is not None or plan.image.ready is not None:
         return []
     from muster.model.plan import Note
-    from muster_check.stacks.ask import why_unseen_here
+    from muster.parts import service
 
-    why = why_unseen_here(facts.environment)
+    why = service("unseen-line")(facts.environment)
     text = f"of a rank that hangs the line will not be known: {why}; --stacks-ready shows it, --hang off ends the watch"
     return [Note(text)] if why else []
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from muster.cli.asking import (
-    JobCase,
     as_json,
     ask,
     attempts_as_json,
@@ -23,6 +22,7 @@ from muster.cli.asking import (
 from muster.cli.command_line import JSON, CommandLine, Words
 from muster.cli.output import print_json
 from muster.cli.status import headline
+from muster.follow.cases import JobCase
 from muster.follow.last_words import last_words
 from muster.parts import service
 

@@ -14,8 +14,6 @@ import msgspec
 from muster.act.record import Run
 from muster.units import whole_number
 
-__all__ = ["Attempt", "AttemptEnd", "folder_of", "read_attempts", "read_ends"]
-
 _FIELDS = 9
 
 

@@ -20,8 +20,6 @@ from muster.follow.find_output import find_output
 from muster.follow.first_failure import first_failure
 from muster.follow.saves import read_saves
 
-__all__ = ["attempts_over", "ends_of_earlier"]
-
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 
 

@@ -9,8 +9,6 @@ from muster.follow.cases import JobCase
 from muster.follow.links import close_chain
 from muster.follow.scheduler import Scheduler
 
-__all__ = ["cancel_cases"]
-
 
 def cancel_cases(cases: Sequence[JobCase], slurm: Scheduler) -> None:
     """Cancel jobs of this user's, all in one request."""

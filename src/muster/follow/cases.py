@@ -17,8 +17,6 @@ if TYPE_CHECKING:  # a page of help needs none of these
     from muster.slurm.jobs import SlurmJob
     from muster.slurm.states import Phase
 
-__all__ = ["JobCase", "JobSources", "find_cases", "ids_with_links", "run_of"]
-
 
 class JobCase(NamedTuple):
     """One job that was asked about: what Slurm knows of it, and our own record."""

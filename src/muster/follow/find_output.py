@@ -14,8 +14,6 @@ from muster.follow.watch import JobOutput, output_of_files, output_of_run
 from muster.slurm.filenames import glob_of
 from muster.slurm.jobs import SlurmJob
 
-__all__ = ["closed_output", "find_output", "unkept_output"]
-
 
 def find_output(
     job: SlurmJob | None, run: Run | None, asked_id: str = "", attempt: int | None = None

@@ -16,8 +16,6 @@ from muster.launchers.base import Launcher
 from muster.model.failure import Failure, of_agent
 from muster.slurm.srun_messages import read_step
 
-__all__ = ["failure_in", "first_failure"]
-
 
 def first_failure(output: JobOutput) -> Failure | None:
     """Return what went wrong first, as exactly as the launcher tells it; None where nothing tells of a failure.

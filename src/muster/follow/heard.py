@@ -9,8 +9,6 @@ from muster.older import StrEnum
 if TYPE_CHECKING:  # a page of help needs none of these
     from muster.slurm.states import Phase
 
-__all__ = ["Accounting", "Heard"]
-
 
 class Accounting(StrEnum):
     """What came of asking accounting."""

@@ -20,8 +20,6 @@ from muster.model.failure import Failure, hint_of_status, of_agent
 from muster.rank.finding import BROKEN, Finding
 from muster.slurm.srun_messages import read_step
 
-__all__ = ["Cause", "Report", "explain", "read_log"]
-
 _CHUNK_BYTES = 1 << 20
 # A line of gigabytes is looked at piece by piece; a cause stands within a few hundred bytes.
 _LONGEST_LINE_BYTES = 1 << 16

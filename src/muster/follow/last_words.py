@@ -9,8 +9,6 @@ if TYPE_CHECKING:  # a page of help needs none of these
     from muster.follow.watch import JobOutput
     from muster.model.failure import Failure
 
-__all__ = ["last_words"]
-
 _LINES = 15
 
 

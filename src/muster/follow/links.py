@@ -11,17 +11,6 @@ from muster.act.record import Run, known_runs, write_whole
 from muster.slurm.jobs import SlurmJob
 from muster.units import whole_number
 
-__all__ = [
-    "ChainLink",
-    "chains_of",
-    "close_chain",
-    "current_of",
-    "jobs_that_go_on",
-    "link_of",
-    "links_in",
-    "run_with_link",
-]
-
 
 class ChainLink(msgspec.Struct, frozen=True):
     """One job of a chain."""

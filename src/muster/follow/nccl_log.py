@@ -12,8 +12,6 @@ import msgspec
 
 from muster.rank.finding import BROKEN, WARNING, Finding, hosts_in_words
 
-__all__ = ["NcclLog", "Transport", "judge_transports"]
-
 
 class Transport(msgspec.Struct, frozen=True):
     """What one process says, or several that say the same."""

@@ -19,8 +19,6 @@ from muster.follow.first_failure import first_failure
 from muster.follow.last_words import last_words
 from muster.model.failure import FailureKind, exit_words
 
-__all__ = ["look_at_nodes", "sightings_of"]
-
 _MOST_RUNS = 200
 # A rank that a signal of these ended, and that told of no error: its node may be the cause. SIGTERM comes from outside.
 _SUDDEN = frozenset({128 + number for number in (4, 6, 7, 8, 9, 11)})

@@ -13,8 +13,6 @@ from muster.job.request import Request
 from muster.model.plan import Note
 from muster.rank.hostlist import expand
 
-__all__ = ["leave_out", "nodes_to_avoid"]
-
 _SHOWN = 3
 
 

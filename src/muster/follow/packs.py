@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from muster.act.record import Run
     from muster.slurm.jobs import SlurmJob
 
-__all__ = ["directory_of_row", "job_of_row", "jobs_of_rows", "neighbours_of"]
-
 
 def job_of_row(asked_id: str, run: Run | None) -> str:
     """Return the id by which Slurm knows a row: that of the first row in its job. Of any other job, the id itself."""

@@ -17,8 +17,6 @@ from typing import Any
 
 from muster.plan.secret import is_secret
 
-__all__ = ["OMITTED", "Redactor"]
-
 OMITTED = "…"
 # Shorter ones stand in other words by chance.
 _TOLD_BY_LENGTH = 6

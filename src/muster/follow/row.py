@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from muster.act.record import Run
 
-__all__ = ["row_in_words", "row_of_task"]
-
 
 def row_of_task(run: Run, task: str) -> dict[str, str] | None:
     """Return the values of a task's row by their columns; None: the job has no table, or one task is not meant."""

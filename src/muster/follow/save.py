@@ -16,8 +16,6 @@ from muster.follow.attempt_list import folder_of, read_ends
 from muster.follow.cases import JobCase
 from muster.follow.saves import read_saves
 
-__all__ = ["SavingJob", "saving_of", "wait_for_save"]
-
 _LOOK_S = 0.2
 # The script tries for 15 seconds to find a rank that handles the signal.
 _ANSWER_S = 60.0

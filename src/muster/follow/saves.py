@@ -12,8 +12,6 @@ import msgspec
 
 from muster.units import whole_number
 
-__all__ = ["Told", "read_saves"]
-
 _FIELDS = 7
 
 

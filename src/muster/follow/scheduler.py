@@ -34,8 +34,6 @@ from muster.slurm.states import Phase, State
 from muster.slurm.submit import is_without_cluster
 from muster.slurm.variables import scheduler_environment
 
-__all__ = ["Answer", "Scheduler", "pauses"]
-
 T = TypeVar("T")
 
 _TOLD_HINT = "muster status JOB shows it once the controller answers; it may be typed again"

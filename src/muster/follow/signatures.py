@@ -8,8 +8,6 @@ from pathlib import Path
 
 import msgspec
 
-__all__ = ["Signature", "signatures"]
-
 
 class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """One known error."""

@@ -26,17 +26,6 @@ from muster.follow.redact import Redactor
 from muster.follow.watch import LogFile, lines_at_end
 from muster.slurm.jobs import SlurmJob
 
-__all__ = [
-    "ReportFile",
-    "is_archive",
-    "log_parts",
-    "plan_of",
-    "record_parts",
-    "redactor_for",
-    "torch_of",
-    "write_report",
-]
-
 LINES, LINE_LENGTH, LOGS = 200, 2_000, 40
 """Of each log the last lines, of each line the beginning; so many logs of each attempt, the batch script's too."""
 

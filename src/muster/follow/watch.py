@@ -22,17 +22,6 @@ from muster.launchers import known_launcher
 from muster.model.pieces import Pieces
 from muster.units import whole_number
 
-__all__ = [
-    "Follower",
-    "JobOutput",
-    "LogFile",
-    "OutputLine",
-    "last_lines",
-    "lines_at_end",
-    "output_of_files",
-    "output_of_run",
-]
-
 _LABEL = re.compile(rb"(?: *([0-9]{1,15}): |\[[0-9]+,([0-9]{1,15})\]<std(?:out|err|diag)>:|\[([0-9]{1,15})\] )")
 # What the script writes where one file holds the output of all attempts (render/shell/attempt.sh).
 _BEGINS = re.compile(rb"muster: attempt ([0-9]{1,9}) of this job begins here")

@@ -14,8 +14,6 @@ from muster.parts import ENGINES, parts_of_others
 if TYPE_CHECKING:
     from muster.images.base import ImageEngine
 
-__all__ = ["engine_named", "engine_names", "engines_in_options", "forget", "register"]
-
 # What makes each engine: a class, or `module:class`. Where nobody names one, the first that runs an image is taken.
 _REGISTRY: dict[str, Callable[[], ImageEngine] | str] = {
     "apptainer": "muster.images.apptainer:Apptainer",

@@ -12,8 +12,6 @@ from muster.images.base import ImageEngine, activated, names_for_engine
 from muster.model.plan import Mount, Plan
 from muster.model.words import Word
 
-__all__ = ["Apptainer", "Singularity"]
-
 
 class Apptainer(ImageEngine):
     """The program; `prefix` is what its own variables begin with."""

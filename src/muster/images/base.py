@@ -10,8 +10,6 @@ from muster.model.words import Word
 from muster.rank import contract
 from muster.rank.vendors import VISIBLE
 
-__all__ = ["ImageEngine", "activated", "lines_inside", "names_for_engine", "names_set", "parts_inside"]
-
 # What a rank has learnt before its image starts.
 _LEARNT = (
     *contract.PUBLISHED,

@@ -14,8 +14,6 @@ from muster.images.enroot_name import enroot_name
 from muster.model.plan import Flag, ImageUse, Mount, Plan, Reason, Variable
 from muster.model.words import Fragment, Hidden, Template, Word
 
-__all__ = ["ContainerEngine"]
-
 
 class ContainerEngine(ImageEngine):
     """An EDF and the flag that names it."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from muster.model.plan import ImageUse
 
-__all__ = ["enroot_name"]
-
 
 def enroot_name(image: ImageUse) -> str:
     """Return a file by its path; docker://nvcr.io/nvidia/pytorch:26.02-py3 as nvcr.io#nvidia/pytorch:26.02-py3."""

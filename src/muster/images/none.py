@@ -8,8 +8,6 @@ from muster.images.base import ImageEngine
 from muster.model.plan import Plan
 from muster.model.words import Word
 
-__all__ = ["NoImage"]
-
 
 class NoImage(ImageEngine):
     """The engine that changes nothing."""

@@ -14,8 +14,6 @@ from muster.images.base import ImageEngine, activated, names_for_engine
 from muster.model.plan import Mount, Plan
 from muster.model.words import Word
 
-__all__ = ["Docker", "Podman", "PodmanHpc", "with_paths_inside"]
-
 
 class Podman(ImageEngine):
     """The program, and what its words for a container of a rank are."""

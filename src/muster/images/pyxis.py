@@ -9,8 +9,6 @@ from muster.images.enroot_name import enroot_name
 from muster.model.plan import Flag, Mount, Plan, Reason
 from muster.model.words import Fragment
 
-__all__ = ["Pyxis"]
-
 
 class Pyxis(ImageEngine):
     """Flags of srun."""

@@ -7,8 +7,6 @@ import msgspec
 from muster.errors import RequestError
 from muster.older import StrEnum
 
-__all__ = ["NO_IMAGE", "ImageReference", "Scheme"]
-
 
 class Scheme(StrEnum):
     """Where an image is looked for; the value is what stands before its name."""

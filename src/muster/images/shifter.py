@@ -10,8 +10,6 @@ from muster.images.oci import with_paths_inside
 from muster.model.plan import Plan
 from muster.model.words import Word
 
-__all__ = ["Shifter"]
-
 
 class Shifter(ImageEngine):
     """`shifter --image=NAME` around the command. Its own modules, `--module=gpu,…`, are the site's flags."""

@@ -10,8 +10,6 @@ from muster.errors import RequestError
 from muster.images.reference import ImageReference, Scheme
 from muster.job.request import Request
 
-__all__ = ["PATHS", "at_home"]
-
 PATHS = (
     *("bind", "chdir", "checkpoint", "conda", "error", "image", "module_use", "output", "stage", "stage_out", "sweep"),
     "venv",

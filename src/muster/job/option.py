@@ -13,28 +13,6 @@ from muster.images.reference import ImageReference
 from muster.older import StrEnum
 from muster.units import Memory, Walltime, shown, whole_number
 
-__all__ = [
-    "Option",
-    "OriginKind",
-    "ValueOrigin",
-    "convert",
-    "option",
-    "parse_assignment",
-    "parse_count",
-    "parse_host",
-    "parse_image",
-    "parse_lead",
-    "parse_memory",
-    "parse_port",
-    "parse_port_range",
-    "parse_signal",
-    "parse_silence",
-    "parse_site_fact",
-    "parse_text",
-    "parse_variable",
-    "parse_walltime",
-]
-
 _UNGROUPED = "what to run on"  # the title of the options that name no other group
 _LONGEST_S = 3650 * 24 * 3600
 _LEAST_SILENCE_S = 5

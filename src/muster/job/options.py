@@ -13,8 +13,6 @@ from muster.slurm.flags import instead_of, is_flag, name_of_letter
 if TYPE_CHECKING:
     from muster.job.request import Request
 
-__all__ = ["Typed", "parse", "read_words", "request_from"]
-
 
 class Typed(NamedTuple):
     """What stood on a command line."""

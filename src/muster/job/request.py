@@ -33,8 +33,6 @@ from muster.job.option import (
 from muster.launchers import TYPED_NAMES, WIREUPS
 from muster.units import Memory, Walltime
 
-__all__ = ["Request", "options_of"]
-
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a person can ask of `run`, `submit`, `plan` and `shell`."""

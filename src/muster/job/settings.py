@@ -14,8 +14,6 @@ from muster.job.request import options_of
 from muster.older import tomllib
 from muster.rank import contract
 
-__all__ = ["SYSTEM_FILE", "merge_settings"]
-
 SYSTEM_FILE = "/etc/muster/config.toml"
 """The administrator's, for everybody on the machine."""
 

@@ -15,19 +15,6 @@ if TYPE_CHECKING:
     from muster.launchers.base import Launcher
     from muster.model.plan import Engine
 
-__all__ = [
-    "TYPED_NAMES",
-    "WIREUPS",
-    "default_launcher",
-    "forget",
-    "known_launcher",
-    "launcher_named",
-    "launcher_names",
-    "names_for",
-    "names_in_profiles",
-    "register",
-]
-
 
 class _Row(NamedTuple):
     """What is known of a launcher before its module is loaded."""

@@ -18,23 +18,6 @@ from muster.model.plan import Engine, Flag, Plan, Variable
 from muster.model.words import Fragment, Word
 from muster.older import StrEnum
 
-__all__ = [
-    "KEEPER",
-    "RANK",
-    "WORKER",
-    "Launcher",
-    "Part",
-    "Prologue",
-    "Starter",
-    "Wrap",
-    "identity_part",
-    "place_parts",
-    "prologue_words",
-    "python_of_ranks",
-    "rank_prologue",
-    "step_parts",
-]
-
 Part = Union[str, Path]
 """A shell text: the name of a file in render/shell, or the path of a file elsewhere."""
 

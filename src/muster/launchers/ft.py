@@ -6,8 +6,6 @@ from muster.launchers.torchrun import Torchrun
 from muster.model.plan import Reason, Variable
 from muster.rank import contract
 
-__all__ = ["Ft"]
-
 _MODULE = Reason("ft_launcher is this module of nvidia-resiliency-ext, which the environment has to have")
 _OWN_SETTINGS = Reason("ft_launcher refuses to start without a settings file, unless it is told that there is none")
 

@@ -9,8 +9,6 @@ from muster.launchers.mpirun import Mpirun
 from muster.launchers.srun import Srun
 from muster.model.plan import Plan, Reason, Variable
 
-__all__ = ["MpirunHorovod", "SrunHorovod"]
-
 _MPI = Reason("the ranks find each other by the MPI that starts them, not by a server of Horovod's own", "horovod")
 
 

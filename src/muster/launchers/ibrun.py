@@ -10,8 +10,6 @@ from muster.model.failure import Failure
 from muster.model.plan import Engine, Flag, Plan, Reason
 from muster.model.words import Fragment, Word
 
-__all__ = ["Ibrun"]
-
 
 class Ibrun(ByMpirun):
     """A rank per slot, node by node; the environment goes with it."""

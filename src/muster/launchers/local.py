@@ -9,8 +9,6 @@ from muster.model.plan import Engine, Flag, Plan
 from muster.model.words import Word, line
 from muster.rank import contract
 
-__all__ = ["Local", "lines_here"]
-
 
 def lines_here(plan: Plan, words: tuple[Word, ...], processes: int) -> Iterator[str]:
     """Yield what `muster run` does by itself on this machine; it also labels the lines and ends all ranks together."""

@@ -19,8 +19,6 @@ from muster.model.failure import Failure, FailureKind, exit_words
 from muster.model.plan import Engine, Flag, Output, Plan, Reason
 from muster.model.words import Fragment, Word, fold
 
-__all__ = ["KEEP_REPORT", "REPORT_KEPT", "ByMpirun", "Mpirun", "mpirun_failure", "report_parts", "watch_parts"]
-
 # Behind a line whose report passes through the script on its way to the user.
 KEEP_REPORT = Fragment('2> >(tee -i "$muster_report" >&2)')
 REPORT_KEPT = 'muster_report_kept "$!"'

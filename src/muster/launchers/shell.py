@@ -8,8 +8,6 @@ from muster.launchers.base import Launcher, Prologue, Wrap
 from muster.model.plan import Flag, Plan, Reason
 from muster.model.words import Fragment, Word, fold
 
-__all__ = ["UNPACKED", "Shell"]
-
 # An image that is a file is mounted through FUSE; where users may not, the engine unpacks it for the shell.
 UNPACKED = '[ -w /dev/fuse ] || export APPTAINER_UNSQUASH=1 SINGULARITY_UNSQUASH=1; exec "$@"'
 

@@ -8,8 +8,6 @@ from muster.launchers.base import RANK, Launcher, Part, Prologue, Wrap, identity
 from muster.model.plan import Flag, Output, Plan, Reason
 from muster.model.words import Fragment, Word, fold
 
-__all__ = ["Srun", "output_parts", "step_flags", "step_words"]
-
 _OUTPUT_FILES = {
     Output.FILES: '"${muster_output_flags[@]}"',
     Output.MOVED: '"${muster_output_flags[@]}"',

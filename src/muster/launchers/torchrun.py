@@ -30,8 +30,6 @@ from muster.model.plan import Engine, Flag, Output, Plan, Reason
 from muster.model.words import Fragment, Word
 from muster.units import whole_number
 
-__all__ = ["MpirunTorchrun", "Torchrun", "agent_words", "torchrun_failure"]
-
 _ROOT_CAUSE = "Root Cause (first observed failure):"
 _FIELD = re.compile(r"^\s+(?P<name>time|host|rank|exitcode)\s+: (?P<value>\S+)")
 _SIGTERM_STATUS = 128 + 15

@@ -11,8 +11,6 @@ from muster.runner import Runner, run
 from muster.slurm.cluster import CONFIGURATION
 from muster.slurm.variables import scheduler_environment
 
-__all__ = ["UNNAMED", "cluster_name"]
-
 UNNAMED = "unnamed"
 _FILES = ("/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf")
 _NAME = re.compile(r"^\s*ClusterName\s*=\s*([^\s#]+)", re.IGNORECASE | re.MULTILINE)

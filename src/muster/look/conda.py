@@ -11,8 +11,6 @@ from muster.errors import UnknownName
 from muster.facts import Facts
 from muster.job.request import Request
 
-__all__ = ["find_conda"]
-
 
 def find_conda(request: Request, facts: Facts) -> Request:
     """Return the request with the folder of the environment in its name's place."""

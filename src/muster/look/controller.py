@@ -12,8 +12,6 @@ from muster.slurm.cluster import CONTROLLER
 from muster.slurm.silence import last_words
 from muster.slurm.submit import is_without_cluster
 
-__all__ = ["SlurmHere", "slurm_here"]
-
 _PATIENCE_S = 5.0
 _CLIENTS = ("scontrol", "salloc", "sbatch", "srun")
 _HINT = "try again in a minute: it may be busy or restarting; muster run --here starts the ranks on this machine"

@@ -10,8 +10,6 @@ from pathlib import Path
 from muster.errors import RequestError
 from muster.look.programs import on_path
 
-__all__ = ["meant_program", "notes_on_command"]
-
 _USUAL = (
     *("python", "python3", "bash", "sh", "torchrun", "accelerate", "deepspeed"),
     *("uv", "conda", "poetry", "ray", "jupyter"),

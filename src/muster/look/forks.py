@@ -8,8 +8,6 @@ from pathlib import Path
 
 from muster.look.sources import name_called, read_sources
 
-__all__ = ["fork_warning", "forking_loaders"]
-
 
 def fork_warning(script: Path, workloads: tuple[str, ...]) -> str | None:
     """Return what to say of this script on a fabric whose card must not meet a forked process; None: nothing.

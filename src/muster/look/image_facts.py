@@ -20,9 +20,7 @@ from muster.plan.image_engine import reference_of
 from muster.plan.image_paths import absolute_paths
 from muster.plan.python_environment import venv_in_image
 from muster.rank.vendors import VENDORS, kind_of_version, vendor_here
-from muster.sites.load import Site
-
-__all__ = ["gpu_kind_here", "kind_of_torch", "look_at_image", "look_at_path"]
+from muster.sites.site import Site
 
 _SIF_ARCH = {b"01": "i386", b"02": "x86_64", b"03": "arm", b"04": "aarch64", b"05": "ppc64", b"06": "ppc64le"}
 _ELF_ARCH = {0x3E: "x86_64", 0xB7: "aarch64", 0x15: "ppc64le", 0x03: "i386", 0xF3: "riscv64"}

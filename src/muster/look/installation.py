@@ -11,8 +11,6 @@ import msgspec
 
 from muster.older import StrEnum
 
-__all__ = ["PROCESSORS_WITH_WHEELS", "Installation", "Installer", "has_wheels", "installation"]
-
 PROCESSORS_WITH_WHEELS = ("x86_64", "aarch64")
 """The markers of pyproject.toml name them: py-spy and tree-sitter have wheels there."""
 

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["libraries_of"]
-
 _LOAD, _DYNAMIC = 1, 2
 _NEEDED, _STRINGS = 1, 5
 # A table that is larger is not of a program, but of a broken file.

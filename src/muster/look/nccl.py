@@ -10,9 +10,7 @@ from msgspec.structs import replace
 
 from muster.facts import Facts
 from muster.job.request import Request
-from muster.sites.load import Site
-
-__all__ = ["look_at_nccl", "nccl_of_environment", "nccl_of_modules"]
+from muster.sites.site import Site
 
 _WHEEL = r"nvidia_nccl_cu\d+-(\d+(?:\.\d+)+)"
 _MODULE = r"(?i)nccl/(\d+(?:\.\d+)+)"

@@ -15,8 +15,6 @@ from muster.runner import Runner, run
 from muster.slurm.granted import job_around
 from muster.units import whole_number
 
-__all__ = ["RunPlace", "place_of", "refuse_in_every_rank", "stands_in_allocation"]
-
 # (rank, number of ranks, who sets them): variables of a process that is one of several.
 _RANKS_OF = (
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "srun"),

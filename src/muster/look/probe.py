@@ -22,8 +22,6 @@ from muster.model.plan import Note
 from muster.ownership import SAFE, Trust, nearest
 from muster.sites.heads import SearchPath
 
-__all__ = ["look", "settings_files", "settings_notes"]
-
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 

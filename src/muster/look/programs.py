@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-__all__ = ["on_path"]
-
 
 def on_path(program: str, environment: Mapping[str, str]) -> str | None:
     """Return the path of a program as `shutil.which` does, which costs a launch as much as five modules of Muster."""

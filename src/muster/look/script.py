@@ -14,8 +14,6 @@ from muster.look.sources import imported_modules, name_called, read_sources
 from muster.older import standard_modules
 from muster.plan.wrappers import unwrapped
 
-__all__ = ["look_at_script"]
-
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
 _MOST_BYTES = 200_000
 # Third parties of which it is known that they join nobody and start nobody. An import that is not here may do either.

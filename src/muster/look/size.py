@@ -13,8 +13,6 @@ from muster.runner import Runner, run
 from muster.slurm.cluster import ask_gpus_of
 from muster.slurm.granted import Granted, read_granted
 
-__all__ = ["refuse_parts", "sized_by_allocation"]
-
 
 def sized_by_allocation(request: Request, facts: Facts, runner: Runner = run) -> Request:
     """Return all nodes of the allocation, its ranks, its GPUs and its CPUs, unless the request says otherwise."""

@@ -6,8 +6,6 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["imported_modules", "name_called", "read_sources"]
-
 # A project's own modules that a script imports; what is looked for often lies in one of them.
 _MOST_FILES = 50
 

@@ -13,8 +13,6 @@ from pathlib import Path
 
 import msgspec
 
-__all__ = ["CannotBeRead", "SquashFs"]
-
 _SUPER = struct.Struct("<4s4I6H8Q")
 _HEAD = struct.Struct("<4HII")
 _IN_PLAIN = 1 << 15

@@ -11,8 +11,6 @@ from muster.facts import Facts, StagingFacts
 from muster.job.request import Request
 from muster.plan.python_environment import environment_of
 
-__all__ = ["look_at_staging"]
-
 # What every node has of its own: its Python is not fetched from anywhere.
 _OF_THE_SYSTEM = ("/usr", "/bin", "/lib", "/lib64")
 

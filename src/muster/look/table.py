@@ -12,8 +12,6 @@ from muster.errors import RequestError, UnknownName
 from muster.facts import SweepTable
 from muster.model.words import PLACEHOLDERS
 
-__all__ = ["read_table"]
-
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FORM = "the first line names the columns, each further line is one run: lr,seed / 0.1,1 / 0.2,1"
 

@@ -12,8 +12,6 @@ import msgspec
 from muster.look.nccl import nccl_of_environment
 from muster.rank.vendors import VENDORS, kind_of_version
 
-__all__ = ["RunsOn", "cpu_flags_needed", "differences", "version_of_venv"]
-
 RECORD = "muster.json"
 
 

@@ -15,8 +15,6 @@ import msgspec
 from muster.model.plan import Plan, Reason
 from muster.model.words import Hidden
 
-__all__ = ["DIGESTED", "LEFT_OUT", "digest_of"]
-
 _VERSION = 1
 """Raised when a field is declared or the form of a value changes: every digest is then another one."""
 

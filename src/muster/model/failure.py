@@ -10,8 +10,6 @@ from msgspec.structs import replace
 
 from muster.older import StrEnum
 
-__all__ = ["KILLED_STATUS", "Failure", "FailureKind", "exit_words", "hint_of_status", "of_agent"]
-
 KILLED_STATUS = 128 + signal.SIGKILL
 _CRASHED_HINT = "the program itself crashed; its Python line stands in the output with --env PYTHONFAULTHANDLER=1"
 # What to do about a status that says more than that something failed.

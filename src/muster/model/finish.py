@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["TASK", "Finish", "Save"]
-
 TASK = "%a"
 """In the folder of the checkpoints: the task of an array, as Slurm writes it in names of files."""
 

@@ -9,8 +9,6 @@ import re
 
 from muster.older import pairwise
 
-__all__ = ["Pieces"]
-
 _TAG = re.compile(rb"\[[0-9]+,([0-9]{1,15})\]<std(out|err|diag)>:")
 # A program that writes no line ends must not fill our memory: its line is broken here.
 _LONGEST_LINE_BYTES = 1 << 20

@@ -13,31 +13,6 @@ from muster.model.finish import Finish
 from muster.model.words import Word
 from muster.older import StrEnum
 
-__all__ = [
-    "SNAPSHOT_HERE",
-    "Condition",
-    "ConditionKind",
-    "Directive",
-    "Engine",
-    "Flag",
-    "Hang",
-    "ImageUse",
-    "Mount",
-    "Note",
-    "Output",
-    "Pack",
-    "Plan",
-    "Prelude",
-    "PreludeKind",
-    "Reason",
-    "Rendezvous",
-    "Shape",
-    "Staged",
-    "Staging",
-    "Variable",
-]
-
-
 SNAPSHOT_HERE = "here"
 """In the run directory: the link to the copy of the working directory."""
 

@@ -13,20 +13,6 @@ from typing import Union
 
 import msgspec
 
-__all__ = [
-    "COLUMN_PREFIX",
-    "PLACEHOLDERS",
-    "WIDTH",
-    "Fragment",
-    "Hidden",
-    "Template",
-    "Word",
-    "fold",
-    "line",
-    "quote",
-    "template",
-]
-
 # What a value may leave open until the job runs, and the shell expression that stands for it in a script.
 PLACEHOLDERS = {
     "job_id": '"$muster_job"',

@@ -13,8 +13,6 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["TYPED", "AccelerateConfig", "read_accelerate_config"]
-
 # What accelerate's parser has where neither a flag nor the file says otherwise.
 _DEFAULTS: Mapping[str, Any] = {
     "dynamo_mode": "default", "dynamo_use_fullgraph": False, "dynamo_use_dynamic": False,

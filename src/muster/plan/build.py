@@ -49,11 +49,9 @@ from muster.plan.site_terms import node_shape, site_notes, situation_of, terms_o
 from muster.plan.sweep import sweep_command, sweep_notes, sweep_variables, table_of
 from muster.plan.terms import Terms
 from muster.rank import contract
-from muster.sites.load import Site
+from muster.sites.site import Site
 from muster.sites.when import Situation
 from muster.slurm.flags import SlurmFlag, gpus_in_gres, unknown_flags, whole_step_flags
-
-__all__ = ["make_plan"]
 
 
 def make_plan(

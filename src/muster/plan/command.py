@@ -9,8 +9,6 @@ from muster.errors import RequestError
 from muster.plan.nested import nested_launcher, refuse_launcher
 from muster.plan.wrappers import unwrapped
 
-__all__ = ["agent_python", "pin_python", "resolve_command"]
-
 # What may stand before a command and decides which Python it finds.
 _BRING_PYTHON = {"env", "uv", "poetry", "pdm", "hatch", "pipenv", "rye", "pixi", "conda", "mamba", "micromamba"}
 

@@ -10,10 +10,8 @@ from muster.job.request import Request
 from muster.model.plan import Condition, ConditionKind, Shape
 from muster.plan.site_terms import reason_for
 from muster.plan.terms import Terms
-from muster.sites.load import Site
+from muster.sites.site import Site
 from muster.sites.when import Situation, applies
-
-__all__ = ["make_conditions"]
 
 _OTHER_SIZE = "write a new script for this size with muster plan"
 

@@ -12,8 +12,6 @@ from muster.model.plan import Engine, Flag, Reason
 from muster.slurm.flags import SlurmFlag
 from muster.units import whole_number
 
-__all__ = ["flags_within", "narrows", "refuse_idle_options", "refuse_wireup"]
-
 # Options of a job that a step inside a standing allocation has too, by srun's name.
 _OF_STEPS_TOO = {
     "nodelist": "nodelist",

@@ -13,9 +13,7 @@ from muster.plan.python_environment import activation, environment_of
 from muster.plan.secret import hide, shown_assignment
 from muster.plan.site_terms import node_kind, reason_for
 from muster.plan.terms import Terms
-from muster.sites.load import Site
-
-__all__ = ["brings_torch", "left_over", "make_prelude", "make_variables", "stays_behind"]
+from muster.sites.site import Site
 
 _LEFT_OVER = (
     *("RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_RUN_ID"),

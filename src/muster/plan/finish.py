@@ -13,9 +13,6 @@ from muster.model.plan import Directive, Engine, Flag, Reason, Variable
 from muster.model.words import Fragment
 from muster.rank import contract
 
-__all__ = ["check_limit", "finish_variables", "make_finish", "spare_flags"]
-
-
 _FIELDS = ("restart", "spares", "checkpoint", "save_before")
 
 

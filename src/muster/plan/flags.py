@@ -11,8 +11,6 @@ from muster.job.option import OriginKind, ValueOrigin, convert
 from muster.job.request import Request, options_of
 from muster.slurm.flags import SlurmFlag, is_flag, refuse_flag, split_flag
 
-__all__ = ["absorb_flags"]
-
 
 def absorb_flags(request: Request) -> tuple[Request, tuple[SlurmFlag, ...]]:
     """Return the request with what its --sbatch flags say, and the flags that are left."""

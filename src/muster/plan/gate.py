@@ -6,9 +6,7 @@ import shlex
 from typing import Any
 
 from muster.model.plan import Condition, ConditionKind, Engine, Reason, Shape
-from muster.sites.load import Site
-
-__all__ = ["REASON", "expected_at", "gate_condition", "gate_file", "gate_words"]
+from muster.sites.site import Site
 
 REASON = Reason("set by you: the nodes and the ways between them are looked at first, and a broken one ends the run")
 

@@ -7,8 +7,6 @@ from muster.job.request import Request
 from muster.model.plan import Hang, Reason
 from muster.plan.terms import Terms
 
-__all__ = ["make_hang"]
-
 _DEFAULT_S = 1800
 
 

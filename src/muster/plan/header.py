@@ -12,8 +12,6 @@ from muster.plan.sweep import array_directive
 from muster.plan.terms import Terms
 from muster.slurm.flags import SlurmFlag
 
-__all__ = ["make_directives"]
-
 
 def make_directives(
     request: Request, terms: Terms, plan: Plan, more_flags: Sequence[SlurmFlag]

@@ -17,11 +17,9 @@ from muster.plan.mounts import LIBRARY, covered, make_mounts
 from muster.plan.python_environment import venv_in_image
 from muster.plan.site_terms import node_kind, reason_for
 from muster.rank.vendors import VENDORS
-from muster.sites.load import Site
 from muster.sites.schema import Container
+from muster.sites.site import Site
 from muster.sites.when import Situation
-
-__all__ = ["HOST_NAMES", "keep_host_outside", "use_image"]
 
 # What a host's Python and loader would bring into an image, where other versions of everything live.
 HOST_NAMES = ("PYTHONPATH", "PYTHONHOME", "LD_PRELOAD", "VIRTUAL_ENV", "CONDA_*")

@@ -15,10 +15,8 @@ from muster.images.reference import ImageReference, Scheme
 from muster.job.request import Request
 from muster.model.plan import Engine, Reason
 from muster.plan.site_terms import reason_for
-from muster.sites.load import Site
 from muster.sites.schema import Image as SiteImage
-
-__all__ = ["NamedImage", "Reference", "choose_engine", "find_image", "reference_of"]
+from muster.sites.site import Site
 
 _ENDINGS = {".sif": "sif", ".sqsh": "squashfs", ".sqfs": "squashfs", ".squashfs": "squashfs", ".toml": "edf"}
 _SHOWN = {

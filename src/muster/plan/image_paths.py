@@ -12,8 +12,6 @@ from muster.model.plan import ImageUse, Note, Variable
 from muster.model.words import Hidden, Template, Word
 from muster.plan.mounts import covered
 
-__all__ = ["absolute_paths", "check_places", "image_notes"]
-
 # Variables by which programs choose where they write what they keep.
 _CACHE = re.compile(
     r"(^|_)(CACHE|CACHE_DIR|CACHEDIR|CACHE_PATH|CACHE_HOME|DB_PATH|TMPDIR)$|^(HF|TORCH|MPLCONFIG)_?(HOME|DIR)$"

@@ -6,9 +6,7 @@ from msgspec.structs import replace
 
 from muster.job.option import OriginKind, ValueOrigin
 from muster.job.request import Request
-from muster.sites.load import Site
-
-__all__ = ["for_a_shell"]
+from muster.sites.site import Site
 
 _PURPOSES = ("interactive", "debug")
 

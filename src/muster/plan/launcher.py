@@ -9,9 +9,7 @@ from muster.launchers import default_launcher, launcher_named, names_for
 from muster.launchers.base import Launcher
 from muster.model.plan import Engine, Reason
 from muster.plan.site_terms import reason_for
-from muster.sites.load import Site
-
-__all__ = ["choose_launcher", "pmi_of"]
+from muster.sites.site import Site
 
 
 def choose_launcher(

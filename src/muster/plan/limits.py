@@ -8,10 +8,8 @@ from muster.errors import refused
 from muster.job.request import Request
 from muster.model.plan import Directive, Shape
 from muster.policy.rules import Ask, refusals
-from muster.sites.load import Site
+from muster.sites.site import Site
 from muster.units import Memory
-
-__all__ = ["check_limits"]
 
 
 def check_limits(

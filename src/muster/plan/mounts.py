@@ -13,11 +13,9 @@ from muster.job.request import Request
 from muster.model.plan import Mount, Reason
 from muster.plan.python_environment import venv_in_image
 from muster.plan.site_terms import reason_for
-from muster.sites.load import Site
 from muster.sites.schema import Container
+from muster.sites.site import Site
 from muster.sites.when import Situation, applies
-
-__all__ = ["LIBRARY", "covered", "make_mounts"]
 
 # Where an image that has no `muster` of its own finds ours: its own folders stay as they are.
 LIBRARY = "/opt/muster-ranks"

@@ -16,8 +16,6 @@ from muster.plan.wrappers import commands_in_shell, commands_of, unwrapped
 if TYPE_CHECKING:
     from muster.plan.accelerate import AccelerateConfig
 
-__all__ = ["file_of_launcher", "launcher_in_text", "nested_launcher", "refuse_launcher"]
-
 # First words that start processes of their own: one of them in every rank would start ranks within ranks.
 _LAUNCHERS = {
     "torchrun": "torchrun",

@@ -15,8 +15,6 @@ from muster.plan.shape import NodeShape, make_shape
 from muster.plan.terms import Terms
 from muster.units import Memory
 
-__all__ = ["pack_flags", "packed", "packed_terms"]
-
 # What is about a whole job or a whole node: of rows beside each other it would hold for all, or for one of them.
 _OF_WHOLE_JOBS = {
     "restart": "omit it: a row that failed is submitted again with a table of its own",

@@ -13,15 +13,6 @@ from muster.facts import Facts
 from muster.job.request import Request
 from muster.model.plan import Prelude, PreludeKind, Reason, Variable
 
-__all__ = [
-    "PythonEnvironment",
-    "activation",
-    "as_variables",
-    "chosen",
-    "environment_of",
-    "venv_in_image",
-]
-
 _NOTHING = {"venv": "none", "conda": None, "image": None}
 _IN_WORDS = {"image": "image", "venv": "virtual environment", "conda": "conda environment"}
 

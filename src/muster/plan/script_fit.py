@@ -11,8 +11,6 @@ from muster.launchers.base import Launcher
 from muster.model.plan import Engine, Note, Reason, Shape, Variable
 from muster.plan.nested import launcher_in_text, refuse_launcher
 
-__all__ = ["jax_variables", "script_notes", "wants_mpi"]
-
 _ALONE = "--wireup dummy, if each is to work for itself"
 
 

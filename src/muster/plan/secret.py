@@ -11,19 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from muster.model.plan import Plan, Variable
 from muster.model.words import Hidden, Template, template
 
-__all__ = [
-    "PASSED",
-    "hidden_names",
-    "hidden_values",
-    "hide",
-    "is_secret",
-    "passed_by_name",
-    "shown_assignment",
-    "variables_to_hand_over",
-    "without",
-    "without_values",
-]
-
 PASSED = "MUSTER_PASSED_"
 """`run` brings a hidden value in the environment under this and its name: no client of Slurm's reads it there."""
 

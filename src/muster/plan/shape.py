@@ -8,8 +8,6 @@ from muster.errors import Refusal, RequestError, refused
 from muster.job.request import Request
 from muster.model.plan import Reason, Shape
 
-__all__ = ["NodeShape", "make_shape"]
-
 
 class NodeShape(msgspec.Struct, frozen=True):
     """What one node has, as far as it is known; None: unknown, and then nothing is checked against it."""

@@ -17,11 +17,9 @@ from muster.plan.terms import DEFAULT_PORTS, OWN_ENVIRONMENT, Ports, Terms
 from muster.policy.masks import bind_ranks, core_list, threads_counted
 from muster.policy.queues import choose_queue, kind_of
 from muster.rank.vendors import VENDORS, vendor_of
-from muster.sites.load import Site
 from muster.sites.schema import Container, NodeKind, SiteVariable
+from muster.sites.site import Site
 from muster.sites.when import OFFLINE, Situation, applies, workloads_of
-
-__all__ = ["node_kind", "node_shape", "reason_for", "say_trust", "site_notes", "situation_of", "terms_of"]
 
 
 def reason_for(site: Site, key: str, text: str, *, shown_key: str | None = None) -> Reason:

@@ -15,9 +15,7 @@ from muster.model.plan import Engine, ImageUse, Note, Reason, Shape, Staged, Sta
 from muster.model.words import Fragment, Word
 from muster.plan.python_environment import environment_of
 from muster.plan.site_terms import reason_for
-from muster.sites.load import Site
-
-__all__ = ["IMPORT_OPERATIONS", "advice", "make_staging", "proposal", "staging_notes"]
+from muster.sites.site import Site
 
 IMPORT_OPERATIONS = 20_000
 """What one rank asks of the file system to import torch: 1,318 files opened, 18,485 looked at (torch 2.13, strace)."""

@@ -14,8 +14,6 @@ from muster.job.request import Request
 from muster.model.plan import Directive, Note, Plan, Reason, Variable
 from muster.model.words import PLACEHOLDERS, Template, Word
 
-__all__ = ["array_directive", "command_of_row", "sweep_command", "sweep_notes", "sweep_variables", "table_of"]
-
 # {lr}; not ${lr}, which is the shell's or Hydra's.
 _GAP = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_]*)\}")
 

@@ -6,8 +6,6 @@ import msgspec
 
 from muster.model.plan import Directive, Flag, Prelude, Reason, Variable
 
-__all__ = ["OWN_ENVIRONMENT", "Ports", "Terms"]
-
 # Below Linux's ephemeral range (32768-60999), above what services take.
 DEFAULT_PORTS = (20000, 31999)
 

@@ -8,8 +8,6 @@ from pathlib import PurePosixPath
 
 import msgspec
 
-__all__ = ["commands_in_shell", "unwrapped"]
-
 
 class _Wrapper(msgspec.Struct, frozen=True):
     """How a wrapper's own words end and the command begins."""

@@ -14,8 +14,6 @@ import msgspec
 
 from muster.sites.schema import NodeKind, Profile
 
-__all__ = ["Bound", "bind_ranks", "core_list", "gpu_cores", "mask_of", "spell_cores", "threads_counted"]
-
 
 def threads_counted(profile: Profile, node: NodeKind) -> int:
     """Return how many CPUs Slurm counts for one core there: hardware threads, or the core alone."""

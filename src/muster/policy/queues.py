@@ -8,8 +8,6 @@ from muster.sites.schema import Profile, Queue
 from muster.sites.when import Situation, holds, say_when
 from muster.units import parse_walltime_s
 
-__all__ = ["Choice", "choose_queue", "kind_of", "kind_of_account", "kind_of_constraint", "longest_s"]
-
 
 class Choice(msgspec.Struct, frozen=True):
     """The queue a job goes to, and why."""

@@ -16,8 +16,6 @@ from muster.policy.queues import kind_of, kind_of_account, kind_of_constraint, l
 from muster.sites.schema import Forbidden, NodeKind, Profile, Queue
 from muster.units import Memory, format_walltime, parse_memory_mib
 
-__all__ = ["RULES", "Ask", "node_of", "refusals"]
-
 
 class Ask(msgspec.Struct, frozen=True):
     """A job as it would be submitted, after the site's defaults; None: not asked for."""

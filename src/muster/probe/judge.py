@@ -9,8 +9,6 @@ import msgspec
 from muster.model.plan import Plan, Prelude
 from muster.probe.text import FAILED_WITH, Seen
 
-__all__ = ["Point", "judge", "judge_exit", "stopped_at"]
-
 
 class Point(msgspec.Struct, frozen=True):
     """One thing that was looked at."""

@@ -14,8 +14,6 @@ from msgspec.structs import replace
 
 from muster.model.plan import Plan
 
-__all__ = ["FAILED_WITH", "Seen", "failing_probe", "parse", "probe", "with_command"]
-
 FAILED_WITH = 7
 """The status with which the failing probe's last rank ends: none that a shell or a launcher gives by itself."""
 

@@ -16,8 +16,6 @@ from .errors import WireupError
 from .families import family_named
 from .identity import Identity
 
-__all__ = ["Meeting", "interface_towards", "meeting", "published_port", "scope"]
-
 # Below Linux' ephemeral ports (32768 to 60999), above what services like to use.
 _LOWEST_PORT, _PORTS = 15_000, 17_000
 

@@ -13,8 +13,6 @@ import sys
 import time
 from typing import Dict, List, Optional, Sequence
 
-__all__ = ["FIRST_PIPE", "Keeper", "main"]
-
 # A rank opens its ends of our pipes by these numbers, in /proc (render/shell/worker.sh).
 FIRST_PIPE = 400
 _CHUNK_BYTES = 1 << 16

@@ -3,8 +3,6 @@
 from functools import lru_cache
 from typing import Any
 
-__all__ = ["synchronised"]
-
 
 def synchronised(model: Any, group: Any, device: Any) -> Any:
     """Return the model with every batch norm taking its statistics over the ranks of `group`."""

@@ -7,8 +7,6 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Iterable, Optional
 
-__all__ = ["give_way", "own_package"]
-
 
 def own_package(bound: str, folders: Iterable[str]) -> Optional[Path]:
     """Return the Muster that an environment has itself: the first on its path that was not bound into it."""

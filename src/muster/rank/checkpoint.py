@@ -16,8 +16,6 @@ import sys
 import zipfile
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set
 
-__all__ = ["SavedState", "find_checkpoints", "main", "newest_whole"]
-
 _ZIPPED = (".pt", ".pth", ".ckpt", ".bin", ".npz", ".pkl.zip")
 _UNFINISHED = re.compile(r"(\.tmp|\.part|\.incomplete|\.lock)$|^\.?tmp[-_.]", re.IGNORECASE)
 _LONGEST_HEADER = 100 << 20

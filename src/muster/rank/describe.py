@@ -9,8 +9,6 @@ from .hostlist import compress
 from .together import Together
 from .vendors import VISIBLE
 
-__all__ = ["describe", "differing", "logger", "ranks_in_words", "variables_in_force"]
-
 # What changes how ranks speak to each other; of everything else not even the name is shown.
 _PREFIXES = (
     *("CXI_", "FI_", "GLOO_", "HSA_", "MASTER_", "MPICH_", "NCCL_", "OMP_", "OMPI_", "RCCL_", "TORCH_", "UCX_"),

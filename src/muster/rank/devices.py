@@ -7,8 +7,6 @@ from . import contract
 from .errors import WireupError
 from .vendors import VENDORS, VISIBLE, Vendor, kind_of_version, vendor_of
 
-__all__ = ["Backend", "Torch", "choose_backend", "eager_is_safe", "gpu_index", "gpus_asked_for", "refuse_shared"]
-
 # No GPU, in the words of CUDA, of Slurm (gres/gpu) and of the NVIDIA container runtime.
 _NO_GPU = ("", "-1", "NoDevFiles", "none", "void")
 

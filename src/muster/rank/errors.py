@@ -9,8 +9,6 @@ MusterError                 something to tell the user, with a hint
 
 from typing import Optional
 
-__all__ = ["HostlistError", "MusterError", "TorchTooOld", "WireupError"]
-
 
 class MusterError(Exception):
     """What happened, in one sentence; `hint` says what to do about it."""

@@ -8,8 +8,6 @@ from typing import Mapping, NamedTuple, Tuple
 
 from . import contract
 
-__all__ = ["FAMILIES", "Family", "family_named", "present"]
-
 Names = Tuple[str, ...]
 
 # The step in which salloc's shell itself runs where LaunchParameters=use_interactive_step: no task of the user's.

@@ -2,8 +2,6 @@
 
 from typing import Iterable, List, NamedTuple, Sequence, Tuple
 
-__all__ = ["BROKEN", "NOTE", "WARNING", "Finding", "hosts_in_words", "odd_hosts"]
-
 BROKEN = "broken"
 WARNING = "warning"
 NOTE = "note"

@@ -14,8 +14,6 @@ from typing import Iterable, Iterator, List, NamedTuple, Optional, Tuple, Union
 
 from .errors import HostlistError
 
-__all__ = ["MOST_NAMES", "compress", "count", "expand", "first"]
-
 # Longer lists are refused before anything is allocated: a mistyped n[1-99999999] must not end a login node.
 MOST_NAMES = 1_000_000
 

@@ -15,8 +15,6 @@ from . import contract, hostlist
 from .errors import WireupError
 from .families import Family, family_named, present
 
-__all__ = ["Identity", "identify"]
-
 
 class Identity(NamedTuple):
     """What the variables say. None: no variable says it. `sources`: which variable gave which field."""

@@ -21,8 +21,6 @@ from .torch_range import refuse_old_torch
 from .vendors import vendor_of_device
 from .watch import Watch, started_at
 
-__all__ = ["Joined", "abort", "first_line", "join", "leave"]
-
 # Ranks start minutes apart where thousands of them read torch from one file system (50 s to 236 s for 8 nodes).
 _JOIN_S, _JOIN_S_PER_RANK, _LONGEST_JOIN_S = 300.0, 0.1, 1800.0
 

@@ -9,8 +9,6 @@ from typing import Mapping, NamedTuple, Optional
 from . import contract
 from .errors import WireupError
 
-__all__ = ["METHODS", "Method", "method_named"]
-
 
 class Method(NamedTuple):
     """One row. `family` None: what the environment offers. `backend` None: NCCL on GPUs, gloo elsewhere."""

@@ -8,8 +8,6 @@ from .address import Meeting, published_port
 from .errors import WireupError
 from .identity import Identity
 
-__all__ = ["identity", "meeting"]
-
 
 def identity() -> Identity:
     """Return this rank's identity as MPI sees it. Raise WireupError without mpi4py."""

@@ -14,8 +14,6 @@ from .identity import Identity
 from .methods import Method
 from .store import Store, connect, numeric, seconds_apart, serve
 
-__all__ = ["prefixed", "rendezvous"]
-
 # A program may join, leave and join again: each turn has its own names, and rank 0 keeps the store that it serves.
 # Ranks that are quicker than rank 0 would otherwise meet in the store of the turn before, which is about to go.
 _turns = itertools.count()

@@ -5,8 +5,6 @@ from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 from .errors import WireupError
 from .identity import Identity
 
-__all__ = ["Introduction", "Seat", "absent", "seats", "split"]
-
 
 class Introduction(NamedTuple):
     """What one rank says of itself when it joins. None: its launcher did not tell it."""

@@ -16,8 +16,6 @@ from typing import Any, Mapping, Optional
 from . import contract
 from .store import Store
 
-__all__ = ["Saving", "time_left"]
-
 # All watches answer within a second or two; a rank that has left the world never does.
 _PATIENCE_S = 60.0
 _LOOK_S = 0.01

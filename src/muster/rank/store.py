@@ -20,18 +20,6 @@ from typing import Any, Iterator, List, Mapping, Optional, Sequence
 from . import contract
 from .errors import WireupError
 
-__all__ = [
-    "MissingRanks",
-    "Store",
-    "connect",
-    "exchange",
-    "files_only",
-    "linger",
-    "numeric",
-    "seconds_apart",
-    "serve",
-]
-
 Store = Any  # torch.distributed.Store; this module is read before torch is imported
 
 # Above this, ranks knock spread over a while: 0.1 ms each keeps 10,000 ranks within a second.

@@ -8,8 +8,6 @@ from .errors import WireupError
 from .join import Joined
 from .store import Store
 
-__all__ = ["Together"]
-
 _DAY_S = 86_400.0
 
 

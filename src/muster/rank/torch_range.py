@@ -6,8 +6,6 @@ from typing import Optional, Tuple
 
 from .errors import TorchTooOld
 
-__all__ = ["OLDEST_TORCH", "refuse_old_torch", "torch_here"]
-
 OLDEST_TORCH = (2, 3)  # its store can be asked whether a key is there without waiting for it
 
 _WRITTEN = re.compile(r"""^__version__\b[^=\n]*=\s*['"]([^'"\n]+)""", re.MULTILINE)

@@ -10,8 +10,6 @@ from .describe import logger
 from .errors import WireupError
 from .together import Together
 
-__all__ = ["RankSampler", "ddp", "loader", "mean", "sampler", "save", "scale_learning_rate", "start_method", "workers"]
-
 _TOLD: Set[str] = set()  # start methods that were spoken of: one sentence a process
 
 _MOST_WORKERS = 8  # more than this per rank mostly fight over memory bandwidth

@@ -6,8 +6,6 @@ Both sides read it: what plans and looks on a login node, and what runs in the r
 import glob
 from typing import Mapping, NamedTuple, Optional, Tuple
 
-__all__ = ["KINDS", "VENDORS", "VISIBLE", "Vendor", "kind_of_version", "vendor_here", "vendor_of", "vendor_of_device"]
-
 
 class Vendor(NamedTuple):
     """One maker's GPUs."""

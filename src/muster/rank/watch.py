@@ -18,8 +18,6 @@ from .roster import Seat
 from .saving import Saving
 from .store import Store
 
-__all__ = ["Watch", "started_at"]
-
 _GRACE_S = 5.0
 
 # The ranks are about to agree on something: each waits for it.

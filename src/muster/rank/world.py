@@ -21,8 +21,6 @@ from .methods import method_named
 from .saving import Saving, time_left
 from .together import Together
 
-__all__ = ["World", "world"]
-
 
 @contextlib.contextmanager
 def world(

@@ -11,8 +11,6 @@ import msgspec
 from muster.model.plan import Plan
 from muster.model.words import Fragment, Hidden
 
-__all__ = ["plan_as_json"]
-
 
 def plan_as_json(plan: Plan) -> str:
     """Return what `plan --as json` prints and the run directory keeps."""

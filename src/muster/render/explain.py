@@ -14,8 +14,6 @@ from muster.render.functions import functions_in
 from muster.render.image import with_step_flags
 from muster.render.script import lines_of_job, own_text
 
-__all__ = ["explain", "plan_as_text", "reason_as_text"]
-
 
 def explain(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
     """Yield every decision of the plan: its section, its text, its reason."""

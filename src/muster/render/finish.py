@@ -11,17 +11,6 @@ from muster.model.plan import Engine, Output, Plan
 from muster.model.words import fold, quote
 from muster.render.parts import compose, kept, part
 
-__all__ = [
-    "attempt_lines",
-    "checkpoint_lines",
-    "finish_parts",
-    "finish_texts",
-    "keeps_attempts",
-    "link_lines",
-    "save_lines",
-    "spare_lines",
-]
-
 
 def keeps_attempts(plan: Plan) -> bool:
     """Return whether the job counts its attempts in its run directory."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-__all__ = ["functions_in", "opening_of"]
-
 _DEFINITION = re.compile(r"^(?P<comment>(?:^#[^\n]*\n)*)(?P<name>muster_[a-z_0-9]+)\(\)", re.MULTILINE)
 
 

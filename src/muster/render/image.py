@@ -13,8 +13,6 @@ from muster.model.plan import Plan
 from muster.model.words import Word, fold
 from muster.render.parts import compose
 
-__all__ = ["definition_lines", "prologue_end", "step_words", "with_step_flags"]
-
 
 def with_step_flags(plan: Plan) -> Plan:
     """Return the plan, its step's flags with those of the image."""

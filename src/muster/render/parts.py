@@ -10,9 +10,6 @@ from pathlib import Path
 from muster.launchers.base import Part
 from muster.rank.vendors import VENDORS, VISIBLE
 
-__all__ = ["compose", "kept", "part"]
-
-
 # Comments and docstrings: Open MPI takes a command line of 128 KiB, and all texts stand in it beside the user's words.
 _NO_CODE = re.compile(r'^\s*(?:#[^\n]*|"""(?:.|\n)*?""")?\n', re.MULTILINE)
 

@@ -32,18 +32,6 @@ from muster.render.sweep import choose_row, pack_lines, port_range_of_row, row_j
 from muster.slurm.directives import format_header
 from muster.slurm.variables import CLASHING, CLASHING_WITHIN
 
-__all__ = [
-    "RULE",
-    "STALE",
-    "job_part",
-    "job_script",
-    "job_shown",
-    "lines_of_job",
-    "own_text",
-    "prologue_text",
-    "told_to_tasks",
-]
-
 # What another launcher, or an outer job, may have said about ranks that are not these.
 STALE = (
     *contract.PUBLISHED,

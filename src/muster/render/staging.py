@@ -9,14 +9,6 @@ from muster.model.plan import Plan, Staged, Staging
 from muster.model.words import Fragment, Word, fold, line, quote
 from muster.render.parts import part
 
-__all__ = [
-    "STAGE_VARIABLES",
-    "node_text",
-    "stage_lines",
-    "stage_texts",
-    "thing_lines",
-]
-
 STAGE_VARIABLES = (
     *("MUSTER_STAGE", "MUSTER_STAGE_SCRIPT", "MUSTER_STAGE_SCRIPT_HERE", "MUSTER_STAGE_IMAGE"),
     *(

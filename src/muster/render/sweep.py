@@ -10,8 +10,6 @@ from muster.model.plan import Pack, Plan
 from muster.model.words import COLUMN_PREFIX, Fragment, Word, line
 from muster.rank import contract
 
-__all__ = ["choose_row", "pack_lines", "port_range_of_row", "row_job", "row_lines"]
-
 
 def choose_row(plan: Plan) -> Iterator[str]:
     """Yield the line of the job that takes the row of its task."""

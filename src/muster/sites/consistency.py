@@ -19,8 +19,6 @@ from muster.sites.site import Site
 from muster.sites.trust import trust_of
 from muster.units import parse_walltime_s
 
-__all__ = ["OPENABLE", "check"]
-
 _FREE_TABLES = ("facts", "unpublished", "sources", "unverified")
 
 

@@ -12,8 +12,6 @@ from muster.errors import ProfileError
 from muster.sites.heads import BUNDLED
 from muster.sites.text import parse_toml, read_text
 
-__all__ = ["DOCUMENTS", "Document", "Item", "document", "documents"]
-
 DOCUMENTS = BUNDLED / "documents"
 
 

@@ -16,8 +16,6 @@ from muster.ownership import Trust, nearest
 from muster.sites.match import Evidence
 from muster.sites.text import parse_toml, read_text
 
-__all__ = ["BUNDLED", "DEFAULT_SITE", "INDEX", "Head", "SearchPath", "evidence_from", "heads", "heads_in"]
-
 BUNDLED = Path(__file__).parent / "data"
 INDEX = BUNDLED / "index.json"
 """The heads of the bundled profiles, made by scripts/make_site_pages.py: reading 36 files would cost a launch 6 ms."""

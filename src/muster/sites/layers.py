@@ -10,8 +10,6 @@ import msgspec
 
 from muster.sites.places import Path, toml_line, toml_lines
 
-__all__ = ["Layer", "Merged", "merge"]
-
 # How entries of a list are recognised as the same one: a later layer then replaces it. Other lists are replaced whole.
 _IDENTITY = {
     "environment": ("name", "when"),

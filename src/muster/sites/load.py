@@ -16,10 +16,8 @@ from muster.sites.heads import DEFAULT_SITE, SearchPath, evidence_from, heads
 from muster.sites.layers import Layer, Merged, merge
 from muster.sites.match import SiteMatch, decide
 from muster.sites.schema import Profile
-from muster.sites.site import Origin, Site
+from muster.sites.site import Site
 from muster.sites.text import check_version, parse_toml, read_text
-
-__all__ = ["Origin", "Site", "choose_site", "load", "overrides_from"]
 
 
 def load(name: str, search: SearchPath | None = None, overrides: Mapping[str, Any] | None = None) -> Site:

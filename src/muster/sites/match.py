@@ -14,9 +14,6 @@ import msgspec
 
 from muster.errors import ProfileError
 
-__all__ = ["LAB_SITE", "Evidence", "SiteMatch", "decide", "signs", "weak_signs"]
-
-
 LAB_SITE = "MUSTER_LAB_SITE"
 """What `muster lab exec` sets: the site that the lab is like; empty where it is like none."""
 

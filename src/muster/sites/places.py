@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Union
 
-__all__ = ["Path", "spell", "toml_line", "toml_lines"]
-
 Path = tuple[Union[str, int], ...]
 
 _PART = r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_-]+)"""

@@ -14,8 +14,6 @@ from muster.older import type_hints
 from muster.sites.places import Path
 from muster.sites.schema import Profile
 
-__all__ = ["Broken", "struct_keys", "to_profile"]
-
 # `Optional[int]` has another origin than `int | None`, which Python 3.9 lacks.
 _UNIONS = {Union, getattr(types, "UnionType", Union)}
 

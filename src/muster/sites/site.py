@@ -13,8 +13,6 @@ from muster.sites.layers import Layer, Merged
 from muster.sites.places import Path
 from muster.sites.schema import Fact, Profile, Source
 
-__all__ = ["Origin", "Site"]
-
 
 class Origin(msgspec.Struct, frozen=True):
     """Where a value came from."""

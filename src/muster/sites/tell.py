@@ -12,8 +12,6 @@ from muster.sites.schema import When
 from muster.sites.site import Origin, Site
 from muster.sites.when import say_when
 
-__all__ = ["ProfileLine", "as_json", "lines", "missing_keys", "third_party_keys"]
-
 # Provenance itself is not a fact of the site.
 _NOT_SHOWN = frozenset({"muster_site", "sources", "facts", "unpublished", "unverified", "extends", "without"})
 

@@ -11,8 +11,6 @@ from muster.errors import ProfileError
 from muster.older import tomllib
 from muster.sites.places import toml_line, toml_lines
 
-__all__ = ["SCHEMA_VERSION", "check_version", "parse_toml", "read_text"]
-
 SCHEMA_VERSION = 1
 
 # The largest bundled profile has 20 kB; a file beyond this is something else.

@@ -9,8 +9,6 @@ from muster.sites.schema import Source, Trust
 from muster.sites.site import Site
 from muster.sites.tell import lines
 
-__all__ = ["RECENT", "trust_of"]
-
 RECENT = dt.timedelta(days=549)
 """18 months: older documents of a site describe a machine that may have changed."""
 

@@ -9,8 +9,6 @@ import msgspec
 from muster.sites.schema import Bind, Profile, SiteCommand, SiteVariable, When
 from muster.units import parse_walltime_s, whole_number
 
-__all__ = ["OFFLINE", "Situation", "applies", "holds", "say_when", "workloads_of"]
-
 OFFLINE = "offline"
 """The workload that every site has whose nodes have no way out: the variables of `network.offline`."""
 

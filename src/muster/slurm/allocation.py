@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 from muster.model.plan import Directive
 from muster.slurm.question import Question
 
-__all__ = ["ask_new_nodes", "ask_nodes_of", "cancel_softly", "hold_nodes", "step_of_job"]
-
 _ONLY_OF_SBATCH = frozenset({"export", "output", "error", "open-mode", "requeue", "no-requeue", "array"})
 
 

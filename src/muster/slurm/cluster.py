@@ -9,23 +9,6 @@ import msgspec
 from muster.slurm.flags import gpus_in_gres
 from muster.slurm.question import Question
 
-__all__ = [
-    "ACCOUNTS",
-    "CONFIGURATION",
-    "CONTROLLER",
-    "DEFAULT_PARTITIONS",
-    "MPI_TYPES",
-    "NODE_GROUPS",
-    "QOS_LIMITS",
-    "SHARES",
-    "NodeGroup",
-    "QosLimit",
-    "ask_accounts",
-    "ask_gpus_of",
-    "ask_node_states",
-    "mpi_offered",
-]
-
 
 class NodeGroup(msgspec.Struct, frozen=True):
     """One line of sinfo's: the nodes of a partition that look alike. All cells are as sinfo writes them."""

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from muster.errors import RequestError
 from muster.model.words import WIDTH
 
-__all__ = ["format_directive", "format_header"]
-
 # What shares a line: what the job is called; how much is asked for; from whose account, where and for how long; how the
 # job lives.
 _NAME = ("job-name", "comment")

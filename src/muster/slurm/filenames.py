@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-__all__ = ["glob_of"]
-
 _PATTERN = re.compile(r"%(?:%|(?P<width>[0-9]{0,2})(?P<letter>[A-Za-z]))")
 _MAGIC = re.compile(r"[*?[]")
 

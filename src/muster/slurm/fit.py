@@ -14,8 +14,6 @@ import msgspec
 from muster.slurm.question import Question
 from muster.units import format_memory, whole_number
 
-__all__ = ["NODES", "Misfit", "NodeLine", "Wanted", "find_misfit", "parse_nodes"]
-
 _END = "\x1f"
 _COLUMNS = ("%P", "%N", "%c", "%m", "%G", "%T")
 # The states in which a node takes no job, without what sinfo appends ("down*": it does not answer).

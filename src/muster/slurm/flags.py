@@ -8,19 +8,6 @@ from typing import NamedTuple
 from muster.errors import RequestError, nearest_name
 from muster.units import whole_number
 
-__all__ = [
-    "SBATCH_FLAGS",
-    "SlurmFlag",
-    "gpus_in_gres",
-    "instead_of",
-    "is_flag",
-    "name_of_letter",
-    "refuse_flag",
-    "split_flag",
-    "unknown_flags",
-    "whole_step_flags",
-]
-
 # sbatch's letters, and the names they are short for.
 _LETTERS = {
     "N": "nodes",

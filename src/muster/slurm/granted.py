@@ -8,8 +8,6 @@ import msgspec
 
 from muster.units import whole_number
 
-__all__ = ["Granted", "job_around", "read_granted"]
-
 # No cluster has more nodes: a variable that names more is damaged, and the list would take all memory.
 _MOST_NODES = 1 << 20
 

@@ -18,25 +18,6 @@ from muster.slurm.reasons import WaitReason, reason_of
 from muster.slurm.states import State, state_of
 from muster.units import parse_walltime_s, whole_number
 
-__all__ = [
-    "QUERY_ENVIRONMENT",
-    "PeakMemory",
-    "SlurmJob",
-    "ask_accounting",
-    "ask_comments",
-    "ask_controller",
-    "ask_details",
-    "ask_memory",
-    "cancel_argv",
-    "is_accounting_absent",
-    "is_job_unknown",
-    "parse_job_id",
-    "parse_peak_memory",
-    "parse_sacct",
-    "parse_squeue",
-    "tell_script_argv",
-]
-
 QUERY_ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s"}
 
 _FIELD_END, _RECORD_END = "\x1f", "\x1e"

@@ -13,8 +13,6 @@ from muster.older import zip_equal
 from muster.slurm.question import Question
 from muster.units import parse_walltime_s
 
-__all__ = ["PARTITIONS", "WAITING", "Partition", "count_waiting", "parse_sinfo"]
-
 _END = "\x1f"
 # One line per partition and state of its nodes.
 _COLUMNS = {

@@ -7,8 +7,6 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-__all__ = ["Question"]
-
 T = TypeVar("T")
 
 

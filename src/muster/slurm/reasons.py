@@ -12,8 +12,6 @@ import msgspec
 
 from muster.older import StrEnum
 
-__all__ = ["REASONS", "Clears", "WaitReason", "reason_of"]
-
 
 class Clears(StrEnum):
     """Who or what makes a reason go away."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["is_silent", "last_words"]
-
 # 20.11 to 26.05: the words of the clients, for a daemon or a munge that they did not reach or did not understand.
 _SILENT = re.compile(
     r"Unable to contact slurm|[Ss]ocket timed out|Connection (?:refused|timed out|reset)|No route to host"

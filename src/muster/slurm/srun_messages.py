@@ -16,8 +16,6 @@ import msgspec
 from muster.model.failure import Failure, FailureKind, exit_words
 from muster.units import whole_number
 
-__all__ = ["Ending", "StepStory", "endings", "read_step", "waits_for_other_step"]
-
 _TASKS = re.compile(r"^srun: error: (?P<host>[^\s:]+): tasks? (?P<tasks>[0-9][0-9,-]*): (?P<what>.+)$")
 _EXIT_CODE = re.compile(r"Exited with exit code (?P<code>[0-9]{1,9})")
 _WAITS = re.compile(r"srun: (?:Job \d+ )?[Ss]tep creation temporarily disabled, retrying \(Requested nodes are busy\)")

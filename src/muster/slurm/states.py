@@ -6,8 +6,6 @@ import msgspec
 
 from muster.older import StrEnum
 
-__all__ = ["STATES", "Phase", "State", "state_of"]
-
 
 class Phase(StrEnum):
     """Where in its life a job is."""

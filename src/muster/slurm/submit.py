@@ -9,18 +9,6 @@ import msgspec
 from muster.errors import SiteError
 from muster.slurm.question import Question
 
-__all__ = [
-    "JobId",
-    "Rejection",
-    "array_indices",
-    "ask_to_queue",
-    "ask_to_queue_link",
-    "ask_whether_taken",
-    "is_without_cluster",
-    "parse_rejection",
-    "parse_submit",
-]
-
 
 class JobId(msgspec.Struct, frozen=True):
     """A job, and the cluster it is on where several share a controller's accounts."""

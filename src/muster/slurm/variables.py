@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["CLASHING", "CLASHING_WITHIN", "scheduler_environment"]
-
 # What srun reads as options, when an outer job, a header or a login shell left it behind: our flags say it all.
 CLASHING = (
     "SLURM_CPUS_PER_TASK",

@@ -18,8 +18,6 @@ from muster.slurm.allocation import ask_nodes_of
 from muster.slurm.granted import read_granted
 from muster.slurm.variables import CLASHING
 
-__all__ = ["NodeCopy", "clean", "copy_to_nodes", "need_allocation"]
-
 _PATIENCE_S = 24 * 3600
 _WARNING = re.compile(r"^muster: warning: (.*)$", re.MULTILINE)
 

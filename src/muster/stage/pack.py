@@ -17,8 +17,6 @@ from muster.errors import RequestError
 from muster.model.plan import Staged, Staging
 from muster.runner import checked, run
 
-__all__ = ["Packed", "pack", "place", "place_all"]
-
 Say = Callable[[str], None]
 _HOURS_S = 6 * 3600
 _CHUNK_BYTES = 16 << 20

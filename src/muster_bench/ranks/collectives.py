@@ -9,8 +9,6 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 
 from .values import Wrong, addend_row, fill, row, sum_row, wrong_elements
 
-__all__ = ["COLLECTIVES", "Members", "ReadyCollective", "bytes_needed", "make_case", "round_count", "timed"]
-
 
 class Members(NamedTuple):
     """The ranks that take part, as one of them sees them."""

@@ -7,8 +7,6 @@ import os
 import time
 from typing import Any, Callable, Dict, List, NamedTuple, Tuple
 
-__all__ = ["PROBES", "NotHere", "Probe"]
-
 _TRIALS = 7
 _MIB = 1 << 20
 

@@ -2,8 +2,6 @@
 
 from typing import Any, Optional
 
-__all__ = ["free_bytes"]
-
 _LIMIT = "/sys/fs/cgroup/memory.max"
 _USED = "/sys/fs/cgroup/memory.current"
 _USABLE = 0.8

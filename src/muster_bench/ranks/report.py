@@ -5,8 +5,6 @@ import os
 import sys
 from typing import Any, Mapping, Optional, TextIO
 
-__all__ = ["FILE_NAME", "MARK", "Reporter"]
-
 MARK = "muster-bench "
 FILE_NAME = "bench.jsonl"
 

@@ -3,8 +3,6 @@
 import random
 from typing import List, Optional, Tuple
 
-__all__ = ["pair_rounds"]
-
 
 def pair_rounds(nodes: int, rounds: Optional[int], seed: int) -> List[List[Tuple[int, int]]]:
     """Return `rounds` rounds in random order, none twice before all were once.

@@ -1,6 +1,6 @@
 """The whole series in one job: python muster-bench.pyz ORDER, in every rank.
 
-ORDER is one JSON object; the login side writes it (bench/order.py). Rank 0 reports each record as it is known.
+ORDER is one JSON object; the login side writes it (muster_bench/order.py). Rank 0 reports each record as it is known.
 """
 
 import json
@@ -17,8 +17,6 @@ from .memory import free_bytes
 from .report import Reporter
 from .rounds import pair_rounds
 from .values import Wrong, fill, row, wrong_elements
-
-__all__ = ["main"]
 
 _RUN_DIRECTORY = "MUSTER_RUN_DIR"
 _TOLD = (

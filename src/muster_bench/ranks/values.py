@@ -7,8 +7,6 @@ so small that their sum over all ranks is exact in the type, so right and wrong 
 
 from typing import Any, NamedTuple, Optional
 
-__all__ = ["PERIOD", "Wrong", "fill", "row", "sum_row", "wrong_elements"]
-
 PERIOD = 1021
 _CHUNK = PERIOD * 4096
 

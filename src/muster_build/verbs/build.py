@@ -18,7 +18,7 @@ from muster.rank.vendors import KINDS
 from muster.runner import own_command
 
 if TYPE_CHECKING:
-    from muster.sites.load import Site
+    from muster.sites.site import Site
     from muster_build.cotainr import CondaOrder
     from muster_build.image import ImageOrder
     from muster_build.registry import Login

@@ -11,8 +11,6 @@ from muster.rank.vendors import VENDORS, VISIBLE
 from .cpulist import cpu_list, cpu_set, whole_number
 from .facts import CheckedWorld, Cpus, Gpu, Node, Rank
 
-__all__ = ["BoundRank", "device_of", "judge_binding", "judge_threads", "seats_of", "visible_of"]
-
 
 class BoundRank(NamedTuple):
     """One rank on its node: what it may run on, and what it uses."""

@@ -7,8 +7,6 @@ from muster.rank.vendors import VENDORS
 
 from .facts import CheckedWorld, Node
 
-__all__ = ["judge_login", "judge_software"]
-
 # What ranks on different nodes must share; the rest may differ.
 _MUST_AGREE = {
     **{f"{vendor.maker} driver": BROKEN for vendor in VENDORS},

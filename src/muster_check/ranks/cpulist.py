@@ -2,8 +2,6 @@
 
 from typing import Iterable, List, Optional, Set
 
-__all__ = ["cpu_list", "cpu_set", "whole_number"]
-
 
 def whole_number(text: str) -> Optional[int]:
     """Return the number that a variable holds; None: something else.

@@ -8,16 +8,6 @@ from .binding import device_of, visible_of
 from .facts import CheckedWorld, Gpu, Node, Rank
 from .smi import MPS, READERS, GpuSetup, Health, read_cards, read_cuda_of_driver, read_peers, read_xids
 
-__all__ = [
-    "XIDS",
-    "judge_driver",
-    "judge_gpu_cards",
-    "judge_health",
-    "judge_own_device",
-    "judge_peers",
-    "judge_present",
-]
-
 # Events of NVIDIA's driver after which a GPU computes wrongly, slowly or not at all, until somebody resets it.
 XIDS = {
     48: "an uncorrectable memory error",

@@ -13,8 +13,6 @@ from typing import Any, List, Mapping, Optional, Tuple
 
 from .facts import Link, Rank
 
-__all__ = ["STOP", "Clock", "MeetingPoint", "meet"]
-
 STOP = "rank 0 has found something broken"
 """What a rank that waits for the verdict may hear."""
 

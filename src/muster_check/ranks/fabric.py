@@ -6,8 +6,6 @@ from muster.rank.finding import BROKEN, WARNING, Finding, hosts_in_words, odd_ho
 
 from .facts import CheckedWorld, Interface, Node
 
-__all__ = ["chosen_by", "judge_cards", "judge_interfaces", "judge_links", "judge_sizes"]
-
 # Not much more than Ethernet of 100 Mbit/s: no network between compute nodes is meant to be slower.
 _SLOWEST_BYTES_PER_S = 15e6
 # A link counts as the slow one where it carries this share of what the others do, and no gigabit.

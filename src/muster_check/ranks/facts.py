@@ -7,22 +7,6 @@ try:
 except ImportError:  # a Python that is older still fails here in words, not in the middle of a job
     raise SystemExit("muster: error: the check needs Python 3.8 or newer") from None
 
-__all__ = [
-    "CheckedWorld",
-    "Cpus",
-    "Device",
-    "Expected",
-    "Gpu",
-    "Interface",
-    "Link",
-    "Lookup",
-    "Node",
-    "Rank",
-    "Space",
-    "one_of_each_node",
-    "world_of",
-]
-
 
 class Cpus(TypedDict, total=False):
     """The processors of a node."""

@@ -26,8 +26,6 @@ from .gather import host_name, node_facts, own_mask, own_reach, variables_in_for
 from .lines import END, lines_of
 from .lookups import look_up, some_of
 
-__all__ = ["SIMULATE", "main", "rank_facts", "run"]
-
 SIMULATE = "MUSTER_CHECK_SIMULATE"
 """clock:HOST:SECONDS: that host's clock, as the exchange sees it. For tests; the report says that it is simulated."""
 

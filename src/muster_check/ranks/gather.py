@@ -14,17 +14,6 @@ from muster.rank.vendors import VENDORS, VISIBLE
 from .cpulist import cpu_list
 from .facts import Cpus, Device, Gpu, Interface, Node, Space
 
-__all__ = [
-    "cpus_of",
-    "devices_of",
-    "gpus_of",
-    "interfaces_of",
-    "node_facts",
-    "own_mask",
-    "own_reach",
-    "variables_in_force",
-]
-
 _PREFIXES = (
     *("CXI_", "FI_", "GLOO_", "HSA_", "MASTER_", "MPICH_", "NCCL_", "OMP_", "OMPI_MCA_", "RCCL_", "TORCH_", "UCX_"),
     *("CCL_", "ZE_"),

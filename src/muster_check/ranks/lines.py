@@ -9,8 +9,6 @@ import re
 import zlib
 from typing import Any, Dict, Iterator, List, Tuple
 
-__all__ = ["END", "LineReader", "lines_of"]
-
 _MARK = "muster-facts"
 END = _MARK + " end"
 """Rank 0 has told all that it will."""

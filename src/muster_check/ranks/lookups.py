@@ -7,8 +7,6 @@ from typing import List, Optional, Sequence, Tuple
 
 from .facts import Lookup
 
-__all__ = ["PATIENCE_S", "look_up", "some_of"]
-
 PATIENCE_S = 5.0
 _MOST = 16
 

@@ -6,8 +6,6 @@ from muster.rank.finding import BROKEN, WARNING, Finding, hosts_in_words, odd_ho
 
 from .facts import CheckedWorld, Rank
 
-__all__ = ["judge_clocks", "judge_names", "judge_port", "judge_presence", "judge_reverse"]
-
 # What tickets, tokens and the order of log lines bear.
 _CLOCKS_S = 1.0
 _CLOCKS_BROKEN_S = 60.0

@@ -6,21 +6,6 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Tup
 
 from muster_check.ranks.cpulist import whole_number
 
-__all__ = [
-    "MPS",
-    "READERS",
-    "GpuSetup",
-    "Health",
-    "Process",
-    "read_cards",
-    "read_cuda_of_driver",
-    "read_nvidia_smi",
-    "read_peers",
-    "read_rocm_smi",
-    "read_xids",
-    "read_xpu_smi",
-]
-
 
 class Process(NamedTuple):
     """A process that holds memory of a GPU."""

@@ -7,8 +7,6 @@ from muster.rank.finding import BROKEN, WARNING, Finding, hosts_in_words, odd_ho
 
 from .facts import CheckedWorld
 
-__all__ = ["judge_forks", "judge_imports", "judge_leftovers", "judge_limits", "judge_shared", "judge_space"]
-
 # Below which a rank's own start fails: sockets and caches in /tmp, NCCL's and the data loaders' segments in /dev/shm.
 _LEAST_MIB = {"/tmp": (16, 64), "/dev/shm": (32, 128)}  # looked at, not written
 _LEAST_OTHER_MIB = (4, 32)

@@ -12,8 +12,6 @@ from muster.rank.finding import BROKEN, NOTE, WARNING, Finding
 from . import binding, compare, devices, fabric, meeting, start, variables
 from .facts import CheckedWorld
 
-__all__ = ["CHECKS", "Check", "Judge", "judge"]
-
 
 class Judge(Protocol):
     """Facts → findings. Pure: the same facts, the same findings; what is not known is not judged."""

@@ -12,8 +12,6 @@ from muster.rank.vendors import VENDORS
 from .cpulist import whole_number
 from .facts import CheckedWorld, Node, Rank, one_of_each_node
 
-__all__ = ["OLD_NAMES", "RULES", "differing_variables", "ib_patience_s", "judge_variables", "patience_in_words"]
-
 Environment = Mapping[str, str]
 
 

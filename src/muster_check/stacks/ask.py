@@ -24,18 +24,6 @@ from muster_check.stacks.read import FORBIDDEN, NO_SPY, sort_by_task
 if TYPE_CHECKING:
     from muster.runner import Process
 
-__all__ = [
-    "StackQuestion",
-    "ask_here",
-    "ask_job",
-    "find_spy",
-    "gather_words",
-    "jobs_here",
-    "not_answered",
-    "refused",
-    "why_unseen_here",
-]
-
 _PATIENCE_S = 60
 _CAP_SYS_PTRACE = 19
 _LOOK_S = 0.03

@@ -9,19 +9,6 @@ import msgspec
 
 from muster_check.stacks.read import Frame, RankStack
 
-__all__ = [
-    "UNKNOWN_LINE",
-    "Group",
-    "collective_of",
-    "culprits",
-    "fold",
-    "is_implicit",
-    "is_user_file",
-    "lines_of",
-    "ranks_in_words",
-    "user_frame",
-]
-
 _LIBRARY = re.compile(r"/(site|dist)-packages/|/lib(64)?/python3[^/]*/|/muster/rank/|^<|\.pyx$|\.so")
 _COLLECTIVES = frozenset(
     """

@@ -20,8 +20,6 @@ from muster_check.stacks.judge import JobCondition, judge_job, movements
 from muster_check.stacks.own_words import own_words
 from muster_check.stacks.read import Round, read_rounds
 
-__all__ = ["Ranks", "Watched"]
-
 _CONFIRM_ROUNDS, _CONFIRM_GAP_S = 4, 1.0
 _LONGEST_GAP_S = 10.0
 _LATE_S = 30.0

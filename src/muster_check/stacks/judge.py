@@ -20,19 +20,6 @@ from muster_check.stacks.fold import (
 )
 from muster_check.stacks.read import Frame, ProgramOfRank, RankStack, Round
 
-__all__ = [
-    "NO_RANK",
-    "Doing",
-    "JobCondition",
-    "Movement",
-    "Verdict",
-    "judge",
-    "judge_job",
-    "movements",
-    "programs_in_words",
-    "standing",
-]
-
 # What a rank at rest uses: its watchdogs and heartbeats.
 _REST_CPU = 0.02
 _CRAWL_CPU = 0.002

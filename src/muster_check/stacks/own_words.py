@@ -8,8 +8,6 @@ from muster_check.stacks.ras import what_nccl_says
 from muster_check.stacks.read import RankStack
 from muster_check.stacks.record import what_records_say
 
-__all__ = ["own_words"]
-
 
 def own_words(stacks: Sequence[RankStack]) -> tuple[str, ...]:
     """Return the sentences, torch's first."""

@@ -8,8 +8,6 @@ from typing import Optional
 
 from muster.follow.hang_report import HANG_REPORT
 
-__all__ = ["OUTPUT", "QuietWatch"]
-
 OUTPUT = "output"
 """In the run directory: where all output goes, in a job that `muster submit` did not queue."""
 

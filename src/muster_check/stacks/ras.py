@@ -8,8 +8,6 @@ from collections.abc import Iterator, Sequence
 from muster_check.stacks.fold import ranks_in_words
 from muster_check.stacks.read import RankStack
 
-__all__ = ["read_ras", "what_nccl_says"]
-
 # Each block begins with the communicator's number and hash, or with the word alone.
 _HEAD = re.compile(r"^(#\S+ \(\w+\) )?(?P<kind>MISMATCH|INCOMPLETE|DEAD|TIMEOUT|NOCOMM)$|^(Errors|Warnings|=+)$")
 _COUNTS = re.compile(r"^Communicator ranks have different (?P<name>\w+) operation counts")

@@ -9,18 +9,6 @@ from typing import Any
 
 import msgspec
 
-__all__ = [
-    "FORBIDDEN",
-    "NO_SPY",
-    "Frame",
-    "ProgramOfRank",
-    "RankStack",
-    "Round",
-    "Signs",
-    "read_rounds",
-    "sort_by_task",
-]
-
 _HEAD = re.compile(r"^@rank (?P<rank>\d+) (?P<size>\d+) (?P<host>\S+) (?P<pid>\d+) (?P<state>\S+) (?P<waits>\S*)$")
 _SIGNS = re.compile(
     r"^@signs (?P<cpu>\d+) (?P<io>\d+) (?P<rss>\d+) (?P<threads>\d+) (?P<children>\S+) (?P<gpu>\d+) ?(?P<file>.*)$"

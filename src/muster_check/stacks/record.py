@@ -20,8 +20,6 @@ import msgspec
 from muster_check.stacks.fold import ranks_in_words
 from muster_check.stacks.read import RankStack
 
-__all__ = ["RecordedCall", "read_record", "what_records_say"]
-
 # Collectives whose tensors have one size on all ranks; those of the others may well differ.
 _EVEN = frozenset(
     {"all_reduce", "allreduce", "all_gather", "_all_gather_base", "all_gather_into_tensor", "_allgather_base"}

@@ -14,8 +14,6 @@ from muster.cli.asking import plain
 from muster_check.stacks.fold import UNKNOWN_LINE, collective_of, user_frame
 from muster_check.stacks.judge import Doing, Movement, standing
 
-__all__ = ["Screen", "draw_screen", "state_words"]
-
 _STYLES = {
     Doing.MOVES: "green",
     Doing.COMPILES: "magenta",

@@ -19,8 +19,6 @@ from muster_check.stacks.read import RankStack, Round, read_rounds
 if TYPE_CHECKING:
     from muster.runner import Process
 
-__all__ = ["Looks", "StepWatch"]
-
 
 class Looks(msgspec.Struct):
     """What was heard of each task of the step, and the last two whole looks of it."""

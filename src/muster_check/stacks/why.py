@@ -6,13 +6,12 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from muster.cli.asking import JobCase, id_to_type, plain, reported_hang
+from muster.cli.asking import id_to_type, plain, reported_hang
 from muster.errors import MusterError
+from muster.follow.cases import JobCase
 
 if TYPE_CHECKING:
     from muster_check.stacks.judge import Verdict
-
-__all__ = ["as_json", "explain_running"]
 
 _GAP_S = 0.7
 _LATE_S = 4.0

@@ -17,8 +17,6 @@ from muster_check.survey.nodes import Answers, answers_of, node_script
 from muster_check.survey.place import PLACES, reach_script
 from muster_check.survey.report import Private
 
-__all__ = ["ask_two_nodes", "private_of", "survey"]
-
 _PATIENCE_S = 20.0
 _QUEUE_PATIENCE_S = 540.0
 

@@ -38,19 +38,6 @@ from muster_check.survey.place import (
 )
 from muster_check.survey.roce import GIDS_SCRIPT, read_gids
 
-__all__ = [
-    "JOB_SCRIPT",
-    "NODE_END",
-    "OF_THE_SHELL",
-    "QUESTIONS",
-    "WITHOUT_WHICH",
-    "Survey",
-    "draft",
-    "is_readable",
-    "not_answered",
-    "seen_profile",
-]
-
 # What a login node is asked: a name, and the command. Each may be refused.
 QUESTIONS: Mapping[str, tuple[str, ...]] = {
     "config": CONFIGURATION.argv,

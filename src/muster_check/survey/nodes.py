@@ -9,11 +9,9 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from muster.sites.load import Site
 from muster.sites.schema import Container, Profile
+from muster.sites.site import Site
 from muster_check.survey.verify import WrongFact
-
-__all__ = ["Answers", "answers_of", "findings_of_nodes", "node_script"]
 
 Answers = Mapping[tuple[str, str], Mapping[str, str]]
 """(question, name) → host → answer."""

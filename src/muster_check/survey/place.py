@@ -11,18 +11,6 @@ from collections.abc import Iterator, Mapping
 from muster.images import engine_named, engine_names
 from muster.units import toml_text
 
-__all__ = [
-    "HOST",
-    "LOGIN_SCRIPT",
-    "NODE_SCRIPT",
-    "PLACES",
-    "engines_seen",
-    "lines_of_containers",
-    "lines_of_filesystems",
-    "lines_of_network",
-    "reach_script",
-]
-
 HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)+")
 """A name that --reach takes: with a dot in it, and nothing that a shell would read."""
 

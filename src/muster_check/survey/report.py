@@ -12,13 +12,11 @@ from typing import Any
 
 import msgspec
 
-from muster.sites.load import Site
 from muster.sites.schema import Profile
+from muster.sites.site import Site
 from muster.units import toml_text
 from muster_check.survey.draft import Survey
 from muster_check.survey.verify import WrongFact
-
-__all__ = ["Private", "report"]
 
 # The tables of the draft that say something of the cluster; modules and accounts may be a user's own.
 _TABLES = (

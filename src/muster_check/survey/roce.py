@@ -10,8 +10,6 @@ import msgspec
 
 from muster.units import whole_number
 
-__all__ = ["GIDS_SCRIPT", "Gids", "read_gids"]
-
 # DEVICE INDEX GID TYPE for every entry in use, of Ethernet ports that are up.
 GIDS_SCRIPT = """\
 for port in "${MUSTER_SYS:-/sys}"/class/infiniband/*/ports/*; do

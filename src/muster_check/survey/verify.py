@@ -16,11 +16,9 @@ import msgspec
 
 from muster.images import engine_named
 from muster.policy.masks import core_list
-from muster.sites.load import Origin, Site
 from muster.sites.schema import NodeKind, Profile, Queue
+from muster.sites.site import Origin, Site
 from muster.units import format_walltime, parse_memory_mib, parse_walltime_s
-
-__all__ = ["WrongFact", "verify"]
 
 
 class WrongFact(msgspec.Struct, frozen=True):

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional
 
+from muster.act.prepare import plan_for
 from muster.cli.command_line import JSON, CommandLine, Words, fields_but
-from muster.cli.launching import facts_and_request, plan_for, start_by_name
+from muster.cli.launching import facts_and_request, start_by_name
 from muster.cli.output import print_json, print_table, say
 from muster.errors import RequestError
 from muster.job.option import option

@@ -10,7 +10,7 @@ from muster.cli.output import print_json, say
 from muster.job.option import option
 
 if TYPE_CHECKING:
-    from muster.sites.load import Site
+    from muster.sites.site import Site
     from muster_check.survey.draft import Survey
     from muster_check.survey.verify import WrongFact
 
@@ -152,7 +152,8 @@ def _prove(site: Site, name: str, flags: Sequence[str]) -> tuple[bool, list[Wron
 def _launched(site: Site, name: str, flags: Sequence[str]) -> list[WrongFact]:
     """Return a job of two nodes as Muster plans it, with a probe in the place of the command."""
     from muster.act.keep import script_to_pass
-    from muster.cli.launching import facts_and_request, plan_for
+    from muster.act.prepare import plan_for
+    from muster.cli.launching import facts_and_request
     from muster.plan.secret import variables_to_hand_over
     from muster.probe.judge import Point, judge, stopped_at
     from muster.probe.text import parse, probe, with_command

@@ -10,9 +10,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from muster.cli.asking import JobCase, ask, attempt_of, cases, id_to_type, ids_or_newest, plain, running_case
+from muster.cli.asking import (
+    ask,
+    attempt_of,
+    cases,
+    id_to_type,
+    ids_or_newest,
+    plain,
+    running_case,
+)
 from muster.cli.command_line import CommandLine, Words
 from muster.errors import RequestError
+from muster.follow.cases import JobCase
 from muster.job.option import option, parse_count
 
 if TYPE_CHECKING:

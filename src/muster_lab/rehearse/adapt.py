@@ -16,8 +16,6 @@ from muster.model.words import Fragment
 from muster.rank.vendors import VISIBLE
 from muster.sites.schema import Profile
 
-__all__ = ["Rehearsed", "few_ranks", "for_lab", "not_shown", "watched"]
-
 HasProgram = Callable[[str], bool]
 HasPath = Callable[[str], bool]
 

@@ -32,8 +32,6 @@ from muster_lab.spec import LabSpec
 if TYPE_CHECKING:
     from muster.runner import Process
 
-__all__ = ["Performance", "RehearsalLab", "Written", "rehearsal_lab"]
-
 _ORDINARY_USER = "alice"
 _PROBE_PATIENCE_S = 180.0
 _CHUNK_BYTES = 1 << 16

@@ -19,8 +19,6 @@ from muster.follow.watch import LogFile
 from muster.model.failure import exit_words
 from muster.probe.judge import Point
 
-__all__ = ["Blame", "OwnWords", "judge_failure", "judge_hang", "read_own_words"]
-
 _SHOWN_LINES = 12
 
 

@@ -11,8 +11,6 @@ from collections.abc import Iterator
 
 import msgspec
 
-__all__ = ["Insists", "exit_sentences", "insists"]
-
 
 class Insists(msgspec.Struct, frozen=True):
     """A line that needs what a lab has not."""

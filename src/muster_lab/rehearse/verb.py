@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from muster.cli.launching import facts_and_request, need_command, plan_for, warn
+from muster.act.prepare import plan_for
+from muster.cli.launching import facts_and_request, need_command, warn
 from muster.cli.output import say
 from muster.errors import RequestError
 from muster.plan.sweep import command_of_row
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from muster.sites.schema import Profile
     from muster_lab.rehearse.cluster import Performance, RehearsalLab, Written
     from muster_lab.spec import LabSpec
-
-__all__ = ["rehearse"]
 
 _FEW = 4
 _MOST_HOSTS = 16

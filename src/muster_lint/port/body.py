@@ -15,8 +15,6 @@ from muster_lint.port.expand import TASKS, WIRED, Values, expanded, names_in
 from muster_lint.port.step import Chain
 from muster_lint.port.values import Draft
 
-__all__ = ["read_assignments", "read_commands", "text_of"]
-
 
 def read_commands(chains: Iterable[Chain], launch: Chain | None, draft: Draft) -> None:
     """Read every command of the batch host but the launch."""

@@ -17,13 +17,11 @@ from muster.job.options import parse, request_from
 from muster.job.request import Request
 from muster.model.plan import Plan
 from muster.plan.build import make_plan
-from muster.sites.load import Site
 from muster.sites.schema import NodeKind, Profile, Queue
+from muster.sites.site import Site
 from muster.units import Memory, format_walltime, parse_memory_mib, parse_walltime_s
 from muster_lint.port.modules import meaning_of, same_at
 from muster_lint.port.values import Draft, Fate, PortRow, is_open
-
-__all__ = ["Carried", "carry", "facts_of", "request_of"]
 
 _MOST_REPAIRS = 8
 

@@ -10,8 +10,6 @@ import msgspec
 from muster_lint.bash import ShellText, SimpleCommand, Word
 from muster_lint.port.values import holds_secret
 
-__all__ = ["TASKS", "WIRED", "Values", "expanded", "names_in", "values_of"]
-
 _EXPANSION = re.compile(r"(?<!\\)\$(?:(\w+)|\{(\w+)(\[[@*]\])?(?::?-([^{}]*))?\})")
 _OPEN = re.compile(r"(?<!\\)\$(?:(\w+|[@*#?!])|\{[!#]?(\w+|[@*])[^{}]*\})")
 _BACKQUOTED = re.compile(r"(?<!\\)`([^`\\]*)`")

@@ -12,8 +12,6 @@ from muster.slurm.flags import instead_of, is_flag, refuse_flag
 from muster_lint.job import BatchScript, HeaderOption
 from muster_lint.port.values import Draft
 
-__all__ = ["SIZES", "gpus_of", "read_header", "written"]
-
 SIZES = frozenset(
     """
     nodes ntasks ntasks-per-node cpus-per-task gpus gpus-per-node gpus-per-task gres ntasks-per-gpu cpus-per-gpu

@@ -6,8 +6,6 @@ import re
 
 from muster.sites.schema import Profile
 
-__all__ = ["meaning_of", "same_at"]
-
 # What the first part of a module's name stands for, in small letters; the first row that fits decides.
 _MEANINGS = (
     ("torch", "PyTorch", r"pytorch|torch|py-torch|tykky|deeplrn|cineca-ai"),

@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from muster.sites.load import Site
 from muster.sites.schema import Profile
+from muster.sites.site import Site
 from muster_lint.job import BatchScript
-
-__all__ = ["guess_origin"]
 
 _CERTAIN = 3
 

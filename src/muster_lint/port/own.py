@@ -16,8 +16,6 @@ from muster_lint.job import BatchScript, HeaderOption
 from muster_lint.port.header import written
 from muster_lint.port.values import Draft, Fate, PortRow, option_words
 
-__all__ = ["is_own", "read_own", "site_of"]
-
 _FIRST = re.compile(r"^# Written by muster \S+ for the site '([^']+)'", re.MULTILINE)
 _LINE = re.compile(r"^#   muster submit (.+)$", re.MULTILINE)
 

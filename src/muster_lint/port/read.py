@@ -19,8 +19,6 @@ from muster_lint.port.step import Chain, chain_of, in_a_shell, read_chain
 from muster_lint.port.values import Draft, Fate, PortRow, holds_secret
 from muster_lint.read import FileKind, SourceFile
 
-__all__ = ["read_draft", "read_draft_of", "unread"]
-
 
 def read_draft_of(
     source: SourceFile, read_file: Callable[[str], str | None] = lambda _: None

@@ -14,8 +14,6 @@ from muster_lint.port.header import gpus_of, written
 from muster_lint.port.step import AGENTS_OF_TORCH
 from muster_lint.port.values import Draft, Fate, PortRow, option_words
 
-__all__ = ["put_sizes"]
-
 
 class _Said(msgspec.Struct, frozen=True):
     """What the header says, and the flags of the step and of the agents."""

@@ -19,8 +19,6 @@ from muster_lint.launch import Stage, stages_of
 from muster_lint.port.expand import TASKS, WIRED, Values, expanded, names_in, values_of
 from muster_lint.port.values import Draft, Fate, PortRow, holds_secret
 
-__all__ = ["AGENTS_OF_TORCH", "Chain", "chain_of", "in_a_shell", "read_chain"]
-
 _OF_ONE_TASK = frozenset("RANK LOCAL_RANK NODE_RANK SLURM_PROCID SLURM_LOCALID SLURM_NODEID HOSTNAME".split())  # noqa: SIM905
 AGENTS_OF_TORCH = frozenset({"torchrun", "torch.distributed.run", "torch.distributed.launch"})
 _CONFIGURATIONS = frozenset({"--config_file", "--config-file"})

@@ -13,8 +13,6 @@ from muster.job.request import options_of
 from muster.older import StrEnum
 from muster.plan.secret import is_secret
 
-__all__ = ["Draft", "Fate", "PortRow", "holds_secret", "is_open", "line_of", "option_words"]
-
 
 class Fate(StrEnum):
     """What became of a part of the script."""

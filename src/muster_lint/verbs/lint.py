@@ -14,7 +14,7 @@ from muster.errors import MachineLacks, RequestError
 from muster.job.option import option
 
 if TYPE_CHECKING:
-    from muster.sites.load import Site
+    from muster.sites.site import Site
     from muster_lint.read import SourceFile
     from muster_lint.values import LintFinding
 

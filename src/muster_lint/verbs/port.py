@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from muster.facts import Facts
-    from muster.sites.load import Site
+    from muster.sites.site import Site
     from muster_lint.job import BatchScript
     from muster_lint.port.carry import Carried
     from muster_lint.port.values import Draft
