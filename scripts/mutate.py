@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src"
 _LEAST_LINES = 7
 _LIMIT_S = 240
-# What runs in ranks and on nodes is reached by labs alone; pages and data are no decisions.
+# What runs in ranks and on nodes is reached by labs alone; pages and data decide nothing.
 _LEFT_OUT = ("muster/rank/", "muster_bench/ranks/", "muster_check/ranks/__main__")
 _MARKS = "not (lab or torch or gpu or versions or long or wide)"
 _TURNED = {

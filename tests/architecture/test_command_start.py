@@ -72,6 +72,8 @@ def test_the_first_page_opens_few_files(words: tuple[str, ...], tmp_path: Path) 
     empty = tmp_path / "empty.py"
     empty.touch()
     more = files_opened(tmp_path, str(MUSTER), *words) - files_opened(tmp_path, sys.executable, str(empty))
+    # `muster --help` names the verbs of all packages: what it reads for them grows with what is installed.
+    more = Counter({path: count for path, count in more.items() if ".dist-info/" not in path})
     assert any("/muster/cli/" in path for path in more)
     assert sum(more.values()) <= MOST_FILE_OPENS, sorted(more.elements())
 

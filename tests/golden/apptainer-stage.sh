@@ -825,7 +825,6 @@ import signal
 import sys
 import time
 from typing import Dict, List, Optional, Sequence
-__all__ = ["FIRST_PIPE", "Keeper", "main"]
 FIRST_PIPE = 400
 _CHUNK_BYTES = 1 << 16
 _LONGEST_LINE_BYTES = 1 << 20

@@ -80,10 +80,10 @@ _LINES = {
     "local": 214,
     "flux": 263,
     "mpirun": 477,
-    "mpirun+horovod": 486,
+    "mpirun+horovod": 487,
     "torchrun": 736,
     "ft": 736,
-    "mpirun+torchrun": 809,
+    "mpirun+torchrun": 811,
 }
 _LINES_OF_ENGINE = {"none": 0, "shifter": 22, "pyxis": 75, "cscs": 75, "docker": 120, "podman": 119, "podman-hpc": 119}
 

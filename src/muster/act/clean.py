@@ -17,7 +17,18 @@ _DAY_S = 24 * 3600
 _JUST_MADE_S = 600
 _OURS = frozenset(
     {
-        *("plan.json", "job.sh", "record.json", "changes.diff", "job_id", "passed", "image.toml", "row.json", "hang"),
+        *(
+            "plan.json",
+            "job.sh",
+            "record.json",
+            "changes.diff",
+            "job_id",
+            "passed",
+            "image.toml",
+            "row.json",
+            "hang",
+            "output",
+        ),
         *("array", "attempts", "cancel", "ends", "links", "over", "saves", "status", ".status"),
     }
 )

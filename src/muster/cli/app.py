@@ -124,7 +124,7 @@ def _program_of_verb(word: str) -> str | None:
     """Return the path of the program `muster-WORD`, which is a verb too; None where PATH has none."""
     from muster.look.programs import on_path
 
-    return None if "/" in word else on_path(f"muster-{word}", os.environ)
+    return on_path(f"muster-{word}", os.environ) if word.replace("-", "").isalnum() else None
 
 
 # What people take for a verb, and where it is.

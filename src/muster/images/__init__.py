@@ -38,7 +38,12 @@ def forget(name: str) -> None:
     del _REGISTRY[name]
 
 
-def add_engine_of_others(name: str) -> bool:
+def is_engine(name: str) -> bool:
+    """Return whether this is an engine of Muster, or of another package."""
+    return name in _REGISTRY or _add_engine_of_others(name)
+
+
+def _add_engine_of_others(name: str) -> bool:
     """Register the engine that another package brings under this name; return whether there is one."""
     point = parts_of_others(ENGINES).get(name)
     if point is not None:
@@ -49,7 +54,7 @@ def add_engine_of_others(name: str) -> bool:
 def engine_named(name: str) -> ImageEngine:
     """Return the engine of a plan, loaded when it is used."""
     if name not in _REGISTRY:
-        add_engine_of_others(name)
+        _add_engine_of_others(name)
     make = _REGISTRY[name]
     if isinstance(make, str):
         module, _, kind = make.partition(":")

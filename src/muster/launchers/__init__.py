@@ -126,6 +126,11 @@ def names_in_profiles() -> tuple[str, ...]:
     return tuple(name for name, row in _REGISTRY.items() if row.in_profiles)
 
 
+def is_in_profiles(name: str) -> bool:
+    """Return whether a site's profile may name this launcher: one of Muster, or one of another package."""
+    return (name in _REGISTRY or _add_launcher_of_others(name)) and _REGISTRY[name].in_profiles
+
+
 def default_launcher(engine: Engine) -> str:
     """Return the launcher where neither the user nor the site names one."""
     return _DEFAULTS[engine.value]

@@ -9,7 +9,7 @@ import msgspec
 
 from muster.errors import MachineLacks, RequestError, UnknownName
 from muster.facts import Facts, ImageFacts
-from muster.images import add_engine_of_others, engine_named, engines_in_options
+from muster.images import engine_named, engines_in_options, is_engine
 from muster.images.base import ImageEngine
 from muster.images.reference import ImageReference, Scheme
 from muster.job.request import Request
@@ -120,7 +120,7 @@ def choose_engine(
     containers = site.profile.containers
     if request.engine is not None:
         name = containers[request.engine].engine if request.engine in containers else request.engine
-        if name not in engines_in_options() and not add_engine_of_others(name):
+        if name == "none" or not is_engine(name):
             raise UnknownName("container engine", name, engines_in_options())
         if found_image.kind not in engine_named(name).runs:
             raise RequestError(f"{name} cannot run {_SHOWN[found_image.kind]}", hint=_with(found_image.kind))

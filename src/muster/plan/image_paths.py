@@ -89,7 +89,7 @@ def _outputs_inside(use: ImageUse, image_facts: ImageFacts, words: Sequence[Word
             or (path in image_facts.real_paths and not is_inside)
         ):
             continue
-        place = "is no path of this host that the image sees; whether the image has it is not known"
+        place = "is not a path of this host that the image sees; whether the image has it is not known"
         if is_inside or image_facts.looked_inside:
             place = f"{'lies' if is_inside else 'is not'} in the image, and no folder of this host is bound there"
         yield Note(

@@ -11,6 +11,8 @@ import msgspec
 from msgspec.structs import fields
 
 from muster.errors import ProfileError, nearest_hint
+from muster.images import engine_names, is_engine
+from muster.launchers import is_in_profiles, names_in_profiles
 from muster.sites.layers import Layer, Merged
 from muster.sites.places import Path, spell
 from muster.sites.read import Broken, struct_keys, to_profile
@@ -47,6 +49,7 @@ def _findings(profile: Profile, table: dict[str, Any]) -> Iterator[Broken]:
     yield from _queues(profile)
     yield from _rules(profile)
     yield from _launch(profile)
+    yield from _names_of_parts(table, ())
     yield from _environment(profile.environment)
     yield from _patterns(profile)
     yield from _documents(profile)
@@ -249,6 +252,31 @@ def _launch(profile: Profile) -> Iterator[Broken]:
         yield Broken(("rendezvous", "host"), "is 'suffix', but no suffix is given", 'suffix = "i"')
     if meeting.host == "interface" and not meeting.interface:
         yield Broken(("rendezvous", "host"), "is 'interface', but no interface is given", 'interface = "ib0"')
+
+
+def _names_of_parts(value: Any, path: Path) -> Iterator[Broken]:
+    """Yield each launcher and each engine that neither Muster nor another package has."""
+    if isinstance(value, dict):
+        if path == ("launch",):
+            for key, names in (("allowed", value.get("allowed", ())), ("refused", value.get("refused", ()))):
+                yield from _unknown_launchers((*path, key), names)
+            yield from _unknown_launchers((*path, "preferred"), filter(None, [value.get("preferred")]))
+        for key, child in value.items():
+            if key == "launchers" and path[-1:] == ("when",):
+                yield from _unknown_launchers((*path, key), child)
+            elif path[:1] == ("containers",) and key == "engine" and not is_engine(child):
+                yield _unknown((*path, key), "container engine", child, engine_names())
+            elif path or key not in _FREE_TABLES:
+                yield from _names_of_parts(child, (*path, key))
+    elif isinstance(value, list):
+        for index, child in enumerate(value):
+            yield from _names_of_parts(child, (*path, index))
+
+
+def _unknown_launchers(path: Path, names: Iterable[str]) -> Iterator[Broken]:
+    for name in names:
+        if not is_in_profiles(name):
+            yield _unknown(path, "launcher", name, names_in_profiles())
 
 
 def _environment(variables: Sequence[SiteVariable]) -> Iterator[Broken]:

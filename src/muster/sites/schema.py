@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
-from muster.images import engine_names
-from muster.launchers import WIREUPS, names_in_profiles
+from muster.launchers import WIREUPS
 from muster.rank.vendors import KINDS
 from muster.sites.text import SCHEMA_VERSION
 
@@ -78,14 +77,16 @@ Name = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9-]*$", description="small lett
 EnvName = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="the name of an environment variable")]
 Word = Annotated[str, Meta(pattern=r"^[^\x00]*$", description="one word of a command")]
 Text = Annotated[str, Meta(min_length=1, description="a sentence")]
+Launcher = Annotated[
+    str, Meta(pattern=r"^[a-z][a-z0-9+-]*$", description="the name of a launcher: srun, torchrun, mpirun")
+]
+ImageEngine = Annotated[
+    str, Meta(pattern=r"^[a-z][a-z0-9+-]*$", description="the name of a container engine: apptainer")
+]
 if TYPE_CHECKING:
-    Launcher = str
-    ImageEngine = str
     GpuKind = str
     Wireup = str
 else:  # the registries say which there are
-    Launcher = Literal[names_in_profiles()]
-    ImageEngine = Literal[engine_names()]
     GpuKind = Literal[(*KINDS, "none")]
     Wireup = Literal[WIREUPS]
 Trust = Literal["own", "mixed", "users", "old"]
