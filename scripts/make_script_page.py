@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from muster.render.functions import functions_in, opening_of
+from muster.render.parts import SHELL
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/explanation/script.md"
-SHELL = ROOT / "src/muster/render/shell"
 
 HEAD = """\
 # The script, part by part
@@ -26,21 +26,15 @@ On a terminal `muster plan` shows the job and counts the rest; into a file or a 
 This page explains Muster's own text function by function. It is made from `src/muster/render/shell` by
 `scripts/make_script_page.py`: a script holds only the parts that it needs, and each function once."""
 
-# What stands where: the beginning of a part's name decides, the first that fits.
-SECTIONS = (
-    ("Staged copies", ("stage",)),
-    ("Images", ("image", "stack", "venv_inside", "library", "container", "definition", "unpacked")),
-    (
-        "What every started process runs before the command",
-        (
-            *("stop", "meeting", "rank_", "cpu", "threads", "gpus", "publish", "one_gpu", "slurm_names", "jax"),
-            *("go_agent", "go_mpi", "go_rank", "agent", "checked_agent", "torchrun_words", "worker", "horovod"),
-            *("no_mpi", "once_per_node", "directory", "python_there", "size_as_planned", "address_asked"),
-            *("tasks_of_node", "port_reserved"),
-        ),
-    ),
-    ("What the job calls", ("",)),
-)
+SECTIONS = {
+    "begin": "How a job begins and ends",
+    "step": "How its ranks start, and how their end is seen",
+    "rank": "What every started process runs before the command",
+    "image": "Images",
+    "stage": "Staged copies",
+    "again": "Jobs that go on: restarts, saves, links, spare nodes",
+}
+"""The rooms of the parts, in the order of the page."""
 
 
 def page() -> str:
@@ -49,19 +43,15 @@ def page() -> str:
 
 
 def _sections() -> Iterator[str]:
-    by_title: dict[str, list[Path]] = {}
-    for path in sorted(SHELL.glob("*.sh")):
-        title = next(title for title, names in SECTIONS if path.stem.startswith(names))
-        by_title.setdefault(title, []).append(path)
-    for title, _ in reversed(SECTIONS):
+    for room, title in SECTIONS.items():
         yield f"\n## {title}"
-        for path in by_title.get(title, []):
+        for path in sorted((SHELL / room).glob("*.sh")):
             yield from _part(path)
 
 
 def _part(path: Path) -> Iterator[str]:
     text = path.read_text(encoding="utf-8")
-    yield f"\n### {path.name}\n"
+    yield f"\n### {path.parent.name}/{path.name}\n"
     opening = opening_of(text)
     if opening:
         yield opening

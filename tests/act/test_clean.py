@@ -83,7 +83,7 @@ def test_what_muster_wrote_beside_a_job_is_no_result(asked: CleanRules) -> None:
     shell = Path(muster.__file__).parent / "render" / "shell"
     names = {
         name.replace("$muster_link", "2").replace("$muster_job", "7")
-        for part in shell.glob("*.sh")
+        for part in shell.rglob("*.sh")
         for name in re.findall(r"muster_run_dir/([a-z.][\w.$-]*)", part.read_text())
         if name != "logs"
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -32,9 +33,21 @@ def test_every_function_of_the_script_says_what_it_does() -> None:
 
     silent = [
         f"{path.name}: {name}"
-        for path in sorted((ROOT / "src/muster/render/shell").glob("*.sh"))
+        for path in sorted((ROOT / "src/muster/render/shell").rglob("*.sh"))
         for name, comment in functions_in(path.read_text())
         if not comment
     ]
 
     assert silent == []
+
+
+def test_a_part_has_one_name_and_stands_in_a_room_of_the_readme() -> None:
+    from muster.render.parts import SHELL, part_files
+
+    files = sorted(SHELL.rglob("*.sh"))
+    readme = (SHELL / "README.md").read_text()
+
+    assert sorted(part_files().values()) == files
+    assert {path.parent.name for path in files} == set(
+        re.findall(r"^\| `([a-z]+)/` \|", readme.split("Which parts")[0], re.MULTILINE)
+    )

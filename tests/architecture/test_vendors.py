@@ -69,7 +69,7 @@ def test_only_the_table_names_a_vendor(name: str) -> None:
 
 def test_the_shell_parts_take_the_words_from_the_table() -> None:
     words = {word for word in vendor_words() if word.startswith("/") or word.isupper()}
-    texts = {path.name: path.read_text() for path in sorted((SOURCE / "muster/render/shell").glob("*.sh"))}
+    texts = {path.name: path.read_text() for path in sorted((SOURCE / "muster/render/shell").rglob("*.sh"))}
     assert {(name, word) for name, text in texts.items() for word in words if word in text} == set()
 
 

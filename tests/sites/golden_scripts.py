@@ -135,7 +135,7 @@ def as_kept(script: str, by_name: Sequence[str] = _BY_NAME) -> str:
 def _all_parts() -> tuple[str, ...]:
     """Every part by its name: a long one may hold the text of a short one."""
     folder = ROOT / "src" / "muster" / "render" / "shell"
-    names = ("agent_keeper.py", *(path.stem for path in folder.glob("*.sh")))
+    names = ("agent_keeper.py", *(path.stem for path in folder.rglob("*.sh")))
     return tuple(sorted(names, key=lambda name: -len(part(name))))
 
 

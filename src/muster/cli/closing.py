@@ -48,7 +48,7 @@ def close(plan: Plan, kept_job: Kept, *, quiet: bool) -> NoReturn:
 
 
 def say_alone(plan: Plan, address: str) -> None:
-    """Say of ranks of this machine what rank 0's shell says elsewhere (render/shell/look.sh)."""
+    """Say of ranks of this machine what rank 0's shell says elsewhere (render/shell/rank/look.sh)."""
     say(
         f"warning: the {plan.shape.ntasks} ranks have ended, and Muster saw no connection to {address}: each may "
         "have done the whole work alone, and overwritten what the others wrote\n\nhint: the script has to join its "

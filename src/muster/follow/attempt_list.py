@@ -1,7 +1,7 @@
 """The list of the runs of a job that Slurm may put back into the queue, and of their ends: RUN/attempts, RUN/ends.
 
 A line for each: its number, when it began, its nodes, and those of the run before it that were down then
-(render/shell/attempt.sh).
+(render/shell/again/attempt.sh).
 """
 
 from __future__ import annotations

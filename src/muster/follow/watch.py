@@ -23,7 +23,7 @@ from muster.model.pieces import Pieces
 from muster.units import whole_number
 
 _LABEL = re.compile(rb"(?: *([0-9]{1,15}): |\[[0-9]+,([0-9]{1,15})\]<std(?:out|err|diag)>:|\[([0-9]{1,15})\] )")
-# What the script writes where one file holds the output of all attempts (render/shell/attempt.sh).
+# What the script writes where one file holds the output of all attempts (render/shell/again/attempt.sh).
 _BEGINS = re.compile(rb"muster: attempt ([0-9]{1,9}) of this job begins here")
 _CHUNK_BYTES = 1 << 18
 # A program that writes no line ends must not fill our memory: its line is broken here.

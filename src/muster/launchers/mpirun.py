@@ -25,7 +25,7 @@ REPORT_KEPT = 'muster_report_kept "$!"'
 
 _PATIENCE = "odls_base_sigkill_timeout"
 
-# What the shell of the rank itself says (render/shell/go_mpi_rank.sh).
+# What the shell of the rank itself says (render/shell/rank/go_mpi_rank.sh).
 _OF_A_RANK = re.compile(
     r"^muster: rank (?P<rank>[0-9]{1,9}) on (?P<host>\S+) ended with status (?P<status>[0-9]{1,3})$"
 )

@@ -13,7 +13,7 @@ import sys
 import time
 from typing import Dict, List, Optional, Sequence
 
-# A rank opens its ends of our pipes by these numbers, in /proc (render/shell/worker.sh).
+# A rank opens its ends of our pipes by these numbers, in /proc (render/shell/rank/worker.sh).
 FIRST_PIPE = 400
 _CHUNK_BYTES = 1 << 16
 _LONGEST_LINE_BYTES = 1 << 20

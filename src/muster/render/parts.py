@@ -14,15 +14,24 @@ from muster.rank.vendors import VENDORS, VISIBLE
 _NO_CODE = re.compile(r'^\s*(?:#[^\n]*|"""(?:.|\n)*?""")?\n', re.MULTILINE)
 
 
+SHELL = Path(__file__).with_name("shell")
+"""The rooms of the shell parts; each part has a name that no other room has."""
+
+
+@cache
+def part_files() -> dict[str, Path]:
+    """Return the files of render/shell by the names of their parts."""
+    return {path.stem: path for path in sorted(SHELL.glob("*/*.sh"))}
+
+
 @cache
 def part(name: Part) -> str:
     """Return one file of render/shell, of rank/ where the name says that it is Python, or a launcher's own by path."""
-    own_file = Path(__file__)
     if isinstance(name, Path):
         return name.read_text(encoding="utf-8")
     if name.endswith(".py"):
-        return _NO_CODE.sub("", (own_file.parents[1] / "rank" / name).read_text(encoding="utf-8"))
-    return with_vendors(own_file.with_name("shell").joinpath(f"{name}.sh").read_text(encoding="utf-8"))
+        return _NO_CODE.sub("", (Path(__file__).parents[1] / "rank" / name).read_text(encoding="utf-8"))
+    return with_vendors(part_files()[name].read_text(encoding="utf-8"))
 
 
 def with_vendors(text: str) -> str:

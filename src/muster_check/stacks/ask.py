@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-import muster.render
 from muster.errors import CommandFailed, MusterError, RequestError, SchedulerSilent, SiteError
+from muster.render.parts import part
 from muster.runner import Runner, end_group, run, start
 from muster.slurm.allocation import step_of_job
 from muster.slurm.variables import scheduler_environment
@@ -28,8 +28,6 @@ _PATIENCE_S = 60
 _CAP_SYS_PTRACE = 19
 _LOOK_S = 0.03
 _SCRIPT = Path(__file__).with_name("gather.sh")
-# Which processes are ranks: the scripts of jobs ask it too.
-_PROCESSES = Path(muster.render.__file__).with_name("shell") / "processes.sh"
 
 
 class StackQuestion(msgspec.Struct, frozen=True):
@@ -101,7 +99,8 @@ def ask_here(job: str, question: StackQuestion, runner: Runner = run) -> str:
 
 def gather_words(job: str, question: StackQuestion) -> list[str]:
     """Return the words of what runs on each node."""
-    text = "\n".join(file.read_text(encoding="utf-8") for file in (_PROCESSES, _SCRIPT))
+    # Which processes are ranks: the scripts of jobs ask it too.
+    text = "\n".join((part("processes"), _SCRIPT.read_text(encoding="utf-8")))
     rank = "-" if question.rank is None else str(question.rank)
     if question.directory is None:
         marks = (f"SLURM_JOB_ID={job}", f"MUSTER_JOB={job}")
