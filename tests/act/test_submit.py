@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from launch.plans import plan
 from muster.act.record import find_run, make_run_directory
-from muster.act.submit import Submitted, accepted, check_taken, submit
+from muster.act.refusal import accepted, check_taken
+from muster.act.submit import Submission, Submitted
 from muster.errors import MachineLacks, MusterError, NoSlurm, RequestError, SchedulerSilent, SiteError
 from muster.model.digest import digest_of
 from muster.render.document import plan_as_json
@@ -69,9 +71,8 @@ def queue_it(tmp_path: Path) -> Callable[[FakeSlurm], Submitted]:
     made = plan("-N", "2", "--chdir", str(tmp_path / "work"), "--", "python", "train.py")
 
     def submit_plan(slurm: FakeSlurm) -> Submitted:
-        return submit(
+        return Submission(
             made,
-            digest=digest_of(made),
             parent=tmp_path / "work" / "muster-runs",
             state=tmp_path / "state",
             cluster="cluster",
@@ -83,7 +84,7 @@ def queue_it(tmp_path: Path) -> Callable[[FakeSlurm], Submitted]:
                 "USER": "ada",
             },
             runner=slurm,
-        )
+        ).queue()
 
     return submit_plan
 
@@ -211,15 +212,14 @@ def test_a_job_that_could_not_be_remembered_is_not_queued(tmp_path: Path) -> Non
     slurm, made = FakeSlurm(), plan("--chdir", str(tmp_path), "--", "x")
 
     with pytest.raises(RequestError, match="cannot remember the job") as refused:
-        submit(
+        Submission(
             made,
-            digest="d",
             parent=tmp_path / "runs",
             state=tmp_path / "file",
             cluster="c",
             environment={},
             runner=slurm,
-        )
+        ).queue()
 
     assert "XDG_STATE_HOME" in (refused.value.hint or "")
     assert slurm.asked == []
@@ -262,15 +262,14 @@ def test_a_job_that_nobody_could_be_asked_about_leaves_no_run_directory(
 
     made = plan("--chdir", str(tmp_path), "--", "x")
     with pytest.raises(SiteError, match=sentence) as refused:
-        submit(
+        Submission(
             made,
-            digest="d",
             parent=tmp_path / "runs",
             state=tmp_path / "state",
             cluster="cluster",
             environment={},
             runner=nobody,
-        )
+        ).queue()
 
     assert hint in (refused.value.hint or "")
     assert list((tmp_path / "runs").iterdir()) == []
@@ -314,3 +313,41 @@ def test_a_refused_job_leaves_no_run_directory(queue_it: Callable[[FakeSlurm], S
         )
 
     assert list((tmp_path / "work" / "muster-runs").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "tasks"),
+    [((), {"": ()}), (("--sbatch=--array=3-4",), {"task-3": ("--array=3",), "task-4": ("--array=4",)})],
+)
+def test_links_are_queued_ahead_until_one_is_refused(
+    tmp_path: Path, words: tuple[str, ...], tasks: dict[str, tuple[str, ...]]
+) -> None:
+    made = plan("-t", "5", "--until-done", "--links", "4", *words, "--chdir", str(tmp_path), "--", "x")
+    assert made.finish is not None
+    made = replace(made, finish=replace(made.finish, links_ahead=True))
+    refused = said(1, "", "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy")
+    slurm, lines = FakeSlurm([said(0, "10\n"), *[said(0, "11\n"), said(0, "12\n"), refused] * len(tasks)]), list[str]()
+
+    done = Submission(
+        made,
+        parent=tmp_path / "runs",
+        state=tmp_path / "state",
+        cluster="cluster",
+        environment={},
+        runner=slurm,
+        say=lines.append,
+    ).queue()
+
+    script, links = str(done.directory / "job.sh"), [argv for argv in slurm.asked if "link" in argv]
+    for folder, array in tasks.items():
+        task = folder.removeprefix("task-") and f"_{folder[5:]}"
+        place = f"{done.directory}/{folder}".rstrip("/")
+        for number, before in (("2", "10"), ("3", "11"), ("4", "12")):
+            log = f"--output={place}/logs/batch.log"
+            after = (f"--dependency=afterany:{before}{task}", "--open-mode=append", *array, log)
+            assert links.pop(0) == ("sbatch", "--parsable", *after, script, "link", number, place)
+        known = [line.split("\t")[:2] for line in (Path(place) / "links").read_text().splitlines()]
+        assert known == [["1", f"10{task}"], ["2", f"11{task}"], ["3", f"12{task}"]]
+    assert links == []
+    assert sum(line.startswith("warning: link 4 of the job is not queued: ") for line in lines) == len(tasks)
+    assert lines[-1].startswith(f"jobs cannot queue any at this site: {2 * len(tasks)} more wait")

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from launch.plans import FACTS, plan
 from muster.act.record import record_of, write_whole
-from muster.act.submit import hand_over
+from muster.act.run_folder import hand_over
 from muster.errors import RequestError
 from muster.model.digest import digest_of
 from muster.model.plan import Plan

@@ -74,7 +74,7 @@ def run_allocated(
         ),
     )
     if not kept.started and kept.signal is None:
-        from muster.act.submit import silence_of
+        from muster.act.refusal import silence_of
         from muster.slurm.silence import is_silent
 
         words = "\n".join(refusal)
@@ -94,7 +94,7 @@ def _asked_before(
     """
     from functools import partial
 
-    from muster.act.submit import check_taken, misfit_of
+    from muster.act.refusal import check_taken, misfit_of
     from muster.slurm.submit import ask_whether_taken
 
     clean = scheduler_environment(environment)

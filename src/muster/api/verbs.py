@@ -14,7 +14,7 @@ from muster.act.preflight import check_before_start
 from muster.act.prepare import plan_for, request_for
 from muster.act.rank_library import make_rank_library
 from muster.act.record import state_directory
-from muster.act.submit import submit as queue
+from muster.act.submit import Submission
 from muster.api.hints import hints_shown
 from muster.api.job import Job
 from muster.api.options import Command, read_options
@@ -22,7 +22,6 @@ from muster.facts import Facts
 from muster.follow.node_memory import leave_out
 from muster.look.cluster import cluster_name
 from muster.look.probe import look, settings_notes
-from muster.model.digest import digest_of
 from muster.model.plan import Engine, Note
 from muster.model.plan import Plan as Value
 from muster.parts import service
@@ -92,14 +91,13 @@ def submit(command: Command, /, **options: Any) -> Job:
         _warn([*submitted_plan.notes, *check_before_start(value, facts.environment)])
         make_rank_library(value.rank_library)
         _place(value)
-        submission = queue(
+        submission = Submission(
             value,
-            digest=digest_of(value),
             parent=Path(facts.working_directory) / "muster-runs",
             state=state_directory(facts.environment, facts.home),
             cluster=cluster_name(facts.environment),
             environment=facts.environment,
-        )
+        ).queue()
         return Job(submission.job, facts.environment, directory=submission.directory)
 
 

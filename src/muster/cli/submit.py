@@ -21,10 +21,9 @@ def main(words: Words) -> int:
     from muster.act.preflight import check_before_start
     from muster.act.rank_library import make_rank_library
     from muster.act.record import state_directory
-    from muster.act.submit import submit
+    from muster.act.submit import Submission
     from muster.follow.node_memory import leave_out
     from muster.look.cluster import cluster_name
-    from muster.model.digest import digest_of
 
     quiet = words.quiet
     facts, request = facts_and_request(words.launch, quiet=quiet)
@@ -37,15 +36,14 @@ def main(words: Words) -> int:
     make_rank_library(plan.rank_library)
     place_gate(plan)
     place_staged(plan, quiet=quiet)
-    submission = submit(
+    submission = Submission(
         plan,
-        digest=digest_of(plan),
         parent=Path(facts.working_directory) / "muster-runs",
         state=remembered,
         cluster=cluster_here,
         environment=facts.environment,
         say=lambda text: say(text, quiet=quiet),
-    )
+    ).queue()
     say(f"job {submission.job}: {submission.directory}", quiet=quiet)
     if words.json:
         print_json({"job": submission.job, "directory": str(submission.directory), "adopted": submission.adopted})

@@ -145,7 +145,7 @@ def _spec(profile: Profile, plan: Plan) -> LabSpec:
 
 
 def _asked_of_sbatch(place: RehearsalLab, plan: Plan) -> None:
-    from muster.act.submit import accepted
+    from muster.act.refusal import accepted
     from muster.render.script import job_script
 
     accepted(place.accepts(job_script(plan)))
