@@ -1,4 +1,4 @@
-"""`make dist`: a wheel, an sdist, recipes for packagers, and `muster.pyz`, one file for login nodes without pip.
+"""`make dist`: a wheel, an sdist, recipes, wheels of single packages, and `muster.pyz`, one file without pip.
 
     scripts/make_dist.py [FOLDER]      (dist)
 
@@ -17,6 +17,8 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from part_wheels import write_part_wheels
+
 ROOT = Path(__file__).resolve().parent.parent
 START = ROOT / "packaging" / "one_file.py"
 RECIPES = ("conda-forge/recipe.yaml", "spack/package.py", "easybuild/muster-hpc.eb")
@@ -32,17 +34,19 @@ Content = Mapping[str, bytes]
 
 
 def main(folder: str = "dist") -> int:
-    """Exit status: 0 when all three are there."""
+    """Exit status: 0 when all of them are there."""
     target = (ROOT / folder).resolve()
     target.mkdir(parents=True, exist_ok=True)
-    for old in [*target.glob("muster_hpc-*"), *target.glob("muster.pyz")]:
+    for old in [*target.glob("muster_hpc-*"), *target.glob("muster.pyz"), *target.glob("parts/*.whl")]:
         old.unlink()
     called("-m", "hatchling", "build", "-d", str(target))
     (wheel,) = target.glob("*.whl")
     with tempfile.TemporaryDirectory() as work:
         write_one_file(target / "muster.pyz", {**content_of(wheel), **dependencies(Path(work))})
     write_recipes(target / "recipes", next(target.glob("*.tar.gz")))
-    for made in sorted(target.glob("muster*")):
+    (target / "parts").mkdir(exist_ok=True)
+    write_part_wheels(wheel, target / "parts")
+    for made in sorted([*target.glob("muster*"), *target.glob("parts/*.whl")]):
         if made.is_file():
             print(f"{made}  {made.stat().st_size / 1e6:.1f} MB")
     return 0

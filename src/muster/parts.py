@@ -10,6 +10,7 @@ import os
 import sys
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from muster.errors import MachineLacks
@@ -38,6 +39,11 @@ _SERVICES = {
 def service(name: str) -> Any:
     """Return the function that a package beside the core does for the core."""
     return load_place(_SERVICES[name])
+
+
+def is_there(name: str) -> bool:
+    """Return whether the package that does this for the core is installed."""
+    return find_spec(_SERVICES[name].partition(".")[0]) is not None
 
 
 def service_if_there(name: str, otherwise: Any) -> Any:

@@ -24,7 +24,7 @@ from muster.cli.output import print_json
 from muster.cli.status import headline
 from muster.follow.cases import JobCase
 from muster.follow.last_words import last_words
-from muster.parts import service
+from muster.parts import service_if_there
 
 if TYPE_CHECKING:
     from muster.follow.watch import JobOutput
@@ -58,10 +58,15 @@ def explain_case(case: JobCase) -> Iterator[str]:
         yield from _neighbours(case)
     elif case.job is not None and case.job.state.phase is Phase.RUNNING:
         yield f"  since {when(case.job.started)} on {case.job.node_list or 'nodes unknown'}"
-        yield from service("running-ranks")(case)
+        yield from service_if_there("running-ranks", _unseen)(case)
         yield f"  what it says: muster logs -f {id_to_type(case)}"
     else:
         yield from _ended(case)
+
+
+def _unseen(case: JobCase) -> Iterator[str]:
+    del case
+    yield "  its ranks cannot be looked at: muster-check is not installed"
 
 
 def _waiting(job: SlurmJob) -> Iterator[str]:
@@ -232,7 +237,7 @@ def case_as_json(case: JobCase) -> dict[str, Any]:
             "dependency": job.dependency,
         }
     if job is not None and job.state.phase is Phase.RUNNING:
-        document["running"] = service("running-ranks-json")(case)
+        document["running"] = service_if_there("running-ranks-json", lambda _: None)(case)
     if job is None or job.state.phase in {Phase.ENDED_BADLY, Phase.ENDED, Phase.UNKNOWN}:
         output, failure = _failure(case)
         document["first_failure"] = failure and failure.as_json()

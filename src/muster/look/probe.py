@@ -20,6 +20,7 @@ from muster.job.settings import SYSTEM_FILE
 from muster.look.programs import on_path
 from muster.model.plan import Note
 from muster.ownership import SAFE, Trust, nearest
+from muster.parts import is_there
 from muster.sites.heads import SearchPath
 
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -40,7 +41,7 @@ def look(environment: Mapping[str, str] | None = None) -> Facts:
         logical_cpus=len(os.sched_getaffinity(0)),
         gpus=_count_gpus(Path("/dev"), Path("/sys/class/kfd/kfd/topology/nodes"), Path("/sys/class/drm")),
         hostname=os.uname().nodename,
-        own_python=sys.executable or None,
+        own_python=(sys.executable or None) if is_there("hang-watch") else None,
         ready_folder=str(_PACKAGE / "rank" / "ready"),
         rank_library=None if _is_own(python) else _rank_library(variables, home),
     )
