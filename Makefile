@@ -40,7 +40,6 @@ test-slurm: packages-test $(TORCH_READY) ## the lab's tests over every Slurm ver
 test-long: packages-long $(TORCH_READY) all-garbage ## what takes minutes: before a release, and when its part has changed
 	@$(PYTEST) -m long
 	@$(PYTEST) -m "not (lab or torch or gpu or versions or long)" --hypothesis-profile=whole # 100 random inputs of each kind
-	@$(PYTEST) tests/build/test_horovod.py -m "not long" # with the wheel that was built a moment ago
 	@$(MAKE) test-slurm
 
 test-gpu: ## what one NVIDIA GPU can prove, in one report; PYTHON=… has a torch for CUDA, WHEELS=DIR what it lacks

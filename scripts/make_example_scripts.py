@@ -22,7 +22,6 @@ SIZES = {
     "train_single": ("-N", "1", "--ntasks-per-node", "1"),
     "train_ddp": ("-N", "2", "--ntasks-per-node", "2"),
     "train_env": ("-N", "2", "--ntasks-per-node", "2"),
-    "train_horovod": ("-N", "2", "--ntasks-per-node", "2", "--launcher", "horovod"),
 }
 
 

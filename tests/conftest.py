@@ -13,7 +13,6 @@ pytest_plugins = [
     "plugins.own_home",  # the first: the others and the tests read the environment
     "plugins.bytecode",
     "plugins.garbage",
-    "plugins.horovod",
     "plugins.labs",
     "plugins.required_parts",
     "plugins.slurm_versions",

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from muster.errors import CommandFailed, RequestError, UnknownName
+from muster.errors import CommandFailed, RequestError
 from muster.runner import Runner, checked, run
 from muster_build.draft import digest_of_inputs, digest_of_path, is_up_to_date, remove
 from muster_build.lock import look_at_pins, notes_on
@@ -61,10 +61,6 @@ class VenvOrder(msgspec.Struct, frozen=True, kw_only=True):
     requirements: tuple[Path, ...] = ()
     modules: tuple[str, ...] = ()
     module_use: tuple[str, ...] = ()
-    recipes: tuple[str, ...] = ()
-    nccl: Path | None = None
-    """The NCCL that recipes compile against, where it is not the modules'."""
-
     wheelhouse: Path | None = None
     offline: bool = False
     replace: bool = False
@@ -72,21 +68,8 @@ class VenvOrder(msgspec.Struct, frozen=True, kw_only=True):
     """Of the nodes that it is for: packages for others are refused."""
 
 
-def _horovod(order: VenvOrder, python: Path, environment: Mapping[str, str], say: Say) -> None:
-    from muster_build.horovod import add_horovod
-
-    add_horovod(python, environment, say, nccl=order.nccl)
-
-
-# `--with NAME` → what adds it to the environment of a Python, after the requirements.
-RECIPES: Mapping[str, Callable[[VenvOrder, Path, Mapping[str, str], Say], None]] = {"horovod": _horovod}
-
-
 def build_venv(order: VenvOrder, environment: Mapping[str, str], say: Say, *, runner: Runner = run) -> bool:
     """Build it; False: what is there was built from the same."""
-    for name in order.recipes:
-        if name not in RECIPES:
-            raise UnknownName("recipe", name, tuple(RECIPES))
     pip_options = offline_words(order.wheelhouse, offline=order.offline)
     module_environment = _with_modules(order, environment, runner)
     program = shutil.which(order.python, path=module_environment.get("PATH"))
@@ -116,12 +99,9 @@ def build_venv(order: VenvOrder, environment: Mapping[str, str], say: Say, *, ru
         for file in order.requirements:
             say(f"installing what {file} lists")
             pip(python, ["install", "--quiet", *pip_options, "--requirement", str(file)], module_environment, runner)
-        for name in order.recipes:
-            RECIPES[name](order, python, module_environment, say)
         facts = _look(python, module_environment, runner)
         order_facts = {
             "modules": order.modules,
-            "with": order.recipes,
             "requirements": [str(f) for f in order.requirements],
         }
         build_time = dt.datetime.now(tz=dt.timezone.utc).isoformat(timespec="seconds")
@@ -184,10 +164,7 @@ def _with_modules(order: VenvOrder, environment: Mapping[str, str], runner: Runn
 
 def _inputs(order: VenvOrder, program: str) -> str:
     files = [digest_of_path(file) for file in order.requirements]
-    return digest_of_inputs(
-        {"python": str(Path(program).resolve()), "files": files, "modules": order.modules, "with": order.recipes}
-        | ({"nccl": str(order.nccl)} if order.nccl else {})
-    )
+    return digest_of_inputs({"python": str(Path(program).resolve()), "files": files, "modules": order.modules})
 
 
 def _look(python: Path, environment: Mapping[str, str], runner: Runner) -> dict[str, str | list[str] | None]:

@@ -21,7 +21,6 @@ MAY: dict[str, str] = {
     "muster/rank/methods.py": "the methods have the names of the training codes that made them known",
     "muster/images/apptainer.py": "an engine's own flags, by kind",
     "muster/images/oci.py": "an engine's own flags, by kind",
-    "muster_build/horovod.py": "Horovod's build knows CUDA and ROCm only",
     "muster_build/venv.py": "what torch says of the NCCL in it, which only CUDA's has",
     "muster_check/ranks/gather.py": "each kernel driver shows its GPUs in its own way: one reader each",
     "muster_check/ranks/smi.py": "each tool prints in its own way: one reader each",

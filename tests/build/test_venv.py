@@ -85,7 +85,6 @@ def test_a_lock_a_wheelhouse_and_an_environment_without_a_way_out(folder: Path) 
         (("venv", "v", "--offline"), "--offline needs a place"),
         (("venv", "v", "--wheelhouse", "no-such"), "the wheelhouse no-such is not there"),
         (("venv", "v", "--python", "python0"), "there is no Python python0"),
-        (("venv", "v", "--with", "horowod"), "there is no recipe named 'horowod'"),
         (("venv", "no/such/v"), "is not there"),
         (("venv", "v", "--requirements", "missing.txt"), "missing.txt is not there"),
         (("lock", "--requirements", "missing.txt"), "cannot be read"),

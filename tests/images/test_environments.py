@@ -15,7 +15,6 @@ import pytest
 
 from launch.lab_runs import muster_run
 from muster.runner import checked, run
-from plugins.horovod import environment_with_torch
 from plugins.labs import ROOT, Lab
 
 from .conftest import Images, words_with_torch
@@ -59,7 +58,11 @@ def alone(scratch: Path) -> Path:
 @pytest.fixture(scope="module")
 def venv(scratch: Path) -> Path:
     """An environment of this machine's Python that sees the tests' own torch."""
-    return environment_with_torch(scratch / "environments/venv").parents[1]
+    folder = scratch / "environments/venv"
+    checked(run([sys.executable, "-m", "venv", "--without-pip", str(folder)]))
+    packages = folder / sysconfig.get_path("purelib", vars={"base": ""}).lstrip("/")
+    (packages / "tests.pth").write_text(sysconfig.get_path("purelib"))
+    return folder
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from launch.plans import FACTS, plan
 from muster.errors import MusterError
 from muster.facts import ImageFacts
 from muster.images import engine_named, engine_names
-from muster.launchers import launcher_named, launcher_names, names_for
+from muster.launchers import launcher_named, launcher_names
 from muster.launchers.base import Starter
 from muster.model.plan import Engine, Plan
 from muster.render.script import job_script
@@ -68,10 +68,7 @@ def plan_of(case: Case, folder: Path, *more: str, stream: bool = True) -> Plan |
     """The plan of four ranks on two nodes, or the sentence that refuses it."""
     launcher = launcher_named(case.launcher)
     engine = Engine.SLURM if Engine.SLURM in launcher.engines else Engine.HERE
-    typed = (launcher.typed or launcher.name) if launcher.in_options else launcher.name
     words = [*("-N", "2", "--ntasks-per-node", "2", "--chdir", str(folder), "--env", "MINE=a b$c", "--grace", "1")]
-    if launcher.needs_pmi and names_for(typed)[0] != case.launcher:
-        words += ["--mpi", "pmix"]
     kinds = engine_named(case.engine).runs
     facts = replace(FACTS, working_directory=str(folder), home=str(folder), python=str(folder / "tools" / "python"))
     if kinds:
@@ -84,7 +81,7 @@ def plan_of(case: Case, folder: Path, *more: str, stream: bool = True) -> Plan |
     try:
         return plan(
             *(*words, *more, "--", str(folder / "rank")),
-            launcher=typed,
+            launcher=case.launcher,
             facts=facts,
             engine=engine,
             within=stream and engine is Engine.SLURM,

@@ -24,7 +24,7 @@ def _launchers() -> list[Any]:
     chosen: list[Any] = []
     for name in launcher_names():
         launcher = launcher_named(name)
-        if launcher.starts_ranks and Engine.SLURM in launcher.engines and not (launcher.needs_pmi or launcher.stand_in):
+        if launcher.starts_ranks and Engine.SLURM in launcher.engines and not launcher.stand_in:
             chosen.append(pytest.param(name, marks=pytest.mark.torch) if launcher.agent else name)
     return chosen
 
@@ -37,13 +37,9 @@ def needs_the_agents_package(request: pytest.FixtureRequest) -> None:
         pytest.skip("by design: nvidia-resiliency-ext is not installed")
 
 
-def _typed(name: str) -> str:
-    return launcher_named(name).typed or name
-
-
 @pytest.mark.parametrize("name", _launchers())
 def test_four_ranks_on_two_hosts(lab: Lab, shared_directory: Path, name: str) -> None:
-    size = ("--launcher", _typed(name), "-N", "2", "--ntasks-per-node", "2")
+    size = ("--launcher", name, "-N", "2", "--ntasks-per-node", "2")
     result = muster_run(lab, shared_directory, *size, "--", "sh", "-c", _SAYS)
 
     assert result.ok, result.stderr
@@ -57,7 +53,7 @@ def test_four_ranks_on_two_hosts(lab: Lab, shared_directory: Path, name: str) ->
 
 @pytest.mark.parametrize("name", _launchers())
 def test_the_status_is_that_of_the_rank_that_failed(lab: Lab, shared_directory: Path, name: str) -> None:
-    size = ("--launcher", _typed(name), "-N", "2", "--ntasks-per-node", "2", "--grace", "2")
+    size = ("--launcher", name, "-N", "2", "--ntasks-per-node", "2", "--grace", "2")
     command = '[ "$RANK" != 2 ] || exit 7; exec sleep 300'
     result = muster_run(lab, shared_directory, *size, "--", "sh", "-c", command, timeout_s=120)
 

@@ -84,7 +84,7 @@ def test_a_shape_is_consistent_or_refused_with_its_equation(
         (("python", "-m", "torch.distributed.run", "train.py"), "a launcher of its own", "--launcher torchrun"),
         (("/opt/mpi/bin/mpirun", "-np", "4", "python", "train.py"), "(mpirun)", "--launcher mpirun -- python train.py"),
         (("accelerate", "launch", "train.py", "--x"), "(accelerate)", "python train.py --x"),
-        (("horovodrun", "-np", "4", "python3", "train.py"), "(horovodrun)", "--launcher horovod -- python3 train.py"),
+        (("horovodrun", "-np", "4", "python3", "train.py"), "(horovodrun)", "--launcher mpirun -- python3 train.py"),
         (
             ("python", "-u", "-m", "torch.distributed.launch", "t.py"),
             "(python -m torch.distributed.launch)",

@@ -70,7 +70,7 @@ def planned(script: ScriptFacts | None, *words: str, launcher: str = "auto", eng
         (SPAWNS, "srun", "train.py, line 7: it starts ranks of its own", "LOCAL_RANK"),
         (MPI4PY, "srun", "takes its ranks from mpi4py", "--mpi pmix"),
         (MPI4PY, "torchrun", "takes its ranks from mpi4py", "--launcher mpirun"),
-        ("import horovod.torch as hvd\nhvd.init()\n", "srun", "takes its ranks from Horovod", "--launcher horovod"),
+        ("import horovod.torch as hvd\nhvd.init()\n", "srun", "takes its ranks from Horovod", "--launcher mpirun"),
     ],
 )
 def test_what_would_be_alone_is_refused_before_it_waits(
@@ -236,3 +236,21 @@ def test_one_rank_of_a_program_of_mpi_needs_no_launcher_of_mpi() -> None:
     facts = msgspec.structs.replace(FACTS, script=ScriptFacts("./mpt", linked_mpi=True))
 
     assert plan("-N1", "--ntasks-per-node", "1", "--", "./mpt", facts=facts, launcher="srun")
+
+
+@pytest.mark.parametrize(
+    ("launcher", "script", "joins"),
+    [
+        ("mpirun", ScriptFacts("t.py", needs_mpi=True), True),
+        ("mpirun", ScriptFacts("t.py", modules=frozenset({"horovod.torch"})), True),
+        ("mpirun", ScriptFacts("t.py"), False),
+        ("torchrun", ScriptFacts("t.py"), False),
+    ],
+)
+def test_the_mpi_in_an_image_hears_the_mpi_outside_where_the_script_uses_it(
+    launcher: str, script: ScriptFacts, joins: bool
+) -> None:
+    facts = msgspec.structs.replace(FACTS, script=script)
+    words = ("-N", "2", "--ntasks-per-node", "2", "--image", "x.sif", "--", "python", "t.py")
+
+    assert plan(*words, launcher=launcher, facts=facts).image.joins_mpi is joins

@@ -291,7 +291,6 @@ def test_the_node_prologue_runs_once_and_its_failure_names_the_node() -> None:
     sampled(
         [
             *(pytest.param(name, (), id=name) for name in sorted(set(CHOICES) - {"auto"})),
-            pytest.param("horovod", ("--mpi", "pmix", "-N", "2", "--", "true"), id="horovod-pmix"),
         ],
         keep=lambda case: case.values[0] in {"srun", "mpirun+torchrun"},
     ),

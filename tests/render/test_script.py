@@ -63,8 +63,6 @@ SCRIPTS: dict[str, Plan] = {
     "torchrun": plan("-N", "4", "-g", "4", "--", "python", "train.py", launcher="torchrun"),
     "mpirun": plan("-N", "2", "--ntasks-per-node", "4", "--", "python", "train.py", launcher="mpirun"),
     "mpirun+torchrun": plan("-N", "2", "-g", "4", "--", "python", "train.py", launcher="mpirun+torchrun"),
-    "mpirun+horovod": plan("-N", "2", "-g", "4", "--", "python", "train.py", launcher="horovod"),
-    "srun+horovod": plan("-N", "2", "-g", "4", "--mpi", "pmix", "--", "python", "train.py", launcher="horovod"),
     "moved-output": plan(
         "-N", "1", "-o", "out/%x-%j.txt", "--sbatch=--requeue", "--srun=--unbuffered", "--", "hostname"
     ),
@@ -127,7 +125,7 @@ def test_the_script_passes_shellcheck(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("within", [False, True], ids=["allocates", "within"])
-@pytest.mark.parametrize("launcher", sampled(["srun", "torchrun", "mpirun", "mpirun+torchrun", "horovod"], keep=3))
+@pytest.mark.parametrize("launcher", sampled(["srun", "torchrun", "mpirun", "mpirun+torchrun"], keep=3))
 def test_the_form_that_streams_to_a_terminal_passes_shellcheck(launcher: str, within: bool, tmp_path: Path) -> None:
     script = tmp_path / "job.sh"
     made = plan("-N", "2", "--ntasks-per-node", "2", "--", "a b", launcher=launcher, within=within, stream=True)

@@ -22,23 +22,21 @@ class _Row(NamedTuple):
     make: Callable[[], Launcher] | str
     """What makes it: a class, or `module:class`."""
 
-    typed: str | None
-    """The word for it in --launcher; None: nobody types it."""
+    in_options: bool = True
+    """Whether --launcher may name it."""
 
     in_profiles: bool = True
 
 
 _REGISTRY: dict[str, _Row] = {
-    "srun": _Row("muster.launchers.srun:Srun", "srun"),
-    "torchrun": _Row("muster.launchers.torchrun:Torchrun", "torchrun"),
-    "ft": _Row("muster.launchers.ft:Ft", "ft", in_profiles=False),
-    "mpirun": _Row("muster.launchers.mpirun:Mpirun", "mpirun"),
-    "ibrun": _Row("muster.launchers.ibrun:Ibrun", "ibrun"),
-    "mpirun+torchrun": _Row("muster.launchers.torchrun:MpirunTorchrun", "mpirun+torchrun"),
-    "mpirun+horovod": _Row("muster.launchers.horovod:MpirunHorovod", "horovod", in_profiles=False),
-    "srun+horovod": _Row("muster.launchers.horovod:SrunHorovod", "horovod", in_profiles=False),
-    "local": _Row("muster.launchers.local:Local", "local"),
-    "shell": _Row("muster.launchers.shell:Shell", None, in_profiles=False),
+    "srun": _Row("muster.launchers.srun:Srun"),
+    "torchrun": _Row("muster.launchers.torchrun:Torchrun"),
+    "ft": _Row("muster.launchers.ft:Ft", in_profiles=False),
+    "mpirun": _Row("muster.launchers.mpirun:Mpirun"),
+    "ibrun": _Row("muster.launchers.ibrun:Ibrun"),
+    "mpirun+torchrun": _Row("muster.launchers.torchrun:MpirunTorchrun"),
+    "local": _Row("muster.launchers.local:Local"),
+    "shell": _Row("muster.launchers.shell:Shell", in_options=False, in_profiles=False),
 }
 # Where nobody names one: what needs nothing else, by the place.
 _DEFAULTS = {"slurm": "srun", "here": "local"}
@@ -62,7 +60,7 @@ class _TypedNames(Sequence[str]):
 
     @staticmethod
     def _names() -> tuple[str, ...]:
-        return ("auto", *dict.fromkeys(row.typed for row in _REGISTRY.values() if row.typed is not None))
+        return ("auto", *(name for name, row in _REGISTRY.items() if row.in_options))
 
 
 TYPED_NAMES: Sequence[str] = _TypedNames()
@@ -75,8 +73,7 @@ WIREUPS = (
 
 def register(launcher: type[Launcher]) -> None:
     """Add a launcher; it may then be named wherever one is named."""
-    typed_name = (launcher.typed or launcher.name) if launcher.in_options else None
-    _REGISTRY[launcher.name] = _Row(launcher, typed_name, launcher.in_profiles)
+    _REGISTRY[launcher.name] = _Row(launcher, launcher.in_options, launcher.in_profiles)
 
 
 def forget(name: str) -> None:
@@ -114,11 +111,6 @@ def known_launcher(name: str | None) -> Launcher | None:
 def launcher_names() -> tuple[str, ...]:
     """Return the name of every launcher."""
     return tuple(_REGISTRY)
-
-
-def names_for(typed_name: str) -> tuple[str, ...]:
-    """Return the launchers that a word of --launcher stands for, the first choice first."""
-    return tuple(name for name, row in _REGISTRY.items() if row.typed == typed_name) or (typed_name,)
 
 
 def names_in_profiles() -> tuple[str, ...]:

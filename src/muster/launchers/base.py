@@ -115,9 +115,6 @@ class Launcher(ABC):
     name: str
     """The word for it in plans, in --launcher and in profiles."""
 
-    typed: ClassVar[str | None] = None
-    """The word for it in --launcher where that is not its name: two launchers may share one."""
-
     in_options: ClassVar[bool] = True
     """Whether --launcher may name it."""
 
@@ -153,14 +150,8 @@ class Launcher(ABC):
     stand_in: ClassVar[str] = ""
     """The launcher of a rehearsal on a machine that lacks this one: it is one site's own program."""
 
-    needs_pmi: bool = False
-    """Whether srun has to be told a PMI, because the ranks find each other by their MPI."""
-
     sets_mpi_variables: bool = False
     """Whether each rank has the variables of an MPI that started it."""
-
-    joins_mpi: bool = False
-    """Whether an MPI in the image has to hear what the MPI outside tells its ranks."""
 
     needs_sh_in_image: str = ""
     """Why the image has to hold sh, where it has to: the end of a sentence."""

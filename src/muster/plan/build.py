@@ -39,7 +39,7 @@ from muster.plan.finish import check_limit, finish_variables, make_finish, spare
 from muster.plan.flags import absorb_flags
 from muster.plan.gate import expected_at, gate_condition, gate_file, gate_words
 from muster.plan.hang import make_hang
-from muster.plan.launcher import choose_launcher, pmi_of
+from muster.plan.launcher import choose_launcher
 from muster.plan.pack import pack_flags, packed, packed_terms
 from muster.plan.python_environment import as_variables, environment_of, venv_in_image
 from muster.plan.script_fit import jax_variables, script_notes, wants_mpi
@@ -84,7 +84,7 @@ def make_plan(
     refuse_idle_options(request, more_flags, launcher, facts.environment, engine, within=within, stream=stream)
     job = situation_of(site, request, shape, launcher, nccl=facts.nccl)
     terms = packed_terms(terms_of(site, request, shape, job), pack)
-    mpi = pmi_of(request, site, job.stack) if launcher.needs_pmi else request.mpi or terms.mpi
+    mpi = request.mpi or terms.mpi
     if mpi is None and launcher.rank_tasks and wants_mpi(facts.script):
         mpi = site.profile.launch.mpi
     refuse_wireup(request, launcher, mpi)

@@ -40,7 +40,7 @@ _LAUNCHERS = {
     "jsrun": "srun",
     "flux": "srun",
     "pdsh": "srun",
-    "horovodrun": "horovod",
+    "horovodrun": "mpirun",
 }
 # Some are launchers only with one of these words behind them.
 _SECOND_WORDS = {
@@ -61,7 +61,7 @@ _MODULES = {
     "accelerate.commands.launch": "torchrun",
     "deepspeed.launcher.runner": "torchrun",
     "composer.cli.launcher": "torchrun",
-    "horovod.runner": "horovod",
+    "horovod.runner": "mpirun",
 }
 _PER_NODE = {"nproc_per_node", "ntasks_per_node", "n_proc_per_node", "npernode", "ppn", "ranks_per_node"}
 _NODES = {"nnodes", "num_machines", "num_nodes", "nodes", "N"}

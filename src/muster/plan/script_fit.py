@@ -84,7 +84,7 @@ def _refuse_without_mpi(script: ScriptFacts, launcher: Launcher, mpi: str | None
             hint=f"--launcher mpirun{', or --mpi pmix under srun' if launcher.rank_tasks else ''}; {_ALONE}",
         )
     library = "Horovod" if _is_horovods(script) else "mpi4py"
-    replacement = "--launcher horovod" if library == "Horovod" else "--launcher mpirun, or --mpi pmix under srun"
+    replacement = "--launcher mpirun, or --mpi pmix under srun"
     raise RequestError(
         f"{script.path} takes its ranks from {library}, but {launcher.name} starts them without MPI: each would "
         "be alone",

@@ -11,7 +11,6 @@ from muster.errors import RequestError
 from muster.job.option import convert
 from muster.job.options import parse, read_words
 from muster.job.request import options_of
-from muster.launchers import launcher_named
 from muster_lint.job import BatchScript, HeaderOption
 from muster_lint.port.header import written
 from muster_lint.port.values import Draft, Fate, PortRow, option_words
@@ -91,7 +90,7 @@ def _take_launcher(job: BatchScript, draft: Draft) -> None:
     match = re.search(r"^ *muster_expect LAUNCHER=(\S+)", job.text, re.MULTILINE)
     if match is None:
         return
-    launcher = launcher_named(match[1]).typed or match[1]
+    launcher = match[1]
     line = job.text[: match.start()].count("\n") + 1
     if draft.get("launcher") in {None, "auto"}:
         draft.values.pop("launcher", None)
