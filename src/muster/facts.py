@@ -128,7 +128,7 @@ class ScriptFacts(msgspec.Struct, frozen=True):
     """What it and its modules import."""
 
     never_joins: bool = False
-    """It computes with torch, and nothing in it could know of another rank."""
+    """Nothing in it could know of another rank."""
 
     may_be_alone: bool = False
     """Its ranks meet at MASTER_PORT or nowhere, by torch.distributed, and it does not show whether they do."""

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import msgspec
 
+from muster.errors import RequestError
+
 SAFE = "MUSTER_SAFE_DIRECTORY"
 """Directories, with colons between them, whose settings you trust whoever may write them."""
 
@@ -57,11 +59,23 @@ def nearest(name: str, start: Path, home: Path) -> Path | None:
     for folder in (start, *start.parents):
         if _device_of(folder) != device:
             return None
-        if (folder / name).is_file():
+        if _is_file(folder / name):
             return folder / name
         if folder == home or (folder / ".git").exists():
             return None
     return None
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except PermissionError:
+        raise RequestError(
+            f"{path.parent} is closed to you, so nobody can tell whether a {path.name} in it holds for you",
+            hint="cd to a folder that you can enter",
+        ) from None
+    except OSError:
+        return False
 
 
 def _device_of(folder: Path) -> int | None:

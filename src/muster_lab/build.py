@@ -93,7 +93,8 @@ def stand_in(texts: Mapping[str, str]) -> None:
     """Let these files, and what the machine has mounted below /etc, stand in the lab's own /etc.
 
     It is a layer over the machine's: a file mounted over a file would vanish when the machine replaces that one, as
-    useradd replaces /etc/passwd. Where the kernel lays no layer over /etc, that is what is left.
+    useradd replaces /etc/passwd. The kernel lays none for an ordinary user where the machine has mounted something
+    below /etc itself: there the lab's /etc is a folder of links.
     """
     layer = paths.STATE / "etc-layer"
     layer.mkdir()
@@ -106,10 +107,20 @@ def stand_in(texts: Mapping[str, str]) -> None:
     try:
         kernel.mount("muster-etc", "/etc", "overlay", MountFlag.read_only, f"lowerdir={layer.name}:/etc")
     except OSError:
-        for name in texts:
-            kernel.mount(layer / name, f"/etc/{name}", flags=MountFlag.bind)
+        _link_the_rest(layer)
+        kernel.mount(layer, "/etc", flags=MountFlag.bind)
     finally:
         os.chdir(old_directory)
+
+
+def _link_the_rest(layer: Path) -> None:
+    """Put a link to whatever else the machine has in /etc into the layer; a link of the machine's stays what it is."""
+    machine = paths.STATE / "etc-machine"
+    machine.mkdir()
+    kernel.mount("/etc", machine, flags=MountFlag.bind | MountFlag.recursive)
+    for entry in machine.iterdir():
+        if not (layer / entry.name).exists():
+            (layer / entry.name).symlink_to(entry.readlink() if entry.is_symlink() else entry)
 
 
 def _mounted_files(folder: str) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from muster_lab import build, config, faults, first, internet, requirements, versions, view
 from muster_lab.enter import inside
-from muster_lab.first import IdRanges
+from muster_lab.first import FirstProcess, IdRanges
 from muster_lab.registry import LabRegistry, home_of
 from muster_lab.spec import LabSpec
 from muster_lab.state import read_spec
@@ -21,6 +21,11 @@ Say = Callable[[str], None]
 
 def up(spec: LabSpec, environment: Mapping[str, str], say: Say) -> None:
     """Make the lab; returns when it takes jobs. Whatever goes wrong, nothing of it is left."""
+    up_for_now(spec, environment, say).commit()
+
+
+def up_for_now(spec: LabSpec, environment: Mapping[str, str], say: Say) -> FirstProcess:
+    """Make a lab that ends with this process, however that ends; `commit` of its first process lets it stay."""
     ordinary_user = os.geteuid() != 0
     requirements.check_programs(spec, ordinary_user=ordinary_user)
     if spec.internet:
@@ -31,7 +36,7 @@ def up(spec: LabSpec, environment: Mapping[str, str], say: Say) -> None:
         say(registry.note)
     registry.reserve(spec.name)
     try:
-        _make(spec, ranges, registry, environment, say)
+        return _make(spec, ranges, registry, environment, say)
     except BaseException:
         registry.forget(spec.name)
         raise
@@ -39,7 +44,7 @@ def up(spec: LabSpec, environment: Mapping[str, str], say: Say) -> None:
 
 def _make(
     spec: LabSpec, ranges: IdRanges | None, registry: LabRegistry, environment: Mapping[str, str], say: Say
-) -> None:
+) -> FirstProcess:
     root = None
     if spec.slurm != "system":
         root = versions.prepared_root(spec.slurm, cache=versions.cache_folder(environment), say=say)
@@ -52,10 +57,10 @@ def _make(
         if spec.internet:
             internet.connect(process.pid)
         registry.record(spec.name, process.pid, version)
-        process.commit()
     except BaseException:
         process.end()
         raise
+    return process
 
 
 def down(name: str, environment: Mapping[str, str]) -> None:

@@ -63,6 +63,10 @@ def test_a_verb_misspelt_is_offered_the_right_one() -> None:
     assert done.stderr == "muster: error: there is no verb named 'submitt'\n\nhint: did you mean 'submit'?\n"
 
 
+def test_a_verb_of_the_lab_is_offered_with_the_lab_before_it() -> None:
+    assert muster("fault").stderr.endswith("\n\nhint: muster lab fault FAULT [H…]\n")
+
+
 @given(st.text(min_size=1).filter(lambda word: word not in {"-h", "--help", "help", "--version", "-V", "version"}))
 def test_no_first_word_whatever_makes_a_traceback(word: str) -> None:
     if word not in {verb.name for verb in VERBS}:

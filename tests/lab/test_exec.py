@@ -16,6 +16,7 @@ import pytest
 
 from muster.runner import checked, end_group, run, start
 from plugins.labs import Lab
+from plugins.real_user import real_user
 
 from .processes import alive, becomes_true, named, with_word
 
@@ -152,6 +153,14 @@ def test_an_ordinary_lab_user_is_somebody_else_with_a_home_of_their_own(either_l
         either_lab.exec(["sh", "-c", 'id -un; cd; pwd; touch here; srun sh -c "id -un; ls ~"'], user="alice")
     )
     assert said.stdout == "alice\n/run/muster-lab/home/alice\nalice\nhere\n"
+
+
+def test_a_lab_keeps_its_users_when_the_machine_replaces_its_own_list(either_lab: Lab) -> None:
+    with real_user():
+        said = checked(either_lab.exec(["sh", "-c", "id -un; cat /etc/hostname"], user="alice")).stdout
+        checked(either_lab.exec(["srun", "-N2", "id", "-un"], user="alice"))
+
+    assert said == f"alice\n{Path('/etc/hostname').read_text()}"
 
 
 @pytest.mark.parametrize(

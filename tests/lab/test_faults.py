@@ -37,11 +37,12 @@ def mended(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def fault(lab: Lab, *words: str) -> None:
-    checked(lab.muster("fault", *words))
+    said = checked(lab.muster("fault", *words)).stderr
+    assert f"undo it: muster lab fault --name {lab.name} restore" in said
 
 
 def restore(lab: Lab, *words: str) -> None:
-    checked(lab.muster("fault", "restore", *words))
+    assert checked(lab.muster("fault", "restore", *words)).stderr.endswith(" repaired\n")
     assert not any(host["faults"] for host in status(lab)["hosts"])
     assert sorted(checked(lab.exec(["srun", "-N4", "hostname"])).stdout.split()) == list(lab.hosts)
 

@@ -87,7 +87,8 @@ def test_an_up_that_is_killed_leaves_nothing(person: Person, after_s: float, tmp
     checked(person.muster("lab", "down", "--name", name))
 
 
-def test_an_interrupted_up_ends_with_130_and_leaves_nothing(person: Person, tmp_path: Path) -> None:
+@pytest.mark.parametrize("moment", ["it begins", "hosts start"])
+def test_an_interrupted_up_ends_with_130_and_leaves_nothing(person: Person, tmp_path: Path, moment: str) -> None:
     name = f"interrupted-{uuid4().hex}"
     up = begin_up(person, name, tmp_path, "-N", "16")
     members: set[Process] = set()
@@ -97,12 +98,15 @@ def test_an_interrupted_up_ends_with_130_and_leaves_nothing(person: Person, tmp_
         members.update(hosts)
         return len(hosts) > 8
 
-    assert becomes_true(hosts_are_starting)
+    entry = person.home / f".local/state/muster/labs/{name}.json"
+    assert becomes_true(hosts_are_starting if moment == "hosts start" else entry.exists)
     os.killpg(up.pid, signal.SIGINT)
     assert up.wait(timeout=30) == 130
     assert becomes_true(lambda: not with_word(name) and not alive(members))
     assert f"{name}.json" not in entries(person)
-    assert (tmp_path / "said").read_text().count("Traceback") == 0
+    said = (tmp_path / "said").read_text()
+    assert said.endswith(f"muster: interrupted: the lab {name!r} is not up, and nothing of it is left\n")
+    assert "Traceback" not in said
 
 
 def begin_up(person: Person, name: str, folder: Path, *words: str):  # type: ignore[no-untyped-def]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import mkdtemp
@@ -72,7 +73,7 @@ raise ValueError('a typo of mine')
 """
 
 
-@pytest.mark.parametrize("into", ["a file", "pipes"])
+@pytest.mark.parametrize("into", ["a file", "pipes", "one pipe", "a terminal"])
 def test_a_rehearsal_says_no_and_all_that_the_ranks_wrote_arrives(user: RealUser, into: str) -> None:
     (user.home / "typo.py").write_text(f"def on_gpu(x):\n    return x.cuda()\n{RAISES}")
     words = user.muster("run", "--rehearse", "--site", "generic", "-N", "2", "-t", "30", "--", user.python, "typo.py")
@@ -80,11 +81,17 @@ def test_a_rehearsal_says_no_and_all_that_the_ranks_wrote_arrives(user: RealUser
     if into == "a file":  # one description of it for both streams, as `> f 2>&1` makes
         done = user.run(["sh", "-c", '"$@" >out.txt 2>&1', "sh", *words])
         said = (user.home / "out.txt").read_text()
+    elif into == "one pipe":
+        done = user.run(["sh", "-c", '{ "$@" 2>&1; echo "status $?"; } | cat', "sh", *words])
+        said = done.stdout
+    elif into == "a terminal":  # of the user's own, as in a shell
+        done = user.run(["script", "-qec", shlex.join(words), "/dev/null"])
+        said = done.stdout.replace("\r\n", "\n")
     else:
         done = user.run(words)
         said = done.stdout + done.stderr
 
-    assert done.status == 1, said
+    assert done.status == 1 or "status 1\n" in said, said
     lines = ("out", "err", "Traceback (most recent call last):", "ValueError: a typo of mine")
     # The launcher may end one rank before it has come so far.
     assert any(all(f"{rank}: {line}\n" in said for line in lines) for rank in (0, 1)), said
@@ -107,6 +114,30 @@ def test_ranks_that_wait_for_each_other_end_the_rehearsal(user: RealUser) -> Non
     assert done.status != 0
     assert "WRONG waits is broken: it hangs: no rank has gone on for 10 s: rank 0" in done.stderr
     assert "would have written" not in done.stderr
+
+
+def test_a_launcher_that_lacks_its_module_is_said_to_lack_it(user: RealUser) -> None:
+    words = ("--site", "generic", "--launcher", "torchrun", "-N", "1", "-t", "5", "--", "true")
+
+    done = user.run(user.muster("run", "--rehearse", *words))
+
+    assert done.status == 1
+    assert "WRONG torchrun started no rank: the Python that runs it has no module 'torch' (install " in done.stderr
+
+
+def test_ranks_that_know_of_nobody_are_said_to_and_are_not_wrong(user: RealUser) -> None:
+    (user.home / "alone.py").write_text("print(sum(range(9)))\n")
+    (user.home / "joins.py").write_text("import os\nprint(os.environ['RANK'])\n")
+    note = "  - ranks that work together: nothing in alone.py could know of another rank\n"
+
+    def rehearsed(script: str, nodes: str) -> str:
+        words = ("--site", "generic", "-N", nodes, "-t", "5", "--", user.python, script)
+        done = user.run(user.muster("run", "--rehearse", *words))
+        assert done.status == 0, done.stderr
+        return done.stderr
+
+    assert note in rehearsed("alone.py", "2")
+    assert "ranks that work together" not in rehearsed("alone.py", "1") + rehearsed("joins.py", "2")
 
 
 def test_a_closed_folder_is_a_sentence(user: RealUser, lab: str, closed: Path) -> None:

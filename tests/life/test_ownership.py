@@ -187,3 +187,21 @@ def test_the_rank_library_is_mine_alone(tmp_path: Path, harm: str) -> None:
 
     with pytest.raises(RequestError, match="rank library is not safe"):
         make_rank_library(str(folder))
+
+
+@needs_root
+def test_a_closed_working_directory_is_a_sentence(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    child = os.fork()
+    if child == 0:
+        is_said = False
+        try:
+            os.setuid(OTHER)
+            nearest("muster.toml", closed, Path("/"))
+        except RequestError as error:
+            is_said = f"{closed} is closed to you" in error.message
+        finally:
+            os._exit(not is_said)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -19,7 +20,7 @@ from muster.runner import ProgramResult, checked, run
 __all__ = ["RealUser", "real_user"]
 
 ROOT = Path(__file__).resolve().parents[2]
-_OURS = ("muster", "msgspec", "tomli", "typing_extensions")
+_OTHERS = ("msgspec", "tomli", "typing_extensions")
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,17 @@ class RealUser:
 
     def muster(self, *words: str) -> list[str]:
         return self.argv(self.python, "-m", "muster", *words)
+
+    def bring_torch(self) -> None:
+        """Let the user's Python find the torch of the tests, where it lies; skip where the user may not go there."""
+        torch = find_spec("torch")
+        if torch is None or torch.origin is None:
+            pytest.skip("the tests' Python has no torch")
+        folder = Path(torch.origin).parent.parent
+        packages = next((self.home / "venv/lib").glob("python*/site-packages"))
+        (packages / "torch.pth").write_text(f"{folder}\n")
+        if not self.run(self.argv(self.python, "-c", "from torch import distributed")).ok:
+            pytest.skip(f"the torch in {folder} is closed to other users")
 
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
         own = {"HOME": str(self.home), "USER": self.name, "LOGNAME": self.name}
@@ -75,11 +87,10 @@ def real_user() -> Iterator[RealUser]:
 
 
 def _bring_software(folder: Path) -> None:
-    places = [ROOT / "src", Path(msgspec.__file__).parent.parent]
-    for name in _OURS:
-        source = next((place / name for place in places if (place / name).is_dir()), None)
-        if source is not None:
-            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    installed = Path(msgspec.__file__).parent.parent
+    for source in [*(ROOT / "src").glob("muster*"), *(installed / name for name in _OTHERS)]:
+        if source.is_dir():
+            shutil.copytree(source, folder / source.name, ignore=shutil.ignore_patterns("__pycache__"))
 
 
 def _python_of(name: str) -> str:

@@ -17,7 +17,7 @@ HELPERS = {
 import os, socket, time
 
 rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-place = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+place = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]) + 1  # at the port itself torchrun's agent listens
 
 
 def init_process_group():
@@ -208,7 +208,7 @@ def _key(chance: random.Random) -> Script:
 
 
 def _argument(chance: random.Random) -> Script:
-    wrong = chance.choice(["--cuda", "--lr=x", "--epoch=3", "--gpus=4"])
+    wrong = chance.choice(["--cuda", "--lr=x", "--epochs_=3", "--gpus=4"])
     text = "parser = argparse.ArgumentParser()\nparser.add_argument('--lr', type=float)\nparser.add_argument('--epochs')\nparser.parse_args()\n"  # noqa: E501  # a script, line by line
     return Script("argument", _body(chance, before=text), ("python", "train.py", wrong), says="train.py: error: ")
 
@@ -246,7 +246,7 @@ def _assertion(chance: random.Random) -> Script:
 def _alone(chance: random.Random) -> Script:
     return Script(
         "never joins",
-        f"import time, torch\n# cuda\nfor step in range({chance.randint(2, 9)}):\n    time.sleep(0.01)\nopen('model.pt', 'w').write('x')\n",  # noqa: E501  # a script, line by line
+        f"import time\nimport torch\n# cuda\nfor step in range({chance.randint(2, 9)}):\n    time.sleep(0.01)\nopen('model.pt', 'w').write('x')\n",  # noqa: E501  # a script, line by line
         says="never joins the other ranks",
     )
 
@@ -287,9 +287,59 @@ def _waits(chance: random.Random) -> Script:
     return Script("waits", _body(chance, after=text), seconds=10, says="it hangs")
 
 
+_REAL = """\
+import os
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+
+{begin}dist.init_process_group({backend})
+rank = dist.get_rank()
+device = torch.device({device})
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear({width}, 5), torch.nn.ReLU()).to(device))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range({steps}):
+    x, y = torch.randn(4, {width}, device=device), torch.randint(5, (4,), device=device)
+    loss = F.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+{after}
+if rank == 0:
+    print("loss", float(loss))
+dist.destroy_process_group()
+"""  # noqa: E501  # a script, line by line
+_EITHER = {
+    "backend": '"nccl" if torch.cuda.is_available() else "gloo"',
+    "device": "f\"cuda:{os.environ['LOCAL_RANK']}\" if torch.cuda.is_available() else 'cpu'",
+}
+
+
+def _real(chance: random.Random, **parts: str) -> str:
+    """Return a training with the real torch, right but for what `parts` replaces."""
+    numbers = {"width": str(chance.randint(3, 9)), "steps": str(chance.randint(1, 3))}
+    return _REAL.format_map({"begin": "", "after": "", **_EITHER, **numbers, **parts})
+
+
+def _real_wrong(chance: random.Random) -> Script:
+    after, says = chance.choice(
+        [
+            ("model(torch.randn(4, 31, device=device))", "RuntimeError: mat1 and mat2 shapes cannot be multiplied"),
+            ("torch.randn(2, 3) @ torch.randn(4, 5)", "RuntimeError: mat1 and mat2 shapes cannot be multiplied"),
+            ("x.view(3, 7, 11)", "RuntimeError: shape '[3, 7, 11]' is invalid for input of size"),
+            ("model.module.load_state_dict({})", "RuntimeError: Error(s) in loading state_dict"),
+            ("torch.load('/data/cuda/epoch-3.pt')", "FileNotFoundError"),
+            ("F.cross_entropy(model(x), y + 5)", "IndexError: Target "),
+            ("loss.backward()", "RuntimeError: Trying to backward through the graph a second time"),
+            ("torch.cuda_is_available()", "AttributeError: module 'torch' has no attribute 'cuda_is_available'"),
+        ]
+    )
+    return Script("real torch", _real(chance, after=after), says=says)
+
+
 BROKEN = (
     *(_raises, _own_class, _chained, _module, _path, _shape, _name, _key, _argument, _status, _killed, _child),
-    *(_assertion, _alone, _launchers, _syntax, _no_file, _leaves, _raises, _waits),
+    *(_assertion, _alone, _launchers, _syntax, _no_file, _leaves, _real_wrong, _waits),
 )
 
 
@@ -358,9 +408,28 @@ def _insists(chance: random.Random) -> Script:
     return Script("insists", _body(chance, **_place(chance, text)), breaks=False)
 
 
+def _real_right(chance: random.Random) -> Script:
+    return Script("real torch", _real(chance), breaks=False)
+
+
+def _real_insists(chance: random.Random) -> Script:
+    """The real torch, asked for a GPU without a look whether there is one."""
+    parts = chance.choice(
+        [
+            {"backend": "'nccl'"},
+            {"device": "f\"cuda:{os.environ['LOCAL_RANK']}\""},
+            {"begin": "torch.cuda.set_device(int(os.environ['LOCAL_RANK']))\n"},
+            {"begin": "torch.zeros(2).cuda()\n"},
+            {"after": "torch.cuda.synchronize()"},
+            {"after": "torch.cuda.Stream()"},
+        ]
+    )
+    return Script("insists", _real(chance, **parts), breaks=False)
+
+
 RIGHT = (
-    *(_plain, _insists, _guarded, _insists, _arguments, _insists, _noisy, _insists, _writes, _insists),
-    *(_children, _insists, _module_run, _insists, _shell, _insists, _last_words, _insists, _guarded, _insists),
+    *(_plain, _insists, _guarded, _insists, _arguments, _insists, _noisy, _insists, _writes, _real_insists),
+    *(_children, _insists, _module_run, _insists, _shell, _insists, _last_words, _insists, _real_right, _insists),
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import signal
@@ -14,6 +15,7 @@ from tempfile import mkdtemp
 import pytest
 
 from images.conftest import Images, images
+from lab.processes import alive, becomes_true, descendants
 from muster.runner import PIPE, ProgramResult, end_group, run, start
 from plugins.labs import Person
 from sites.golden_scripts import Case, words_of
@@ -208,6 +210,26 @@ def test_ctrl_c_takes_the_lab_down(tester: Person, project: Path, number: int, e
         end_group(process)
 
     assert status == expected
+    assert nothing_is_left(tester)
+
+
+def test_a_rehearsal_that_is_killed_takes_its_lab_with_it(tester: Person, project: Path) -> None:
+    words = tester.argv("run", "--rehearse", *CLARIDEN, "--ranks", "1", "--", "sh", "-c", "echo started; sleep 600")
+    environment = {**tester.environment(), "PWD": str(project)}
+    process = start(words, env=environment, cwd=project, stdout=PIPE, own_group=True)
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline() == b"started\n"
+        (entry,) = (tester.home / ".local/state/muster/labs").glob("rehearsal-*.json")
+        members = descendants(json.loads(entry.read_text())["pid"])
+        process.kill()
+        process.wait(60)
+        assert len(members) > 5
+        assert becomes_true(lambda: not alive(members))
+    finally:
+        end_group(process)
+
+    assert tester.muster("lab", "down").status == 2  # any verb that asks for labs clears the entry
     assert nothing_is_left(tester)
 
 

@@ -145,6 +145,7 @@ _ELSEWHERE = {
     "stop": "muster cancel JOB",
     "log": "muster logs JOB",
     "sites": "muster site list",
+    "fault": "muster lab fault FAULT [H…]",
     "python": "muster run -- python …",
 }
 

@@ -131,11 +131,11 @@ def _of_python(file: Path, shown_name: str, words: Sequence[str]) -> ScriptFacts
 
 
 def _never_joins(file: Path, trees: Sequence[tuple[str, ast.Module]], modules: frozenset[str]) -> bool:
-    """Return whether it computes with torch, and nothing in it could know of another rank."""
+    """Return whether nothing in it could know of another rank."""
     tops = {module.partition(".")[0] for module in modules}
     strangers = tops - _INERT - standard_modules() - _beside(file, tops)
     is_known = not strangers and not tops & _OPAQUE and not any(m.startswith("torch.distributed") for m in modules)
-    return "torch" in tops and is_known and not any(_knows_of_ranks(tree) for _, tree in trees)
+    return is_known and not any(_knows_of_ranks(tree) for _, tree in trees)
 
 
 def _may_be_alone(

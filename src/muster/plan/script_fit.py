@@ -64,7 +64,7 @@ def _refuse_alone(script: ScriptFacts, shape: Shape) -> None:
             hint="call the function with int(os.environ['LOCAL_RANK']) in the place of spawn, and Muster starts the "
             f"ranks; or -N 1 --ntasks-per-node 1; {_ALONE}",
         )
-    if script.never_joins:
+    if script.never_joins and any(module.partition(".")[0] == "torch" for module in script.modules):
         raise RequestError(
             f"{script.path} never joins the other ranks: each of the {shape.ntasks} would do the whole work alone, and "
             "overwrite what the others write",

@@ -27,10 +27,12 @@ from muster.slurm.allocation import hold_nodes
 from muster.slurm.submit import ask_whether_taken
 from muster.slurm.variables import scheduler_environment
 from muster_lab import labs
+from muster_lab.registry import LabRegistry
 from muster_lab.spec import LabSpec
 
 if TYPE_CHECKING:
     from muster.runner import Process
+    from muster_lab.first import FirstProcess
 
 _ORDINARY_USER = "alice"
 _PROBE_PATIENCE_S = 180.0
@@ -203,20 +205,21 @@ def _as_shell(status: int) -> int:
 
 @contextmanager
 def rehearsal_lab(spec: LabSpec, environment: Mapping[str, str], say: Callable[[str], None]) -> Iterator[RehearsalLab]:
-    """Yield the lab, for as long as the block runs: Ctrl-C, a hang-up and SIGTERM end it too."""
+    """Yield the lab, for as long as the block runs: whatever ends this process, SIGKILL too, ends the lab."""
     with _signals_unwind():
-        labs.up(spec, environment, say)
+        first_process = labs.up_for_now(spec, environment, say)
         try:
             yield RehearsalLab(spec.name, environment)
         finally:
-            _take_down(spec.name, environment)
+            _take_down(spec.name, first_process, environment)
 
 
-def _take_down(name: str, environment: Mapping[str, str]) -> None:
+def _take_down(name: str, first_process: FirstProcess, environment: Mapping[str, str]) -> None:
     """Take the lab down; a second Ctrl-C does not leave half of it."""
     old_handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        labs.down(name, environment)
+        first_process.end()
+        LabRegistry(environment).forget(name)
     finally:
         signal.signal(signal.SIGINT, old_handler)
 

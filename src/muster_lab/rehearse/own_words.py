@@ -93,13 +93,18 @@ def read_own_words(output: str, errors: str, launcher: str, exits: Collection[st
         if ranks:
             rank = first if first in ranks else ranks[0]
             last = tracebacks[rank][-1]
-            missing = re.search(r"No module named '([^']+)'", last.error)
-            module = missing[1] if missing and blame is Blame.ENVIRONMENT else ""
+            module = (missing_module(last.error) or "") if blame is Blame.ENVIRONMENT else ""
             return OwnWords(blame, last.error, rank, _end(lines_by_rank[rank]), module)
     if blames:  # each rank lost another one, and none says why
         rank, chain = next(iter(tracebacks.items()))
         return OwnWords(Blame.SCRIPT, chain[-1].error, rank, _end(lines_by_rank[rank]))
     return OwnWords(Blame.SCRIPT, "", None, _end(written or printed.get(None, [])))
+
+
+def missing_module(errors: str) -> str | None:
+    """Return the module that a Python of the lab did not find; None: it names none."""
+    found = re.search(r"No module named '([^']+)'", errors)
+    return found[1] if found else None
 
 
 def _end(lines: Sequence[str]) -> tuple[str, ...]:
@@ -249,17 +254,26 @@ def _is_about_device(found: _Traceback) -> bool:
     return bool(_RUNTIME.match(message) or _ABSENT.search(message))
 
 
+_INSTALL = "install the module in the environment of the job, or rehearse with that environment: --venv, --conda"
+
+
 def judge_failure(name: str, status: int, words: OwnWords) -> Point:
     """Return what is wrong with a command that failed, in its own words."""
     of_rank = "" if words.rank is None else f" on rank {words.rank}"
     if words.blame is Blame.ENVIRONMENT:
         text = f"{name} ended with status {status}{of_rank}: its Python has no module {words.module!r}"
-        hint = "install the module in the environment of the job, or rehearse with that environment: --venv, --conda"
-        return Point(ok=False, text=text, hint=hint, quoted=words.lines)
+        return Point(ok=False, text=text, hint=_INSTALL, quoted=words.lines)
     sentence = words.error.partition("\n")[0] or exit_words(status)
     text = f"{name} is broken: it ended with status {status}{of_rank}: {sentence}"
     silent_hint = None if words.lines else "no rank wrote a word about it"
     return Point(ok=False, text=text, hint=silent_hint, quoted=words.lines)
+
+
+def judge_launcher(launcher: str, module: str) -> Point:
+    """Return what is wrong with a launcher, itself a Python program, that ended before any rank began."""
+    return Point(
+        ok=False, text=f"{launcher} started no rank: the Python that runs it has no module {module!r}", hint=_INSTALL
+    )
 
 
 def judge_hang(name: str, sentence: str) -> Point:

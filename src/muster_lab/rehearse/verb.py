@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,6 +69,8 @@ def rehearse(launch: TypedLaunch, *, is_asked: bool, ranks: int | None, quiet: b
             performance = place.perform(small_plan, rehearsed.plan)
             written_files = place.written()
             _add_performance(points, hidden, performance, small_plan, _source(rehearsed.plan))
+            if not performance.status and small_plan.shape.ntasks > 1:
+                hidden += _strangers(rehearsed.plan, facts)
         else:
             hidden.append("the command itself: it was not started, because the launch was not right")
     _report(profile, points, hidden)
@@ -155,6 +157,7 @@ def _probed(place: RehearsalLab, plan: Plan) -> list[Point]:
     """Return the launch with something else in the place of the command: once to tell of it, once to fail."""
     from muster.probe.judge import Point, judge, judge_exit
     from muster.probe.text import failing_probe, parse, probe, with_command
+    from muster_lab.rehearse.own_words import judge_launcher, missing_module
 
     header = {directive.name: directive.value for directive in plan.directives}
     queue = ", ".join(f"{name} {header[name]}" for name in ("partition", "qos", "account") if header.get(name))
@@ -163,8 +166,13 @@ def _probed(place: RehearsalLab, plan: Plan) -> list[Point]:
     answers = place.probe(with_command(plan, probe(_words(plan), names=names, files=_files(plan))))
     if answers.status:
         say(answers.stderr.strip() or f"the launch ended with status {answers.status}")
+    seen = parse(answers.stdout)
+    module = None if seen else missing_module(answers.stderr)
+    if module is not None:
+        return [*points, judge_launcher(plan.launcher, module)]
+    if answers.status:
         points.append(Point(ok=False, text=f"the launch itself ended with status {answers.status}"))
-    points += judge(plan, parse(answers.stdout))
+    points += judge(plan, seen)
     if all(point.ok for point in points):
         failed = place.probe(with_command(plan, failing_probe(plan.shape.ntasks - 1)))
         points.append(judge_exit(failed.status))
@@ -244,6 +252,15 @@ def _report(profile: Profile, points: Sequence[Point], hidden: Sequence[str]) ->
     say("not shown:")
     for text in hidden:
         say(f"  - {text}")
+
+
+def _strangers(plan: Plan, facts: Facts) -> Iterator[str]:
+    """Yield that the ranks did not work together, where the script shows that; many right ones need not."""
+    from muster.look.script import look_at_script
+
+    script = look_at_script(_words(plan), plan.working_directory, facts.environment)
+    if script is not None and script.never_joins:
+        yield f"ranks that work together: nothing in {script.path} could know of another rank"
 
 
 _MOST_LINES = 20

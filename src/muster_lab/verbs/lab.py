@@ -31,10 +31,14 @@ _FAULTS = "faults:\n" + "\n".join(f"  {f'{word} {takes}':<30}{does}" for word, (
 
 
 def _up(words: Words) -> int:
-    from muster_lab import labs
+    try:
+        from muster_lab import labs
 
-    spec = _spec(words)
-    labs.up(spec, os.environ, say)
+        spec = _spec(words)
+        labs.up(spec, os.environ, say)
+    except KeyboardInterrupt:
+        say(f"interrupted: the lab {words.name!r} is not up, and nothing of it is left")
+        raise
     if words.json:
         print_json(labs.status(spec.name, os.environ))
     else:
@@ -82,6 +86,8 @@ def _exec(words: Words) -> int:
 
 
 def _shell(words: Words) -> int:
+    if os.geteuid() and words.user in {None, "root"}:
+        say("you are root in the lab, and nobody but yourself on this machine; `exit` leaves the lab")
     return _enter(words, [os.environ.get("SHELL", "/bin/sh")])
 
 
@@ -124,12 +130,17 @@ def _fault(words: Words) -> int:
 
         hint = f"muster lab fault {fault} {takes}".rstrip()
         raise RequestError(f"{fault} takes {takes or 'no host'}, not {' '.join(target) or 'nothing'}", hint)
+    undo = f"undo it: muster lab fault{_name_option(words.name)} restore"
     if fault == "restore":
         labs.restore(words.name, os.environ, *(target or ["all"]))
+        said = "all hosts and the controller are" if target in ([], ["all"]) else f"{target[0]} is"
+        say(f"{said} repaired")
     elif fault == "stop-controller":
         labs.stop_controller(words.name, os.environ)
+        say(f"the controller does not answer from now on; {undo} controller")
     else:
         labs.fault(words.name, os.environ, fault, *target)
+        say(f"{' '.join([fault, *target])}: done; {undo} {target[0]}")
     return 0
 
 
