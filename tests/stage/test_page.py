@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-SHELL = ROOT / "src" / "muster" / "render" / "shell"
+SHELL = ROOT / "src" / "muster" / "render" / "shell" / "stage"
 PAGE = (ROOT / "docs" / "explanation" / "staging.md").read_text()
 NODE = (SHELL / "stage_node.sh").read_text()
 

@@ -5,29 +5,23 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from muster.act.preflight import check_before_start
 from muster.act.prepare import plan_for, request_for
-from muster.act.rank_library import make_rank_library
-from muster.act.record import state_directory
-from muster.act.submit import Submission
 from muster.api.hints import hints_shown
 from muster.api.job import Job
 from muster.api.options import Command, read_options
 from muster.facts import Facts
-from muster.follow.node_memory import leave_out
-from muster.look.cluster import cluster_name
+from muster.job.request import Request
 from muster.look.probe import look, settings_notes
 from muster.model.plan import Engine, Note
 from muster.model.plan import Plan as Value
-from muster.parts import service
 from muster.render.document import plan_as_json
 from muster.render.explain import explain, plan_as_text
 from muster.render.script import job_script
+from muster.start import prepare_job, queue
 
 if TYPE_CHECKING:
     from muster.model.plan import Reason
@@ -75,30 +69,22 @@ class Plan(msgspec.Struct, frozen=True):
 def plan(command: Command, /, **options: Any) -> Plan:
     """Return what would happen to the command. Starts nothing, and asks nothing of Slurm."""
     with hints_shown():
-        value, *_ = _planned("plan", command, options, excluded=("no_label",))
-        return value
+        asked = _asked("plan", command, options, excluded=("no_label",))
+        engine = Engine.HERE if asked.request.here else Engine.SLURM
+        value = plan_for(asked.request, asked.facts, asked.typed, engine=engine)
+        return Plan(value, (*asked.notes, *value.notes))
 
 
 def submit(command: Command, /, **options: Any) -> Job:
     """Queue the command as a Slurm job. What the plan warns of is one of Python's warnings, and comes before."""
     with hints_shown():
-        submitted_plan, facts, excluded_nodes = _planned(
-            "submit", command, options, excluded=("here", "no_label"), avoids=True
-        )
-        value = submitted_plan.value
-        for note in excluded_nodes:
+        asked = _asked("submit", command, options, excluded=("here", "no_label"))
+        prepared = prepare_job(asked.request, asked.facts, asked.typed)
+        for note in prepared.excluded:
             warnings.warn(note.text, UserWarning, stacklevel=2)
-        _warn([*submitted_plan.notes, *check_before_start(value, facts.environment)])
-        make_rank_library(value.rank_library)
-        _place(value)
-        submission = Submission(
-            value,
-            parent=Path(facts.working_directory) / "muster-runs",
-            state=state_directory(facts.environment, facts.home),
-            cluster=cluster_name(facts.environment),
-            environment=facts.environment,
-        ).queue()
-        return Job(submission.job, facts.environment, directory=submission.directory)
+        _warn([*asked.notes, *prepared.notes])
+        submission = queue(prepared)
+        return Job(submission.job, asked.facts.environment, directory=submission.directory)
 
 
 def job(job_id: str | int, /) -> Job:
@@ -109,19 +95,23 @@ def job(job_id: str | int, /) -> Job:
         return result
 
 
-def _planned(
-    verb: str, command: Command, options: dict[str, Any], *, excluded: Sequence[str], avoids: bool = False
-) -> tuple[Plan, Facts, list[Note]]:
+class _Asked(msgspec.Struct, frozen=True):
+    """What Python asks for, and where."""
+
+    request: Request
+    facts: Facts
+    typed: tuple[str, ...]
+    """The same, as it would be typed."""
+
+    notes: tuple[Note, ...]
+    """What to know of the settings files."""
+
+
+def _asked(verb: str, command: Command, options: dict[str, Any], *, excluded: Sequence[str]) -> _Asked:
     read_request = read_options(verb, command, options, excluded=excluded)
     look_facts = look()
     facts, request = request_for(look_facts, read_request.values, read_request.origins, read_request.command)
-    excluded_nodes: list[Note] = []
-    if avoids:
-        remembered = state_directory(facts.environment, facts.home)
-        request, excluded_nodes = leave_out(request, remembered, cluster_name(facts.environment))
-    engine = Engine.HERE if request.here else Engine.SLURM
-    value = plan_for(request, facts, read_request.typed, engine=engine)
-    return Plan(value, (*settings_notes(look_facts), *value.notes)), facts, excluded_nodes
+    return _Asked(request, facts, tuple(read_request.typed), tuple(settings_notes(look_facts)))
 
 
 def _decision(section: str, text: str, reason: Reason) -> Decision:
@@ -132,13 +122,3 @@ def _warn(notes: Sequence[Note]) -> None:
     for note in notes:
         if note.warning:
             warnings.warn(note.text, UserWarning, stacklevel=3)
-
-
-def _place(value: Value) -> None:
-    """Write the program of `check`, and pack what is to be staged, where the job will look for them."""
-    if value.gate:
-        service("gate")(Path(value.gate[1]))
-    if value.staging is not None:
-        from muster.stage.pack import place_all
-
-        place_all(value.staging, lambda _: None)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from muster.cli.command_line import TypedLaunch
     from muster.facts import Facts
     from muster.job.request import Request
-    from muster.model.plan import Note, Plan
+    from muster.model.plan import Note
 
 
 def start_by_name(verb: str, words: Sequence[str]) -> None:
@@ -67,24 +67,6 @@ def warn(notes: Sequence[Note], *, quiet: bool) -> None:
     for note in notes:
         if note.warning or not quiet:
             say(f"{'warning: ' if note.warning else ''}{note.text}")
-
-
-def place_gate(plan: Plan) -> None:
-    """Write the program of --check where the ranks will look for it."""
-    if plan.gate:
-        from pathlib import Path
-
-        from muster.parts import service
-
-        service("gate")(Path(plan.gate[1]))
-
-
-def place_staged(plan: Plan, *, quiet: bool) -> None:
-    """Pack what is to be staged; report what takes its time."""
-    if plan.staging is not None and plan.staging.things:
-        from muster.stage.pack import place_all
-
-        place_all(plan.staging, lambda text: say(text, quiet=quiet))
 
 
 def need_command(request: Request) -> None:

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from muster.act.prepare import plan_for
 from muster.cli.command_line import QUIET, VERBOSE, CommandLine, Words, fields_but
-from muster.cli.launching import (
-    facts_and_request,
-    need_command,
-    place_gate,
-    place_staged,
-    start_by_name,
-    warn,
-)
+from muster.cli.launching import facts_and_request, need_command, start_by_name, warn
 from muster.cli.output import say
 from muster.job.option import option, parse_count
 
@@ -23,13 +15,9 @@ def main(words: Words) -> int:
     start_by_name("run", words.without())
     from functools import partial
 
-    from muster.act.launch import run_allocated, run_here, run_within
-    from muster.act.preflight import check_before_start
-    from muster.act.rank_library import make_rank_library
     from muster.cli.closing import close, say_alone, say_of_rank, wait_words
     from muster.look.place import RunPlace, place_of, refuse_in_every_rank
-    from muster.look.size import sized_by_allocation
-    from muster.model.plan import Engine
+    from muster.start import prepare_run, run_here, run_on_nodes
 
     launch, quiet = words.launch, words.quiet
     if words.rehearse or words.ranks is not None:
@@ -42,29 +30,15 @@ def main(words: Words) -> int:
     place, reason = place_of(request, facts)
     if not request.here:
         refuse_in_every_rank(facts.environment, on_terminal=sys.stdin.isatty())
-    if place is RunPlace.WITHIN:
-        request = sized_by_allocation(request, facts)
-    plan = plan_for(
-        request,
-        facts,
-        launch.typed,
-        engine=Engine.HERE if place is RunPlace.HERE else Engine.SLURM,
-        is_within=place is RunPlace.WITHIN,
-        stream=True,
-    )
-    warn([*plan.notes, *check_before_start(plan, facts.environment)], quiet=quiet)
-    make_rank_library(plan.rank_library)
-    place_gate(plan)
-    place_staged(plan, quiet=quiet)
+    prepared = prepare_run(request, facts, launch.typed, place)
+    plan, news = prepared.plan, partial(say, quiet=quiet)
+    warn(prepared.notes, quiet=quiet)
     if words.verbose:
         say(f"{place}: {reason}; launcher {plan.launcher}: {plan.launcher_reason.text}")
-    if place is RunPlace.WITHIN:
-        close(plan, run_within(plan, facts.environment, say), quiet=quiet)
-    if place is RunPlace.ALLOCATE:
-        news = partial(say, quiet=quiet)
-        kept_job = run_allocated(plan, facts.environment, say=news, wait_words=wait_words)
+    if place is not RunPlace.HERE:
+        kept_job = run_on_nodes(prepared, say=news, say_always=say, wait_words=wait_words)
         close(plan, kept_job, quiet=quiet)
-    outcome = run_here(plan, facts.environment)
+    outcome = run_here(prepared, news)
     if outcome.first_failed is not None:
         say_of_rank(plan, outcome, quiet=quiet)
     if outcome.unmet is not None:

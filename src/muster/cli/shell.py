@@ -11,7 +11,6 @@ from muster.errors import MachineLacks
 def main(words: Words) -> int:
     """Become the shell."""
     from muster.act.launch import become_shell
-    from muster.act.rank_library import make_rank_library
     from muster.look.image_facts import look_at_image
     from muster.look.place import RunPlace, place_of
     from muster.look.size import refuse_parts
@@ -19,6 +18,7 @@ def main(words: Words) -> int:
     from muster.plan.interactive import for_a_shell
     from muster.sites.load import choose_site, overrides_from
     from muster.slurm.granted import read_granted
+    from muster.start import place_parts
 
     facts, request = facts_and_request(words.launch, quiet=words.quiet)
     place, reason = place_of(request, facts)
@@ -45,7 +45,7 @@ def main(words: Words) -> int:
     if place is RunPlace.ALLOCATE and plan.shape.gpus_per_node and not plan.shape.cpus_per_task:
         text = "how many cores go with a GPU is not known here: Slurm gives its default, often one; -c N asks for more"
         say(text, quiet=words.quiet)
-    make_rank_library(plan.rank_library)
+    place_parts(plan, say)
     return become_shell(plan, facts.environment, within=place is RunPlace.WITHIN, say=say)
 
 
