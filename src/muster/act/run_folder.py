@@ -30,7 +30,7 @@ def make_run_folder(plan: Plan, parent: Path, environment: Mapping[str, str], ru
 
 
 def array_of(plan: Plan) -> str | None:
-    """Return the numbers of the job's array, as they were typed; None: the job is no array."""
+    """Return the numbers of the job's array, as they were typed; None: the job is not an array."""
     return next((directive.value for directive in plan.directives if directive.name == "array"), None)
 
 
