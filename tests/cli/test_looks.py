@@ -220,3 +220,36 @@ def test_a_file_that_cannot_be_read_now_is_not_an_empty_one(tmp_path: Path, monk
     monkeypatch.setattr("muster.follow.watch.os", SimpleNamespace(fstat=stale))
     with pytest.raises(RequestError, match="cannot be read: Stale file handle"):
         list(Follower(output).new_lines(final=True))
+
+
+_STEP = "srun: error: node1: task 0: "
+_FAILS = f"{_STEP}Exited with exit code 5\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_told"),
+    [
+        (f"server says\n{_FAILS}muster: first: rank 0 on node1: exit status 5\ntrained\n", True),
+        ("srun: error: Node failure on node1\ntrained\n", True),
+        (f"srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n{_STEP}Killed\n", False),
+        (f"{_STEP}Terminated\n", False),
+        ("trained\n", False),
+    ],
+    ids=["a step failed", "a node failed", "ended by its script, as srun says", "ended by its script", "all is well"],
+)
+def test_why_tells_of_a_step_that_failed_in_a_script_that_went_on(text: str, is_told: bool, tmp_path: Path) -> None:
+    file = tmp_path / "slurm-7.out"
+    file.write_text(text)
+    case = JobCase("7", job("COMPLETED", stdout=str(file), exit_code=0, signal=0), None)
+
+    words = "\n".join(why.explain_case(case))
+    assert ("a step in it failed, and its script went on: first: " in words) is is_told
+    assert (why.case_as_json(case)["first_failure"] is not None) is is_told
+
+
+def test_a_job_of_muster_that_ended_well_has_no_step_that_failed(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs/batch.log").write_text(_FAILS)
+    case = JobCase("7", job("COMPLETED", exit_code=0, signal=0), Run("7", tmp_path, "train"))
+
+    assert "a step in it failed" not in "\n".join(why.explain_case(case))

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _LINES = 15
 _SHOWN = 400
+_SIGTERM = 143
 _WARNING = "muster: warning: "
 
 
@@ -104,6 +105,10 @@ def _ended(case: JobCase) -> Iterator[str]:
     job = case.job
     if job is not None and job.state.phase is Phase.ENDED_WELL:
         yield from (f"  {plain(text)}" for text in _warnings(_output(case)))
+        step_failure = _failure_of_a_step(case)
+        if step_failure is not None:
+            yield f"  but a step in it failed, and its script went on: first: {step_failure.sentence}"
+            yield f"  all of it: muster logs {id_to_type(case)}"
         return
     if job is not None and job.reason.is_known and job.reason.code not in {"None", "NonZeroExitCode", "RaisedSignal"}:
         yield f"  {job.reason.code}: {job.reason.sentence}"
@@ -169,6 +174,18 @@ def _failure(case: JobCase) -> tuple[JobOutput | None, Failure | None]:
 
     output = _output(case)
     return output, None if output is None else first_failure(output)
+
+
+def _failure_of_a_step(case: JobCase) -> Failure | None:
+    """Return what failed first in a job that ended well: a person's own script goes on after a step that fails.
+
+    What was ended from outside, as the script ends its server, is no failure.
+    """
+    from muster.model.failure import FailureKind
+
+    failure = None if case.run is not None else _failure(case)[1]
+    is_own_end = failure is not None and failure.kind in {FailureKind.TASKS, FailureKind.AGENT, FailureKind.NODE}
+    return failure if is_own_end and failure is not None and failure.status != _SIGTERM else None
 
 
 def _output(case: JobCase) -> JobOutput | None:
@@ -246,6 +263,8 @@ def case_as_json(case: JobCase) -> dict[str, Any]:
         document["warnings"] = _warnings(output)
     elif job.state.phase is Phase.ENDED_WELL:
         document["warnings"] = _warnings(_output(case))
+        step_failure = _failure_of_a_step(case)
+        document["first_failure"] = step_failure and step_failure.as_json()
     return document
 
 
