@@ -32,11 +32,6 @@ ALLOWED = {
     "muster/follow/attempts.py": {
         "told_save.sentence not in end.sentence": "both are lines of the job's script: one is not said twice",
     },
-    "muster/follow/node_faults.py": {
-        "end.cause.startswith(f'{end.host} failed')": "RUN/ends, which the job's script wrote, has no field for it",
-        "end.cause.startswith(f'rank {end.rank} on {end.host}: ')": "the same line of RUN/ends",
-        "re.findall('\\\\((.+)\\\\)$', end.cause)": "the same line of RUN/ends",
-    },
     "muster_lint/port/header.py": {"error.message.partition(': ')": "the option's name is not said twice in one row"},
     "muster/rank/store.py": {
         "'EADDRINUSE' in str(error)": "torch's words: it has no value for it",

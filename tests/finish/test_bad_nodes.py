@@ -14,6 +14,7 @@ from muster.act import bad_nodes
 from muster.act.bad_nodes import KEPT_S, BadNode, KnownFaults, NodeFault, Sighting, forget_nodes, load, remember
 from muster.act.record import Run, register
 from muster.errors import RequestError
+from muster.follow.attempt_list import read_ends
 from muster.follow.node_memory import leave_out, nodes_to_avoid
 from muster.job.request import Request
 from muster.render.document import plan_as_json
@@ -28,13 +29,16 @@ class _Jobs:
     def __init__(self, folder: Path) -> None:
         self.folder, self.state = folder, folder / "state"
 
-    def ended(self, job: str, *ends: tuple[object, ...], attempts: str = "", name: str = "train") -> Path:
-        """A job with these ends: rank, host, status, cause."""
+    def ended(
+        self, job: str, *ends: tuple[object, ...], attempts: str = "", name: str = "train", is_older: bool = False
+    ) -> Path:
+        """A job with these ends: rank, host, status, cause, its kind, the rank's error line. An older script knew four."""
         directory = self._run(job, name)
         now = int(time.time())
         lines = [
-            f"{number}\t{now - 9}\t{now}\t{status}\t{rank}\t{host}\tend\t{cause}\tnot started again\n"
-            for number, (rank, host, status, cause) in enumerate(ends, 1)
+            "\t".join(map(str, (number, now - 9, now, status, rank, host, "end", cause, "not started again", *kind)))
+            + ("\n" if is_older or kind else "\t\t\n")
+            for number, (rank, host, status, cause, *kind) in enumerate(ends, 1)
         ]
         (directory / "ends").write_text("".join(lines))
         if attempts:
@@ -67,13 +71,13 @@ def jobs(tmp_path: Path) -> _Jobs:
 
 
 def _killed(rank: int, host: str) -> tuple[object, ...]:
-    return (rank, host, 137, f"rank {rank} on {host}: ended by SIGKILL")
+    return (rank, host, 137, f"rank {rank} on {host}: ended by SIGKILL", "rank", "")
 
 
 @pytest.mark.parametrize(
     "happened",
     [
-        lambda jobs: jobs.ended("7", ("", "n2", 1, "n2 failed")),
+        lambda jobs: jobs.ended("7", ("", "n2", 1, "n2 failed", "node", "")),
         lambda jobs: jobs.ended("7", (0, "n1", 0, ""), attempts=f"2\t{int(time.time())}\tn1\tn2\n"),
         lambda jobs: jobs.wrote("7", "srun: error: Node failure on n2\n"),
     ],
@@ -88,7 +92,7 @@ def test_a_node_that_slurm_calls_dead_is_excluded(jobs: _Jobs, happened: Callabl
 @pytest.mark.parametrize(
     "happened",
     [
-        lambda jobs: jobs.ended("8", (1, "n2", 1, f"rank 1 on n2: exit status 1 ({_ECC})")),
+        lambda jobs: jobs.ended("8", (1, "n2", 1, f"rank 1 on n2: exit status 1 ({_ECC})", "rank", _ECC)),
         lambda jobs: jobs.wrote("8", "srun: error: n2: task 1: Exited with exit code 1\n", n2=f"1: {_ECC}\n1: more\n"),
     ],
     ids=["an attempt", "no attempts"],
@@ -102,10 +106,10 @@ def test_an_error_that_is_known_to_be_of_a_node_counts_at_once(jobs: _Jobs, happ
 @pytest.mark.parametrize(
     "end",
     [
-        (1, "n2", 7, "rank 1 on n2: exit status 7"),
-        (1, "n2", 1, "rank 1 on n2: exit status 1 (ValueError: bad)"),
-        (1, "n2", 137, "rank 1 on n2: ended by SIGKILL (MemoryError: much)"),
-        (1, "n2", 143, "rank 1 on n2: ended by SIGTERM"),
+        (1, "n2", 7, "rank 1 on n2: exit status 7", "rank", ""),
+        (1, "n2", 1, "rank 1 on n2: exit status 1 (ValueError: bad)", "rank", "ValueError: bad"),
+        (1, "n2", 137, "rank 1 on n2: ended by SIGKILL (MemoryError: much)", "rank", "MemoryError: much"),
+        (1, "n2", 143, "rank 1 on n2: ended by SIGTERM", "rank", ""),
         (1, "n2", 137, "rank 1 does not go on since 30 minutes"),
         ("", "n2", 1, "mpirun lost its daemon on n2"),
         ("", "", 137, "Slurm ended the ranks: on n2 they used 248 MiB of memory, and had 200"),
@@ -115,6 +119,14 @@ def test_faults_of_the_script_never_count(jobs: _Jobs, end: tuple[object, ...]) 
     for job in ("1", "2", "3"):
         jobs.ended(job, end, name=f"name{job}")
 
+    assert jobs.bad() == {}
+
+
+def test_an_end_that_an_older_script_wrote_is_read_and_blames_no_node(jobs: _Jobs) -> None:
+    folder = jobs.ended("7", ("", "n2", 1, "n2 failed"), is_older=True)
+
+    (end,) = read_ends(folder)
+    assert (end.host, end.cause, end.kind) == ("n2", "n2 failed", None)
     assert jobs.bad() == {}
 
 
@@ -128,7 +140,7 @@ def test_twice_the_first_to_fail_counts_in_different_jobs_and_at_different_place
 
 
 def test_it_is_forgotten_after_a_week_and_when_it_is_cleared(jobs: _Jobs) -> None:
-    jobs.ended("7", ("", "n2", 1, "n2 failed"))
+    jobs.ended("7", ("", "n2", 1, "n2 failed", "node", ""))
     assert set(jobs.bad()) == {"n2"}
     memory = load(jobs.state, "fir")
     later = remember(memory, (), {}, now=time.time() + KEPT_S + 1)
@@ -142,7 +154,7 @@ def test_it_is_forgotten_after_a_week_and_when_it_is_cleared(jobs: _Jobs) -> Non
 
 
 def test_what_is_not_ones_own_is_not_read(jobs: _Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    jobs.ended("7", ("", "n2", 1, "n2 failed"))
+    jobs.ended("7", ("", "n2", 1, "n2 failed", "node", ""))
     assert set(jobs.bad()) == {"n2"}
 
     file = jobs.state / "nodes" / "fir.json"
@@ -158,7 +170,7 @@ def test_what_is_not_ones_own_is_not_read(jobs: _Jobs, monkeypatch: pytest.Monke
 
 
 def test_a_broken_file_costs_nothing(jobs: _Jobs) -> None:
-    jobs.ended("7", ("", "n2", 1, "n2 failed"))
+    jobs.ended("7", ("", "n2", 1, "n2 failed", "node", ""))
     (jobs.state / "nodes").mkdir()
     (jobs.state / "nodes" / "fir.json").write_text("{")
 
@@ -166,7 +178,7 @@ def test_a_broken_file_costs_nothing(jobs: _Jobs) -> None:
 
 
 def test_a_job_is_read_once(jobs: _Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    jobs.ended("7", ("", "n2", 1, "n2 failed"))
+    jobs.ended("7", ("", "n2", 1, "n2 failed", "node", ""))
     jobs.bad()
     monkeypatch.setattr("muster.follow.node_faults.sightings_of", lambda *_: pytest.fail("it is read again"))
 
@@ -174,7 +186,7 @@ def test_a_job_is_read_once(jobs: _Jobs, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_the_script_excludes_the_nodes_beside_the_excluded_ones(jobs: _Jobs) -> None:
-    jobs.ended("7", ("", "n2", 1, "n2 failed"))
+    jobs.ended("7", ("", "n2", 1, "n2 failed", "node", ""))
     request, notes = leave_out(Request(command=("x",), exclude="a[1-2]"), jobs.state, "fir")
 
     assert request.exclude == "a[1-2],n2"
@@ -186,7 +198,7 @@ def test_the_script_excludes_the_nodes_beside_the_excluded_ones(jobs: _Jobs) -> 
 
 
 def test_a_node_that_is_named_stays(jobs: _Jobs) -> None:
-    jobs.ended("7", ("", "n2", 1, "n2 failed"))
+    jobs.ended("7", ("", "n2", 1, "n2 failed", "node", ""))
     request, notes = leave_out(Request(command=("x",), nodelist="n[1-2]"), jobs.state, "fir")
 
     assert (request.exclude, notes) == (None, [])

@@ -9,6 +9,7 @@ from shutil import which
 
 import pytest
 
+from muster.follow.attempt_list import EndCause, read_ends
 from muster.render.parts import compose
 from muster.runner import checked, run
 
@@ -16,8 +17,15 @@ _WAITED = "muster: Slurm ended the step of mpirun's daemons, and mpirun waited o
 _TOLD = """
 muster_files=("$1") muster_status=$2 muster_reason=/dev/null muster_saved='' muster_lines=labelled muster_logs=/nowhere
 muster_find_cause
-printf '%s' "$muster_cause"
+printf '%s\n%s' "$muster_cause" "$muster_cause_kind"
 """
+_KINDS = {"rank": "rank ", "node": "node"}
+"""What the words of a cause begin with, by its kind; all others have none."""
+
+
+def kind_of(cause: str) -> str:
+    """Return the kind that a cause of these tests has."""
+    return next((kind for kind, words in _KINDS.items() if cause.startswith(words)), "")
 
 
 @pytest.mark.parametrize(
@@ -59,7 +67,7 @@ def test_of_srun(tmp_path: Path, status: int, lines: list[str], cause: str) -> N
     script = compose(("again", "told_srun")) + _TOLD
 
     done = checked(run(["bash", "-c", script, "bash", str(tmp_path / "said"), str(status)]))
-    assert done.stdout == cause
+    assert done.stdout.split("\n") == [cause, kind_of(cause)]
 
 
 @pytest.mark.parametrize(
@@ -76,7 +84,7 @@ def test_of_mpirun(tmp_path: Path, lines: list[str], cause: str) -> None:
     script = compose(("again", "told_mpirun")) + _TOLD
 
     done = checked(run(["bash", "-c", script, "bash", str(tmp_path / "said"), "7"]))
-    assert done.stdout == cause
+    assert done.stdout.split("\n") == [cause, kind_of(cause)]
 
 
 @pytest.mark.parametrize(
@@ -99,12 +107,12 @@ def test_a_node_that_starts_no_step_is_the_cause(tmp_path: Path, lines: list[str
     (tmp_path / "srun").write_text("\n".join(["#!/bin/sh", "cat <<END >&2", *lines, "END", wait, ""]))
     (tmp_path / "srun").chmod(0o755)
     (tmp_path / "said").write_text("")
-    asked = 'muster_nodes=2 SLURM_JOB_NODELIST=node[1-2]; muster_find_dead; printf " %s" "$muster_cause"'
+    asked = 'muster_nodes=2 SLURM_JOB_NODELIST=node[1-2]; muster_find_dead; printf "\\n %s %s" "$muster_cause" "$muster_cause_kind"'
     script = compose(("again", "told_mpirun")) + _TOLD + asked
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
 
     done = checked(run(["bash", "-c", script, "bash", str(tmp_path / "said"), "205"], env=environment, timeout_s=300))
-    assert done.stdout == f"exit status 205 {cause}"
+    assert done.stdout.split("\n") == ["exit status 205", "", f" {cause} {kind_of(cause)}"]
 
 
 @pytest.mark.parametrize(
@@ -190,3 +198,28 @@ kill "$muster_hydra_watcher" 2>/dev/null
 
     assert done.stdout == ("143\n" if is_ended else "0\n"), done.stderr
     assert ("mpirun waited on after a rank had failed: it was ended" in done.stderr) == is_ended
+
+
+@pytest.mark.parametrize(
+    ("lines", "end"),
+    [
+        (
+            ["0: ok", "1: ValueError: b\tad (x)", "srun: error: node2: task 1: Exited with exit code 7"],
+            (EndCause.RANK, 1, "node2", "ValueError: b ad (x)"),
+        ),
+        (["srun: error: Node failure on node4"], (EndCause.NODE, None, "node4", "")),
+        (["0: ValueError: bad", "nothing of Slurm's"], (None, None, None, "")),
+    ],
+    ids=["a rank", "a node", "neither"],
+)
+def test_the_line_of_an_end_holds_the_kind_of_its_cause(
+    tmp_path: Path, lines: list[str], end: tuple[EndCause | None, int | None, str | None, str]
+) -> None:
+    (tmp_path / "said").write_text("\n".join([*lines, ""]))
+    note = f"muster_number=1 muster_began=5 muster_decision=end muster_run_dir={quote(str(tmp_path))}\n"
+    script = compose(("again", "told_srun")) + _TOLD + note + "muster_note_end 'not started again'\n"
+
+    checked(run(["bash", "-c", script, "bash", str(tmp_path / "said"), "7"]))
+    (read,) = read_ends(tmp_path)
+    assert (read.kind, read.rank, read.host, read.error_line) == end
+    assert (read.number, read.decision, read.done) == (1, "end", "not started again")

@@ -25,6 +25,7 @@ import muster.runner
 from muster.errors import SchedulerSilent
 from muster.runner import ProgramResult
 from plugins.forked import run_muster
+from plugins.patience import patient
 
 from .kinds import HEALTHY, HELPERS, KINDS, Kind
 
@@ -133,7 +134,7 @@ class Silences:
             patch.setattr(muster.runner, "start", _impatient(kind, muster.runner.start))
             patch.setattr(time, "sleep", _fast(time.sleep))
             try:
-                result = run_muster(words, env=_environment(path, home, verb), cwd=work, timeout_s=_NO_END_S)
+                result = run_muster(words, env=_environment(path, home, verb), cwd=work, timeout_s=patient(_NO_END_S))
             except SchedulerSilent:
                 result = None
         return Ended(result, tuple(asked.read_text(errors="replace").splitlines()), started.exists())

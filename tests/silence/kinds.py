@@ -294,7 +294,7 @@ def _rows() -> list[Kind]:
             _step(_fails("Task launch failed on node node1: Communication connection failure")),
         ),
         Kind("srun: a node is silent", ("srun",), _step("exec sleep 1000"), hangs=True),
-        Kind("srun: half of what a node says", ("srun",), _step("printf '@@ lscpu\\n0,0,'; exit 0")),
+        Kind("srun: half of what a node says", ("srun",), _step("printf '@@ lscpu\\n0,0,'; exit 0"), "a compute node"),
         Kind(
             "no configuration",
             _ALL,

@@ -12,9 +12,19 @@ from typing import Any
 import msgspec
 
 from muster.act.record import Run
+from muster.older import StrEnum
 from muster.units import whole_number
 
-_FIELDS = 9
+_FIELDS = 11
+_FIELDS_BEFORE = 9
+"""As scripts of an earlier Muster write them: without the kind of the cause, which is then not known."""
+
+
+class EndCause(StrEnum):
+    """What the first cause of an end is of, where that is known."""
+
+    RANK = "rank"
+    NODE = "node"
 
 
 class Attempt(msgspec.Struct, frozen=True):
@@ -45,6 +55,10 @@ class AttemptEnd(msgspec.Struct, frozen=True):
     cause: str
     done: str
     """What was done, in words."""
+
+    kind: EndCause | None = None
+    error_line: str = ""
+    """The last line of an error that the rank wrote; empty where it wrote none."""
 
     @property
     def sentence(self) -> str:
@@ -92,14 +106,25 @@ def read_ends(folder: Path) -> list[AttemptEnd]:
 
 def _end(fields: list[str]) -> AttemptEnd | None:
     """Return one line as an end; None where it was cut."""
-    if len(fields) != _FIELDS:
+    if len(fields) not in {_FIELDS, _FIELDS_BEFORE}:
         return None
     number, start_time, ended, status = map(whole_number, fields[:4])
     if number is None or start_time is None or ended is None or status is None:
         return None
-    rank, host, decision, cause, completed_steps = fields[4:]
+    rank, host, decision, cause, completed_steps = fields[4:_FIELDS_BEFORE]
+    kind, error_line = fields[_FIELDS_BEFORE:] or ("", "")
     return AttemptEnd(
-        number, start_time, ended, status, whole_number(rank), host or None, decision, cause, completed_steps
+        number,
+        start_time,
+        ended,
+        status,
+        whole_number(rank),
+        host or None,
+        decision,
+        cause,
+        completed_steps,
+        EndCause(kind) if kind in set(EndCause) else None,
+        error_line,
     )
 
 

@@ -2,7 +2,7 @@
 
 RUN/attempts                one line each: number, when it began, its nodes, those of the one before that were lost
 RUN/ends                    one line for each that ended: number, when it began and ended, status, rank, host, decision,
-                            first cause, and what was done, in words
+                            first cause, and what was done, in words; the kind of that cause, and the rank's error line
 RUN/logs/                   the first run's logs
 RUN/logs/attempt-N/         those of run N, from the second on
 """

@@ -13,7 +13,7 @@ from typing import Optional
 
 from muster.act.bad_nodes import KEPT_S, KnownFaults, NodeFault, Sighting, is_own_file, load, remember, save
 from muster.act.record import Run, recent_runs
-from muster.follow.attempt_list import AttemptEnd, read_attempts, read_ends
+from muster.follow.attempt_list import AttemptEnd, EndCause, read_attempts, read_ends
 from muster.follow.find_output import find_output
 from muster.follow.first_failure import first_failure
 from muster.follow.last_words import last_words
@@ -78,10 +78,10 @@ def _of_folder(run: Run, folder: Path, of_node: OfNode) -> Iterator[Sighting]:
 def _of_end(run: Run, end: AttemptEnd, of_node: OfNode) -> Iterator[Sighting]:
     if end.host is None:
         return
-    if end.cause.startswith(f"{end.host} failed"):
+    if end.kind is EndCause.NODE:
         yield _died(run, end.host, end.ended)
-    elif end.rank is not None and end.cause.startswith(f"rank {end.rank} on {end.host}: "):
-        lines = re.findall(r"\((.+)\)$", end.cause)
+    elif end.kind is EndCause.RANK and end.rank is not None:
+        lines = [end.error_line] if end.error_line else []
         yield from _of_rank(run, (end.host, end.rank, end.status), end.ended, of_node(lines), quiet=not lines)
 
 

@@ -22,7 +22,7 @@ muster_again() {
         before=$muster_signature again=$((again + 1))
         muster_prepare_attempt
     done
-    muster_decision="done" muster_failed_rank='' muster_failed_host='' muster_cause='' muster_why=''
+    muster_decision="done" muster_failed_rank='' muster_failed_host='' muster_cause_kind='' muster_cause='' muster_why=''
     ! muster_was_to_end || muster_decision=saved muster_cause=$muster_save_words muster_why='they ended well'
     muster_note_end "$muster_why"
 }
@@ -70,7 +70,7 @@ muster_signal_ranks() {
     scancel --quiet --signal="$1" "$SLURM_JOB_ID"
 }
 
-# The first cause: the rank, its host, what it said last, and in words.
+# The first cause: the rank, its host, what it said last, and in words; $muster_cause_kind: "rank", "node", or nothing for others.
 muster_find_cause() {
     local end=''
     muster_failed_rank='' muster_failed_host='' muster_failed_words='' muster_failed_daemon=''
@@ -84,9 +84,11 @@ muster_find_cause() {
     muster_cause="${muster_failed_rank:+rank $muster_failed_rank${muster_failed_host:+ on $muster_failed_host}: }$end"
     [ -n "$muster_failed_rank" ] || [ -z "$muster_failed_host$muster_failed_daemon" ] ||
         muster_cause=${muster_failed_daemon:-$muster_failed_host failed}
+    muster_cause_kind=${muster_failed_rank:+rank}
+    [ -n "$muster_failed_rank$muster_failed_daemon" ] || muster_cause_kind=${muster_failed_host:+node}
     muster_cause=$muster_cause${muster_failed_words:+ ($muster_failed_words)}
     muster_find_memory
-    [ ! -s "$muster_reason" ] || muster_cause=$(head -n 1 "$muster_reason")
+    [ ! -s "$muster_reason" ] || { muster_cause=$(head -n 1 "$muster_reason") && muster_cause_kind=''; }
 }
 
 # Where Slurm ended a step because of its memory, it counted that of a whole node: no rank failed first, nor did a node.
@@ -96,7 +98,7 @@ muster_find_memory() {
         -e 's/.*slurmstepd-?([^: ]*): error: .*exceeded memory limit \(([0-9]+) > ([0-9]+)\).*/\1 \2,\3/p' | head -n 1)
     [ -n "$host" ] || return 0
     case $host in *,*) used=$host host='' ;; esac
-    muster_failed_rank='' muster_failed_host='' muster_failed_words=''
+    muster_failed_rank='' muster_failed_host='' muster_failed_words='' muster_cause_kind=''
     muster_cause="Slurm ended the ranks: ${host:+on $host }they used $((${used%,*} >> 20)) MiB of memory, and had $((${used#*,} >> 20))"
 }
 
@@ -199,7 +201,7 @@ muster_find_dead() {
     done < <(exec timeout 30 srun --overlap --nodes="$muster_nodes" --nodelist="$SLURM_JOB_NODELIST" --ntasks="$muster_nodes" \
         --ntasks-per-node=1 --cpus-per-task=1 --mem=0 --gres=none --mpi=none --input=none --quiet --export=NONE --chdir=/ /bin/true 2>&1)
     muster_dead=${muster_dead%%[: ]*}
-    [ -z "$muster_dead" ] || { kill "$!" && muster_cause="$muster_dead failed" && muster_failed_host=$muster_dead && muster_failed_rank=; } 2>/dev/null
+    [ -z "$muster_dead" ] || { kill "$!" && muster_cause="$muster_dead failed" && muster_cause_kind=node muster_failed_host=$muster_dead muster_failed_rank=; } 2>/dev/null
 }
 
 # Waits until Slurm ends this job, whose node is dead: a quarter of an hour at most.
@@ -228,7 +230,7 @@ muster_replace_nodes() {
         esac
     done
     # What the launcher says of a node that died may be wrong: mpirun names any daemon, and a rank that Slurm ended.
-    [ -z "$muster_lost" ] || muster_cause="$muster_lost failed" muster_failed_host=${muster_lost%% *} muster_failed_rank=''
+    [ -z "$muster_lost" ] || muster_cause="$muster_lost failed" muster_cause_kind=node muster_failed_host=${muster_lost%% *} muster_failed_rank=''
 }
 
 # Whether a whole checkpoint was written since the attempt began.
@@ -253,13 +255,15 @@ muster_tell() {
     muster_note_end "$told"
 }
 
-# One line in RUN/ends: number, when it began and ended, status, rank, host, decision, cause, what was done.
+# One line in RUN/ends: number, when it began and ended, status, rank, host, decision, cause, what was done, kind of the
+# cause, and the rank's last error line.
 muster_note_end() {
     local now
     [ -n "${muster_logs:-}" ] || return 0
     printf -v now '%(%s)T' -1
-    (umask 077 && printf '%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' "$muster_number" "$muster_began" "$now" "$muster_status" \
-        "${muster_failed_rank:-}" "${muster_failed_host:-}" "$muster_decision" "${muster_cause:-}" "$1" >>"$muster_run_dir/ends")
+    (umask 077 && printf '%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' "$muster_number" "$muster_began" "$now" "$muster_status" \
+        "${muster_failed_rank:-}" "${muster_failed_host:-}" "$muster_decision" "${muster_cause:-}" "$1" \
+        "${muster_cause_kind:-}" "${muster_cause_kind:+${muster_failed_words:-}}" >>"$muster_run_dir/ends")
 }
 
 # The next attempt: its number and logs, another port, and a name of its own for the meeting.

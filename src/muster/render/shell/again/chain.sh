@@ -136,8 +136,8 @@ muster_is_cancelled() {
 # Whether the next link goes on where this one is told to end; what Slurm says of the reason is the first cause.
 muster_goes_on_later() {
     case $(tail -c 65536 "$(readlink "/proc/$$/fd/2")" 2>/dev/null | grep "JOB $SLURM_JOB_ID ON [^ ]* CANCELLED AT") in
-    *'DUE TO TIME LIMIT'*) muster_cause='the time limit was reached' ;;
-    *'DUE TO PREEMPTION'*) muster_cause='it was preempted' ;;
+    *'DUE TO TIME LIMIT'*) muster_cause='the time limit was reached' muster_cause_kind='' ;;
+    *'DUE TO PREEMPTION'*) muster_cause='it was preempted' muster_cause_kind='' ;;
     esac
     [ "$muster_link" -lt "$muster_links" ] && ! muster_is_cancelled
 }
