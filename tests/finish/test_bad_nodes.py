@@ -32,7 +32,7 @@ class _Jobs:
     def ended(
         self, job: str, *ends: tuple[object, ...], attempts: str = "", name: str = "train", is_older: bool = False
     ) -> Path:
-        """A job with these ends: rank, host, status, cause, its kind, the rank's error line. An older script knew four."""
+        """A job with these ends: rank, host, status, cause; and its kind and error line, which older scripts lack."""
         directory = self._run(job, name)
         now = int(time.time())
         lines = [

@@ -107,7 +107,8 @@ def test_a_node_that_starts_no_step_is_the_cause(tmp_path: Path, lines: list[str
     (tmp_path / "srun").write_text("\n".join(["#!/bin/sh", "cat <<END >&2", *lines, "END", wait, ""]))
     (tmp_path / "srun").chmod(0o755)
     (tmp_path / "said").write_text("")
-    asked = 'muster_nodes=2 SLURM_JOB_NODELIST=node[1-2]; muster_find_dead; printf "\\n %s %s" "$muster_cause" "$muster_cause_kind"'
+    told = 'printf "\\n %s %s" "$muster_cause" "$muster_cause_kind"'
+    asked = f"muster_nodes=2 SLURM_JOB_NODELIST=node[1-2]; muster_find_dead; {told}"
     script = compose(("again", "told_mpirun")) + _TOLD + asked
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
 

@@ -56,7 +56,8 @@ exit "$status"
 """
 BESIDE_EACH = f"""#!/bin/bash
 #SBATCH --nodes=2 --gpus-per-node=4 --ntasks-per-node=2 --time=5
-{MUSTER} run --ntasks-per-node 1 -g 4 --srun=--overlap -- sh -c '{SAYS}; touch "$0/up-$(hostname)"; sleep 300' "$PWD" server &
+{MUSTER} run --ntasks-per-node 1 -g 4 --srun=--overlap -- sh -c '{SAYS}
+touch "$0/up-$(hostname)"; sleep 300' "$PWD" server &
 server=$!
 {MUSTER} run --ntasks-per-node 2 -g 4 --srun=--overlap -- sh -c '{SAYS}
 until [ -e "$0/up-$(hostname)" ]; do sleep 0.1; done' "$PWD" trainer

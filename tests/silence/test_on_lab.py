@@ -1,4 +1,4 @@
-"""A real controller and a real slurmdbd that fall silent: each verb says who did not answer, and starts nothing here."""
+"""A real controller and a real slurmdbd fall silent: each verb says who did not answer, and starts nothing here."""
 
 from __future__ import annotations
 
