@@ -6,6 +6,7 @@ A fact that was not asked for or not answered is None, and is printed as unknown
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -152,6 +153,24 @@ class ScriptFacts(msgspec.Struct, frozen=True):
     """It learns its device by --local_rank, and by nothing else."""
 
 
+class VenvRecord(msgspec.Struct, frozen=True):
+    """What `muster build venv` wrote down of a virtual environment, and what lies in it now."""
+
+    folder: str
+    half_built: bool = False
+    """Its building was never finished."""
+
+    record: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    """With what it was built; empty: `muster build venv` has not made it."""
+
+    python: str | None = None
+    """The version of its Python, now; None: it has none."""
+
+    torch: str | None = None
+    nccl: str | None = None
+    """The version that torch brought into it; None: torch brought none, or it cannot be seen."""
+
+
 class SweepTable(msgspec.Struct, frozen=True):
     """The table of a sweep: one run for each row."""
 
@@ -200,8 +219,23 @@ class Facts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     nccl: str | None = None
     """Version of NCCL in the environment that the ranks will have; None: not asked, or not to be seen."""
 
+    machine: str | None = None
+    """The architecture of this host's CPUs; None: not asked."""
+
+    gpu_kind: str | None = None
+    """The kind of this host's GPUs: cuda, rocm; None: not asked, or it has none."""
+
     image: ImageFacts | None = None
     """None: no image was asked for, or nobody has looked."""
+
+    venv: VenvRecord | None = None
+    """None: no virtual environment was named, or nobody has looked."""
+
+    python_is_missing: bool = False
+    """The environment that was named for ranks on this host has no Python."""
+
+    forking_loaders: tuple[str, ...] = ()
+    """Data loaders of the script whose workers are forked ("train.py, line 12: …"); empty: none, or not asked."""
 
     script: ScriptFacts | None = None
     """None: the command has no script that could be read."""

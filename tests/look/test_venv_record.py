@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from muster.look.venv_record import RunsOn, cpu_flags_needed, differences
+from muster.look.venv_record import read_record
+from muster.plan.built_with import RunsOn, cpu_flags_needed, differences
 from muster.runner import run
 
 RECORD = {"modules": ["gcc/12"], "python": "3.11.7", "torch": "2.3.0", "arch": "x86_64", "cuda": "12.1", "hip": None}
@@ -25,13 +26,13 @@ def venv(tmp_path: Path) -> Path:
 
 
 def test_the_same_parts_are_no_finding(venv: Path) -> None:
-    assert list(differences(venv, SAME)) == []
+    assert list(differences(read_record(venv), SAME)) == []
 
 
 def test_other_parts_are_findings(venv: Path) -> None:
     (venv / "lib/python3.11/site-packages/torch-2.3.0.dist-info").rename(venv / "torch-gone")
     (venv / "pyvenv.cfg").write_text("version = 3.12.1\n")
-    found = list(differences(venv, RunsOn()))
+    found = list(differences(read_record(venv), RunsOn()))
     assert len(found) == 3
     assert "the modules gcc/12, and will run with no modules" in found[0]
     assert "has 3.12.1 now" in found[1]
@@ -48,27 +49,27 @@ def test_other_parts_are_findings(venv: Path) -> None:
     ],
 )
 def test_another_kind_of_node_is_a_finding(venv: Path, node: RunsOn, says: str | None) -> None:
-    found = list(differences(venv, node))
+    found = list(differences(read_record(venv), node))
     assert len(found) == (says is not None)
     assert all(says in text for text in found if says)
 
 
 def test_a_torch_for_cpus_where_gpus_are_asked_for_is_a_finding(venv: Path) -> None:
     (venv / "muster.json").write_text(json.dumps(RECORD | {"cuda": None, "nccl": None}))
-    (found,) = differences(venv, SAME)
+    (found,) = differences(read_record(venv), SAME)
     assert "is built for CPUs, and the nodes have CUDA GPUs" in found
 
 
 def test_another_nccl_is_a_finding(venv: Path) -> None:
     (venv / "lib/python3.11/site-packages/nvidia_nccl_cu12-2.27.3.dist-info").mkdir()
-    (found,) = differences(venv, SAME)
+    (found,) = differences(read_record(venv), SAME)
     assert "was built with NCCL 2.20.5, and has 2.27.3 now" in found
 
 
 def test_a_cpu_counts_where_something_was_compiled(venv: Path) -> None:
-    assert cpu_flags_needed(venv) == ()
+    assert cpu_flags_needed(read_record(venv)) == ()
     (venv / "muster.json").write_text(json.dumps(RECORD | {"with": ["horovod"]}))
-    assert cpu_flags_needed(venv) == ("avx2", "fma")
+    assert cpu_flags_needed(read_record(venv)) == ("avx2", "fma")
 
 
 def test_a_node_that_lacks_what_was_compiled_for_says_so(tmp_path: Path) -> None:
@@ -85,7 +86,7 @@ def test_a_node_that_lacks_what_was_compiled_for_says_so(tmp_path: Path) -> None
 @pytest.mark.parametrize("text", ["", "[]", "{", "null"])
 def test_a_record_that_cannot_be_read_is_no_finding(venv: Path, text: str) -> None:
     (venv / "muster.json").write_text(text)
-    assert list(differences(venv, RunsOn())) == []
+    assert list(differences(read_record(venv), RunsOn())) == []
 
 
 def test_muster_run_says_it(tmp_path: Path) -> None:

@@ -6,25 +6,20 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from msgspec.structs import replace
+
+from muster.facts import Facts
+from muster.job.request import Request
 from muster.look.sources import name_called, read_sources
 
 
-def fork_warning(script: Path, workloads: tuple[str, ...]) -> str | None:
-    """Return what to say of this script on a fabric whose card must not meet a forked process; None: nothing.
-
-    `workloads` are those of the site that --workload takes.
-    """
-    loaders = forking_loaders(script)
-    if not loaders:
-        return None
-    rest = f" and {len(loaders) - 1} more" if len(loaders) > 1 else ""
-    unchanged = "; the script unchanged: --workload fork" if "fork" in workloads else ""
-    return (
-        f"{loaders[0]}{rest}: its workers are forked (before Python 3.14), and beside an open Slingshot card a forked "
-        "worker may crash (pytorch #119845)\n\n"
-        "hint: two lines fix it, first under if __name__ == '__main__': import torch.multiprocessing and "
-        f"torch.multiprocessing.set_start_method('forkserver'); world.loader() does it by itself{unchanged}"
-    )
+def look_at_forks(request: Request, facts: Facts) -> Facts:
+    """Return the facts with the data loaders of the command's script that fork their workers."""
+    script = next((word for word in request.command if word.endswith(".py")), None)
+    if script is None:
+        return facts
+    path = Path(facts.working_directory, request.chdir or "", script)
+    return replace(facts, forking_loaders=tuple(forking_loaders(path)))
 
 
 def forking_loaders(script: Path) -> list[str]:

@@ -1,77 +1,25 @@
-"""What a virtual environment was built with, against what it will run with. Reads files: `plan` may use it."""
+"""What a virtual environment was built with, and what lies in it now. Reads files, starts nothing."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
+from muster.facts import VenvRecord
 from muster.look.nccl import nccl_of_environment
-from muster.rank.vendors import VENDORS, kind_of_version
 
 RECORD = "muster.json"
 
 
-class RunsOn(msgspec.Struct, frozen=True):
-    """The nodes that it will run on, as far as they are known."""
-
-    modules: tuple[str, ...] = ()
-    arch: str | None = None
-    gpu_kind: str | None = None
-    gpus: bool = False
-    """Whether any are asked for."""
-
-
-def differences(venv: Path, node: RunsOn) -> Iterator[str]:
-    """Yield one sentence for each difference; none where `muster build venv` has not made it."""
-    if (venv / "muster-is-building").exists():
-        yield f"{venv} was left half-built: build it again"
-        return
+def read_record(venv: Path) -> VenvRecord:
+    """Return the record of a virtual environment, and what lies in it now."""
+    half_built = (venv / "muster-is-building").exists()
     record = _record_of(venv)
     if not record:
-        return
-    built_with = record.get("modules") or []
-    if sorted(built_with) != sorted(node.modules):
-        yield (
-            f"{venv} was built with {_listed(built_with)}, and will run with {_listed(node.modules)}: "
-            "--module names what is loaded"
-        )
-    if record.get("python") and (now := _python_of(venv)) not in {None, record["python"]}:
-        yield f"{venv} was built with Python {record['python']}, and has {now} now"
-    yield from _of_kinds(venv, record, node)
-    if record.get("torch"):
-        if (now := _torch_of(venv)) != record["torch"]:
-            yield f"{venv} was built with torch {record['torch']}, and has {now or 'none'} now: build it again"
-        # A torch that brings its own NCCL says which; another's lies in no folder of a fixed name.
-        nccl = nccl_of_environment(str(venv / "bin/python"))
-        if record.get("nccl") and nccl and nccl != record["nccl"]:
-            yield f"{venv} was built with NCCL {record['nccl']}, and has {nccl} now: build it again"
-
-
-_GPU_NAMES = {**{vendor.kind: vendor.software for vendor in VENDORS}, "cpu": "CPUs"}
-
-
-def _of_kinds(venv: Path, record: Mapping[str, Any], node: RunsOn) -> Iterator[str]:
-    if record.get("arch") and node.arch and record["arch"] != node.arch:
-        yield f"{venv} was built for {record['arch']}, but the nodes are {node.arch}: build it on a node, with --job"
-    if not record.get("torch") or not node.gpus or node.gpu_kind is None:
-        return
-    built_for = kind_of_version(record) or "cpu"
-    if built_for != node.gpu_kind:
-        yield (
-            f"the torch in {venv} is built for {_GPU_NAMES[built_for]}, "
-            f"and the nodes have {_GPU_NAMES.get(node.gpu_kind, node.gpu_kind)} GPUs"
-        )
-
-
-def cpu_flags_needed(venv: Path) -> tuple[str, ...]:
-    """Return what the CPU could do on which something was compiled into it; nothing where all of it came as wheels."""
-    record = _record_of(venv)
-    flags = record.get("cpu_flags") if record.get("with") else None
-    return tuple(str(flag) for flag in flags) if isinstance(flags, list) else ()
+        return VenvRecord(str(venv), half_built)
+    nccl = nccl_of_environment(str(venv / "bin/python"))
+    return VenvRecord(str(venv), half_built, record, _python_of(venv), _torch_of(venv), nccl)
 
 
 def version_of_venv(venv: Path) -> str | None:
@@ -86,10 +34,6 @@ def _record_of(venv: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return record if isinstance(record, dict) else {}
-
-
-def _listed(modules: Sequence[str]) -> str:
-    return f"the modules {', '.join(modules)}" if modules else "no modules"
 
 
 def _python_of(venv: Path) -> str | None:

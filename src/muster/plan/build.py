@@ -17,6 +17,7 @@ from muster.job.request import Request
 from muster.launchers.base import Launcher
 from muster.model.finish import Finish
 from muster.model.plan import (
+    Condition,
     Directive,
     Engine,
     Flag,
@@ -37,15 +38,14 @@ from muster.plan.effect import flags_within, narrows, refuse_idle_options, refus
 from muster.plan.environment import brings_torch, left_over, make_prelude, make_variables, stays_behind
 from muster.plan.finish import check_limit, finish_variables, make_finish, spare_flags
 from muster.plan.flags import absorb_flags
-from muster.plan.gate import expected_at, gate_condition, gate_file, gate_words
 from muster.plan.hang import make_hang
 from muster.plan.launcher import choose_launcher
 from muster.plan.pack import pack_flags, packed, packed_terms
-from muster.plan.python_environment import as_variables, environment_of, venv_in_image
+from muster.plan.python_environment import as_variables, environment_of, refuse_missing_python, venv_in_image
 from muster.plan.script_fit import jax_variables, script_notes, wants_mpi
 from muster.plan.secret import without
 from muster.plan.shape import NodeShape, make_shape
-from muster.plan.site_terms import node_shape, site_notes, situation_of, terms_of
+from muster.plan.site_terms import forks_may_crash, node_shape, site_notes, situation_of, terms_of
 from muster.plan.sweep import sweep_command, sweep_notes, sweep_variables, table_of
 from muster.plan.terms import Terms
 from muster.rank import contract
@@ -68,6 +68,7 @@ def make_plan(
 
     `within`: over an allocation that stands; `stream`: output to the terminal.
     """
+    refuse_missing_python(asked, facts)
     queued, no_image = engine is Engine.SLURM and not (within or stream), asked.image == NO_IMAGE
     table = table_of(asked, facts.table, queued=queued)
     request, more_flags = absorb_flags(at_home(replace(asked, image=None) if no_image else asked, facts.home))
@@ -98,17 +99,21 @@ def make_plan(
     variables = (*_kept_outside(image), *launcher.variables(), *own, *make_variables(request, terms, facts))
     _check_places(image, directory, variables)
     notes = [*([Note(news)] if news else []), *site_notes(site, request, shape, job)]
-    notes += [Note(sentence, warning=True) for sentence in unknown_flags(more_flags)]
-    notes += [*left_over(request, facts), *(stays_behind(request, facts, variables) if queued else ())]
+    notes += [
+        *(Note(sentence, warning=True) for sentence in unknown_flags(more_flags)),
+        *left_over(request, facts),
+        *(stays_behind(request, facts, variables) if queued else ()),
+    ]
     notes += script_notes(facts.script, request, shape, launcher, mpi)
     if request.snapshot and not queued:
         notes.append(Note("--snapshot is for jobs that wait: this one starts now, from the files as they are"))
     staging, more = (
         _staging(request, site, facts, shape, image, engine, directory) if launcher.starts_ranks else (None, [])
     )
-    notes += more
-    notes += _image_notes(image, facts, (*command, *request.env), gpus=shape.gpus_per_node)
-    check_file = gate_file(directory, facts.user)
+    notes += more + _image_notes(image, facts, (*command, *request.env), gpus=shape.gpus_per_node)
+    has_header = engine is Engine.SLURM and not within
+    record_notes = _record_notes(request, site, facts, shape, engine)
+    gate, gate_conditions = _gate(request, site, facts, shape, engine, python) if request.check else ((), ())
     plan = Plan(
         version=__version__,
         site=terms.site,
@@ -135,7 +140,7 @@ def make_plan(
         variables=sweep_variables(_last_of_each(variables), table),
         conditions=(
             *(make_conditions(site, request, shape, terms, job) if engine is Engine.SLURM else ()),
-            *((gate_condition(check_file),) if request.check and engine is Engine.SLURM else ()),
+            *gate_conditions,
         ),
         rendezvous=_rendezvous(request, terms, shape),
         image=image,
@@ -150,17 +155,23 @@ def make_plan(
         rank_library=None if image.image else facts.rank_library,
         ready=facts.ready_folder if request.stacks_ready and not image.image else None,
         agent=agent_python(command, python or "python3") if launcher.agent else (),
-        gate=gate_words(python or "python3", check_file, expected_at(site, shape, engine)) if request.check else (),
+        gate=gate,
         staging=staging,
         hang=make_hang(request, terms, facts, queued=queued) if _may_hang(launcher, engine) and not pack else None,
         may_be_alone=_may_be_alone(request, facts, shape if pack is None else pack.shape, launcher),
         finish=finish,
         sweep=table,
         pack=pack,
-        notes=(*notes, *(Note(text) for text in site.notes), *_notes(request, site, shape, launcher, node, engine)),
+        cpu_flags=_cpu_flags(request, facts),
+        notes=(
+            *notes,
+            *(Note(text) for text in site.notes),
+            *_notes(request, site, shape, launcher, node, engine),
+            *(() if has_header else record_notes),
+        ),
     )
     _refuse_unknown_address(plan)
-    if engine is Engine.SLURM and not within:
+    if has_header:
         from muster.plan.header import make_directives
         from muster.plan.limits import check_limits
 
@@ -168,8 +179,33 @@ def make_plan(
         check_limit(request, finish, plan.directives)
         held = shape if finish is None else replace(shape, nodes=shape.nodes + finish.spares)
         check_limits(site, request, held, launcher.site_name, plan.directives)
-        plan = replace(plan, directives=(*plan.directives, _comment(plan)), notes=(*plan.notes, *sweep_notes(plan)))
+        plan = replace(
+            plan, directives=(*plan.directives, _comment(plan)), notes=(*plan.notes, *sweep_notes(plan), *record_notes)
+        )
     return plan
+
+
+def _record_notes(request: Request, site: Site, facts: Facts, shape: Shape, engine: Engine) -> list[Note]:
+    """Return what the script and the record of its environment say against the nodes of this site."""
+    notes: list[Note] = []
+    if facts.forking_loaders and forks_may_crash(site, request, engine):
+        from muster.plan.fork_notes import fork_notes
+
+        notes += fork_notes(site, facts)
+    if facts.venv is not None:
+        from muster.plan.built_with import nodes_of, venv_notes
+
+        notes += venv_notes(facts.venv, nodes_of(request, site, facts, shape, engine))
+    return notes
+
+
+def _cpu_flags(request: Request, facts: Facts) -> tuple[str, ...]:
+    """Return what the nodes' CPUs have to be able to do for the environment; an image brings its own."""
+    if facts.venv is None or request.image:
+        return ()
+    from muster.plan.built_with import cpu_flags_needed
+
+    return cpu_flags_needed(facts.venv)
 
 
 def _comment(plan: Plan) -> Directive:
@@ -231,12 +267,23 @@ def _staging(
     return staging, list(staging_notes(request, engine, staging, facts))
 
 
-def _image_notes(image: ImageUse, facts: Facts, words: Sequence[Word], *, gpus: int) -> Iterable[Note]:
+def _image_notes(image: ImageUse, facts: Facts, words: Sequence[Word], *, gpus: int) -> list[Note]:
     if image.image is None:
-        return ()
+        return []
     from muster.plan.image_paths import image_notes
 
-    return image_notes(image, facts.image, words, gpus=gpus)
+    return list(image_notes(image, facts.image, words, gpus=gpus))
+
+
+def _gate(
+    request: Request, site: Site, facts: Facts, shape: Shape, engine: Engine, python: str | None
+) -> tuple[tuple[str, ...], tuple[Condition, ...]]:
+    """Return the words of the check before the ranks, and what the script tests of the check's program."""
+    from muster.plan.gate import expected_at, gate_condition, gate_file, gate_words
+
+    file = gate_file(_working_directory(request, facts), facts.user)
+    words = gate_words(python or "python3", file, expected_at(site, shape, engine))
+    return words, (gate_condition(file),) if engine is Engine.SLURM else ()
 
 
 def _check_places(image: ImageUse, directory: str, variables: Sequence[Variable]) -> None:

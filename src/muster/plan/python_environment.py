@@ -83,6 +83,13 @@ def environment_of(request: Request, facts: Facts) -> PythonEnvironment | None:
     return PythonEnvironment("venv", folder.rstrip("/"), origin) if folder and folder != "none" else None
 
 
+def refuse_missing_python(request: Request, facts: Facts) -> None:
+    """Refuse an environment that is not there: on this host another Python would run and report nothing."""
+    environment = environment_of(request, facts) if facts.python_is_missing else None
+    if environment is not None:
+        raise RequestError(f"there is no Python in {environment.folder}", hint="name the folder that holds bin/python")
+
+
 def activation(environment: PythonEnvironment | None) -> Iterator[Prelude]:
     """Yield the command of the script that makes it the ranks' own."""
     if environment is None:

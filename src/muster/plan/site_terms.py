@@ -9,7 +9,7 @@ from muster.images.reference import ImageReference
 from muster.job.request import Request
 from muster.launchers import launcher_named
 from muster.launchers.base import Launcher
-from muster.model.plan import Directive, Flag, Note, Prelude, PreludeKind, Reason, Shape, Variable
+from muster.model.plan import Directive, Engine, Flag, Note, Prelude, PreludeKind, Reason, Shape, Variable
 from muster.model.words import template
 from muster.plan.secret import shown_assignment
 from muster.plan.shape import NodeShape
@@ -65,6 +65,11 @@ def node_shape(site: Site, request: Request) -> NodeShape:
         cpus_per_gpu=None if share is None else share * threads_counted(site.profile, node),
         origin=site.origin(f"nodes.{name}").words(),
     )
+
+
+def forks_may_crash(site: Site, request: Request, engine: Engine) -> bool:
+    """Return whether a forked process may crash beside the card of this site's network, as the job uses it."""
+    return site.profile.fabric.kind == "slingshot" and engine is Engine.SLURM and "fork" not in request.workload
 
 
 def situation_of(
