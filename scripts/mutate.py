@@ -288,7 +288,7 @@ def _write_changed(work: Path, mutation: Mutation) -> None:
         bytecode.unlink()
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _test_files() -> tuple[tuple[Path, str], ...]:
     return tuple((path, path.read_text(encoding="utf-8")) for path in sorted(TESTS.rglob("test_*.py")))
 
@@ -361,7 +361,7 @@ def _become_pytest(work: Path, source: Path, tests: Sequence[str], left_out: Seq
         words += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # hypothesis is loaded already
         words += [word for test in left_out for word in ("--deselect", test)]
         status = int(pytest.main([*words, *tests], plugins=[_Witness(witness)]))
-    except BaseException:
+    except BaseException:  # noqa: BLE001  # whatever it is, this process ends here
         traceback.print_exc()
     finally:
         sys.stderr.flush()

@@ -57,6 +57,14 @@ def test_the_copy_is_what_git_does_not_ignore_as_it_is_now(project: Path, tmp_pa
     assert not (tmp_path / "here").readlink().is_absolute(), "the run directory may get another name"
 
 
+def test_a_link_that_leads_nowhere_yet_is_copied_as_it_is(project: Path, tmp_path: Path) -> None:
+    (project / "data").symlink_to("/a/disk/of/the/node")
+
+    copy_project(str(project), tmp_path)
+
+    assert (tmp_path / "snapshot" / "data").readlink() == Path("/a/disk/of/the/node")
+
+
 def test_a_folder_that_git_does_not_know_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="not in a work tree of git") as caught:
         copy_project(str(tmp_path), tmp_path / "run")

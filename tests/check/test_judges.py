@@ -670,3 +670,10 @@ def test_where_rank_0s_clock_is_wrong_it_is_named() -> None:
 def test_a_healthy_world_is_healthy_for_every_size_of_job() -> None:
     ranks, _, _ = healthy(nodes=3)
     assert len(ranks) == 12
+
+
+@pytest.mark.parametrize(("nodes", "value", "is_found"), [(2, "lo", True), (2, "=lo", True), (1, "lo", False)])
+def test_the_loopback_is_an_interface_for_the_ranks_of_one_node(nodes: int, value: str, is_found: bool) -> None:
+    messages = [each.evidence for each in findings(env(GLOO_SOCKET_IFNAME=value), nodes=nodes)]
+
+    assert any("leads to no other node" in message for message in messages) is is_found

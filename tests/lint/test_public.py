@@ -33,6 +33,15 @@ def _rules(text: str, kind: FileKind = FileKind.BATCH) -> list[str]:
 
 
 @pytest.mark.parametrize(
+    ("flag", "is_found"), [("", True), ("--nv ", False), ("--rocm ", False), ("--nvccli ", False), ("--bind /a ", True)]
+)
+def test_a_container_with_either_vendors_flag_has_its_gpus(flag: str, is_found: bool) -> None:
+    job = f"{_HEAD}#SBATCH --gpus-per-node=4\nsrun -K apptainer exec {flag}image.sif python train.py\n"
+
+    assert ("container-without-gpus" in _rules(job)) is is_found
+
+
+@pytest.mark.parametrize(
     ("rule", "text"),
     [
         ("tasks-without-nodes", "#!/bin/bash\n#SBATCH -N 3\n#SBATCH -n 3\n#SBATCH -t 5\nsrun -K python x.py\n"),

@@ -5,7 +5,7 @@ sentence before anybody waits.
 from __future__ import annotations
 
 import os
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 import pytest
 from hypothesis import given, settings
@@ -81,6 +81,25 @@ def test_the_engine_follows_from_the_site_and_the_kind_of_image(
 
     assert made.image.engine == engine
     assert made.image.engine_reason.text
+
+
+def test_the_entry_that_the_user_names_comes_before_that_of_the_sites_image(tmp_path: Path) -> None:
+    text = (
+        'name = "mine"\ntitle = "a site for a test"\n'
+        '[containers.first]\nengine = "apptainer"\nflags = ["--first"]\n'
+        '[containers.second]\nengine = "apptainer"\nflags = ["--second"]\n'
+        '[containers.third]\nengine = "apptainer"\nflags = ["--third"]\n'
+        '[images.theirs]\npath = "x.sif"\nengine = "second"\nreason = "theirs"\n'
+    )
+    (tmp_path / "mine.toml").write_text(text)
+
+    def entry(*words: str) -> tuple[str | None, list[str]]:
+        image = planned(*words, site=str(tmp_path / "mine.toml")).image
+        return image.container, [str(flag.word) for flag in image.flags]
+
+    assert entry("--image", "site:theirs") == ("second", ["--second"])
+    assert entry("--image", "site:theirs", "--engine", "third") == ("third", ["--third"])
+    assert entry("--image", "x.sif") == ("first", ["--first"])
 
 
 def test_the_site_gives_binds_modules_and_the_verb() -> None:

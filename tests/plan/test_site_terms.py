@@ -269,6 +269,21 @@ def test_the_gid_is_set_for_an_old_nccl_alone(version: str | None, is_set: bool,
     assert values(made).get("NCCL_IB_GID_INDEX") == ("5" if is_set else None)
 
 
+@pytest.mark.parametrize("venv", ["theirs", "none"])
+def test_the_nccl_is_that_of_the_environment_that_the_ranks_get(venv: str, tmp_path: Path) -> None:
+    """`--venv none` names no environment: the Python of the shell counts."""
+    site = load(str(written(tmp_path, ROCE)), SearchPath(site_wide=None))
+    for name, version in (("own", "2.18.3"), ("theirs", "2.21.5")):
+        (tmp_path / f"{name}/lib/python3.11/site-packages/nvidia_nccl_cu12-{version}.dist-info").mkdir(parents=True)
+    words = str(tmp_path / venv) if venv == "theirs" else venv
+
+    found = look_at_nccl(
+        request("-N", "2", "--venv", words, "--", "x"), site, replace(FACTS, python=str(tmp_path / "own/bin/python"))
+    )
+
+    assert found.nccl == {"theirs": "2.21.5", "none": "2.18.3"}[venv]
+
+
 def test_the_version_is_read_from_the_wheel_else_from_the_module(tmp_path: Path) -> None:
     assert nccl_of_environment(None) is None
     assert nccl_of_environment(str(tmp_path / "bin/python")) is None
@@ -281,6 +296,29 @@ def test_a_site_without_such_a_line_is_not_looked_into(tmp_path: Path) -> None:
     request = request_from({}, given, origins, command)
 
     assert look_at_nccl(request, bundled("lumi"), FACTS) is FACTS
+
+
+def test_a_flag_of_every_job_gives_way_to_the_users(tmp_path: Path) -> None:
+    text = HEAD + '[request]\nsbatch = ["--constraint=big", "--hint=nomultithread"]\n'
+    site = str(written(tmp_path, text))
+
+    assert directive(plan("-N", "2", "--", "x", site=site), "constraint") == "big"
+    made = plan("-N", "2", "--constraint", "small", "--", "x", site=site)
+    assert [each.value for each in made.directives if each.name == "constraint"] == ["small"]
+    assert directive(made, "hint") == "nomultithread"
+
+
+def test_nodes_that_muster_excludes_say_why_and_those_of_the_user_who() -> None:
+    def reasons(asked: Request) -> dict[str, str]:
+        made = make_plan(asked, bundled("generic"), FACTS, typed=(), engine=Engine.SLURM)
+        return {each.name: each.reason.text for each in made.directives}
+
+    asked = request("-N", "2", "--exclude", "n1", "--", "x")
+    by_muster = replace(request("-N", "2", "--", "x"), exclude="n1", partition="gpu")
+
+    assert reasons(asked)["exclude"] == "set by you"
+    assert reasons(by_muster)["exclude"] == "these nodes failed under earlier jobs (muster nodes)"
+    assert reasons(by_muster)["partition"] == ""
 
 
 # ---------------------------------------------------------------- masks that would be wrong

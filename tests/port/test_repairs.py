@@ -305,3 +305,17 @@ def test_no_repair_reads_a_sentence(rule: str, monkeypatch: pytest.MonkeyPatch) 
     assert job.refusal is None
     assert _verdict(job, field) == (job.draft.get(field), Fate(verdict), _verdict(job, field)[2])
     assert job.draft.get(field) == value
+
+
+@pytest.mark.parametrize(
+    ("asked", "value", "verdict"),
+    [
+        ("UNLIMITED", "4-00:00:00", Fate.CHANGED),
+        ("5-00:00:00", "4-00:00:00", Fate.CHANGED),
+        ("4-00:00:00", "4-00:00:00", Fate.KEPT),
+    ],
+)
+def test_a_time_without_end_becomes_the_longest_of_a_site_that_has_one(asked: str, value: str, verdict: Fate) -> None:
+    job = carried(_script("--nodes=2", "--gpus-per-node=4", f"--time={asked}"), "leonardo")
+
+    assert _verdict(job, "time")[:2] == (value, verdict)
