@@ -24,6 +24,7 @@ import concurrent.futures
 import contextlib
 import difflib
 import functools
+import itertools
 import multiprocessing
 import os
 import random
@@ -49,8 +50,6 @@ WORK = ROOT / ".cache" / "mutate"
 _LEAST_LINES = 7
 _TEST_CPU_S = 30.0
 """Processor time of one test: a change that makes a loop endless ends here."""
-_LIMIT_S = 600.0
-"""Wall-clock time of all tests of one change: a change that waits for ever ends here."""
 # Ranks and nodes run these files: labs alone reach them.
 _LEFT_OUT = ("muster/rank/", "muster_bench/ranks/", "muster_check/ranks/__main__")
 _MARKS = "not (lab or torch or gpu or versions or long or wide)"
@@ -93,6 +92,12 @@ class Verdict(NamedTuple):
     left_out: tuple[str, ...]
     """Tests that fail on the unchanged source too."""
     seconds: float
+    in_time: bool = True
+    """False: the tests were ended before the last had run, so a survivor may be none."""
+
+
+class _OutOfTimeError(Exception):
+    """The tests of a change take longer than the limit, or wait for ever."""
 
 
 def main() -> int:
@@ -103,7 +108,7 @@ def main() -> int:
     fork = multiprocessing.get_context("fork")
     with concurrent.futures.ProcessPoolExecutor(words.jobs, mp_context=fork) as pool:
         verdicts = []
-        for mutation, verdict in zip(mutations, pool.map(_judge, mutations)):  # 3.9
+        for mutation, verdict in zip(mutations, pool.map(_judge, mutations, itertools.repeat(words.limit_s))):  # 3.9
             verdicts.append(verdict)
             print(
                 f"{len(verdicts):4}  {mutation.name}: {verdict.noticed_by or 'SURVIVES'}  {verdict.seconds:.1f} s",
@@ -127,19 +132,22 @@ def _read_words() -> argparse.Namespace:
     parser.add_argument("--function", default="", help="every change of the functions of this name, not one each")
     parser.add_argument("--room", default="", help="only files whose path holds this")
     parser.add_argument("--jobs", type=int, default=1, help="how many changes are judged beside each other")
+    parser.add_argument("--limit-s", type=float, default=600.0, help="wall-clock time for the tests of one change")
     parser.add_argument("--report", default="", help="a file for the report")
     return parser.parse_args()
 
 
 def _report(title: str, mutations: Sequence[Mutation], verdicts: Sequence[Verdict]) -> Iterator[str]:
     """Yield the count, the tests that were left out, then each survivor with its difference."""
-    survivors = [mutation for mutation, verdict in zip(mutations, verdicts) if verdict.noticed_by is None]
+    survivors = [row for row in zip(mutations, verdicts) if row[1].noticed_by is None]
     yield f"{title}: {len(mutations) - len(survivors)} of {len(mutations)} changes noticed"
     for test in sorted({test for verdict in verdicts for test in verdict.left_out}):
         yield f"left out, fails on the unchanged source: {test}"
-    for mutation in survivors:
+    for mutation, verdict in survivors:
         yield ""
         yield f"{mutation.name}: {mutation.change.kind}: {mutation.change.old}"
+        if not verdict.in_time:
+            yield "the tests were ended by --limit-s"
         old, new = mutation.file.read_text(encoding="utf-8").splitlines(), mutation.change.text.splitlines()
         for line in difflib.unified_diff(old, new, lineterm="", n=1):
             if line[:3] not in {"---", "+++"}:
@@ -253,26 +261,33 @@ _failing: set[str] = set()
 """Tests that have failed there: left out."""
 
 
-def _judge(mutation: Mutation) -> Verdict:
+def _judge(mutation: Mutation, limit_s: float) -> Verdict:
     """Run the nearest tests over the changed source, and return the first that fails."""
     began = time.monotonic()
-    tests = nearest_tests(mutation.file, mutation.function)
     left_out: list[str] = []
+    tests = nearest_tests(mutation.file, mutation.function)
+    noticed_by, in_time = None, True
     with tempfile.TemporaryDirectory(prefix="change-", dir=WORK, ignore_cleanup_errors=True) as work:
         _copy_source(Path(work))
         _write_changed(Path(work), mutation)
-        while True:
-            failing = _first_failing(Path(work), tests, sorted(_failing))
-            if failing is None or failing in _passing:
-                break
-            if _first_failing(Path(work), [failing], [], source=SOURCE) is None:
-                _passing.add(failing)
-                break
-            _failing.add(failing)
-            left_out.append(failing)
-            # What cannot be collected is a file, which --deselect does not know.
-            tests = [test for test in tests if test != failing]
-    return Verdict(failing, tuple(left_out), time.monotonic() - began)
+        # Most changes are noticed by the first files: the others are not even collected then.
+        waiting = [tests[:2], tests[2:]]
+        try:
+            while waiting and noticed_by is None:
+                failing = _first_failing(Path(work), waiting[0], sorted(_failing), limit_s)
+                if failing is None:
+                    waiting.pop(0)
+                elif failing in _passing or _first_failing(Path(work), [failing], [], limit_s, SOURCE) is None:
+                    _passing.add(failing)
+                    noticed_by = failing
+                else:
+                    _failing.add(failing)
+                    left_out.append(failing)
+                    # What cannot be collected is a file, which --deselect does not know.
+                    waiting[0] = [test for test in waiting[0] if test != failing]
+        except _OutOfTimeError:
+            in_time = False
+    return Verdict(noticed_by, tuple(left_out), time.monotonic() - began, in_time)
 
 
 def _copy_source(work: Path) -> None:
@@ -321,8 +336,10 @@ def nearest_tests(file: Path, function: str) -> list[str]:
     return [row[-1] for row in sorted(rows)]
 
 
-def _first_failing(work: Path, tests: Sequence[str], left_out: Sequence[str], source: Path | None = None) -> str | None:
-    """Return the first test that fails over the source, that of `work` if none is named, or that does not end."""
+def _first_failing(
+    work: Path, tests: Sequence[str], left_out: Sequence[str], limit_s: float = 600.0, source: Path | None = None
+) -> str | None:
+    """Return the first test that fails over the source, that of `work` if none is named, or that computes for ever."""
     if not tests:
         return None
     witness = work / "witness"
@@ -330,13 +347,14 @@ def _first_failing(work: Path, tests: Sequence[str], left_out: Sequence[str], so
     child = os.fork()
     if child == 0:
         _become_pytest(work, source or work / "src", tests, left_out, witness)
-    limit = time.monotonic() + _LIMIT_S
+    limit = time.monotonic() + limit_s
     while (ended := os.waitpid(child, os.WNOHANG))[0] == 0 and time.monotonic() < limit:
         time.sleep(0.05)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)  # also what the tests have left
     if ended[0] == 0:
-        ended = os.waitpid(child, 0)
+        os.waitpid(child, 0)
+        raise _OutOfTimeError
     lines = witness.read_text().splitlines()
     # 5: none of these tests is fast.
     if os.WIFEXITED(ended[1]) and os.WEXITSTATUS(ended[1]) in {0, 5}:
