@@ -22,7 +22,7 @@ def test_a_reason_is_said_when_it_comes_and_not_again_until_it_changes(monkeypat
         asked.append(job)
         return answers[len(asked) - 1]
 
-    monkeypatch.setattr(keep.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr("muster.act.keep.time.monotonic", lambda: clock[0])
     with Path(os.devnull).open("w") as guard:
         keeper = keep._Allocated(
             KeepSettings(1.0, said.append, wait_words, steps_of_slurm=True), {}, Guard(guard.fileno())

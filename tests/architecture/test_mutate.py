@@ -1,0 +1,149 @@
+"""Guards `scripts/mutate.py`: each kind of change is made, and a test that fails anyway counts for nothing."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def mutate() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("mutate", ROOT / "scripts/mutate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["mutate"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _lines(mutate: ModuleType, line: str) -> list[tuple[str, str]]:
+    """Every change of one line: its kind, and the line that it becomes."""
+    source = f"def f(a, b):\n    # ä\n    {line}\n"
+    function = ast.parse(source).body[0]
+    changes = list(mutate.changes_of(source, function))
+    for change in changes:
+        ast.parse(change.text)
+        assert change.text.replace(change.text.split("\n")[2], "") == source.replace(f"    {line}", "")
+    return [(change.kind, change.text.split("\n")[2].strip()) for change in changes]
+
+
+@pytest.mark.parametrize(
+    ("line", "changes"),
+    [
+        ("return a and b", [("condition", "return (b)"), ("condition", "return (a)")]),
+        (
+            "return a or b or f",
+            [("condition", "return (b or f)"), ("condition", "return (a or f)"), ("condition", "return (a or b)")],
+        ),
+        ("return 'ä' < b", [("comparison", "return ('ä' <= b)")]),
+        ("return a >= b", [("comparison", "return (a > b)")]),
+        ("return a is b", [("comparison", "return (a is not b)")]),
+        ("return a not in b", [("comparison", "return (a in b)")]),
+        ("return a < b < f", []),
+        ("return not a", [("not", "return (a)")]),
+        ("if a: return b", [("test", "if (not a): return b")]),
+        ("if not a: return b", [("not", "if (a): return b")]),
+        ("return a if b else f", [("test", "return a if (not b) else f")]),
+        ("return f(a, deep=True)", [("value", "return f(a, deep=(False))")]),
+        ("return a[1]", [("number", "return a[(2)]")]),
+        ("return a[0]", []),
+        ("return f(a, timeout_s=20, width=3)", []),
+        ("return f'{a if b else f} {a == b}'", []),
+        ("return 'not a and b'", []),
+    ],
+)
+def test_each_kind_of_change_is_made_once_in_its_place(
+    mutate: ModuleType, line: str, changes: list[tuple[str, str]]
+) -> None:
+    assert sorted(_lines(mutate, line)) == sorted(changes)
+
+
+def test_a_decorator_is_left_alone_and_a_default_is_not(mutate: ModuleType) -> None:
+    source = "@cache(typed=True)\ndef f(a, deep=True):\n    return a\n"
+    changes = list(mutate.changes_of(source, ast.parse(source).body[0]))
+
+    assert [change.text.split("\n")[1] for change in changes] == ["def f(a, deep=(False)):"]
+
+
+def test_a_seed_draws_the_same_again_and_a_block_follows_the_one_before(
+    mutate: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def draw(*words: str) -> list[object]:
+        monkeypatch.setattr(sys, "argv", ["mutate.py", "--room", "muster/slurm", *words])
+        return list(mutate._draw(mutate._read_words()))
+
+    six = draw("--seed", "a", "--count", "6")
+
+    assert len({mutation.name for mutation in six}) == 6  # type: ignore[attr-defined]
+    assert six == draw("--seed", "a", "--count", "2") + draw("--seed", "a", "--count", "4", "--skip", "2")
+    assert six != draw("--seed", "b", "--count", "6")
+    assert six[3:4] == draw("--seed", "a", "--count", "6", "--only", six[3].name)  # type: ignore[attr-defined]
+
+
+def test_the_tests_that_name_module_and_function_come_first_then_the_module_then_the_room(mutate: ModuleType) -> None:
+    tests = mutate.nearest_tests(mutate.SOURCE / "muster/follow/links.py", "current_of")
+
+    assert tests[0] == "tests/follow/test_links.py"
+    assert "tests/follow/test_watch.py" in tests
+    assert not any(test.startswith("tests/plan/") for test in tests)
+
+
+_OWN = "def double(a):\n    if a:\n        return 2 * a\n    return None\n"
+_TESTS = {
+    "notices": "assert own.double(3) == 6",
+    "does-not": "assert own.double",
+    "fails-anyway": "assert own.double(3) == 7",
+    "never-ends": "while not own.double(3): pass",
+}
+
+
+@pytest.fixture
+def small_house(mutate: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A house with one function."""
+    (tmp_path / "src").mkdir()
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "src/own.py").write_text(_OWN)
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\nmarkers =\n  " + "\n  ".join(["lab", "torch", "gpu", "versions", "long", "wide"])
+    )
+    for name, value in {"ROOT": tmp_path, "SOURCE": tmp_path / "src", "TESTS": tmp_path / "tests"}.items():
+        monkeypatch.setattr(mutate, name, value)
+    monkeypatch.setattr(mutate, "WORK", tmp_path)
+    monkeypatch.setattr(mutate, "_TEST_CPU_S", 1.0)
+    monkeypatch.setattr(mutate, "_passing", set())
+    monkeypatch.setattr(mutate, "_failing", set())
+    mutate._test_files.cache_clear()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("tests", "noticed_by", "left_out"),
+    [
+        (["notices"], "notices", []),
+        (["does-not"], None, []),
+        (["fails-anyway"], None, ["fails-anyway"]),
+        (["fails-anyway", "notices"], "notices", ["fails-anyway"]),
+        (["never-ends"], "never-ends", []),
+    ],
+)
+def test_a_change_is_noticed_by_a_test_that_passes_without_it(
+    mutate: ModuleType, small_house: Path, tests: list[str], noticed_by: str | None, left_out: list[str]
+) -> None:
+    for name in tests:
+        (small_house / f"tests/test_{name}.py").write_text(f"import own\n\ndef test_it():\n    {_TESTS[name]}\n")
+    (change,) = [each for each in mutate.changes_of(_OWN, ast.parse(_OWN).body[0]) if each.kind == "test"]
+
+    verdict = mutate._judge(mutate.Mutation(small_house / "src/own.py", "double", change), 600.0)
+
+    assert verdict.noticed_by == (noticed_by and f"tests/test_{noticed_by}.py::test_it")
+    assert [*verdict.left_out] == [f"tests/test_{name}.py::test_it" for name in left_out]
+    assert verdict.in_time
+    assert (small_house / "src/own.py").read_text() == _OWN
