@@ -111,9 +111,7 @@ def small_house(mutate: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (tmp_path / "src").mkdir()
     (tmp_path / "tests").mkdir()
     (tmp_path / "src/own.py").write_text(_OWN)
-    (tmp_path / "pytest.ini").write_text(
-        "[pytest]\nmarkers =\n  " + "\n  ".join(["lab", "torch", "gpu", "versions", "long", "wide"])
-    )
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  lab\n  torch\n  gpu\n  versions\n  long\n  wide\n")
     for name, value in {"ROOT": tmp_path, "SOURCE": tmp_path / "src", "TESTS": tmp_path / "tests"}.items():
         monkeypatch.setattr(mutate, name, value)
     monkeypatch.setattr(mutate, "WORK", tmp_path)
