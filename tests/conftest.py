@@ -1,5 +1,11 @@
 """What every test may use."""
 
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -23,3 +29,18 @@ pytest_plugins = [
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The golden files are written anew on request only."""
     parser.addoption("--update-golden", action="store_true", help="write the golden files anew, and fail once")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
+    """Compare a text with its golden file; write the file anew where that was asked for, and fail once all the same."""
+
+    def compare(path: Path, made: str) -> None:
+        kept = path.read_text(encoding="utf-8") if path.exists() else ""
+        if made != kept and request.config.getoption("--update-golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(made, encoding="utf-8")
+        difference = "".join(difflib.unified_diff(kept.splitlines(True), made.splitlines(True), path.name, "made"))
+        assert made == kept, f"{difference}\nhint: pytest --update-golden, then read the difference"
+
+    return compare

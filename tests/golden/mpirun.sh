@@ -8,15 +8,20 @@
 
 job() {
     muster_begin /home/ada/project 4 0
+    . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     export RES_OPTIONS='timeout:1 attempts:3'
-    muster_expect LAUNCHER=mpirun AGENTS=1 GPUS=0 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000
+    export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/home/ada/.local/share/muster/rank-library/0
+    muster_expect LAUNCHER=mpirun AGENTS=1 GPUS=0 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000 \
+        PYTHON=/home/ada/env/bin/python
     muster_choose_port
     muster_mpirun_words 1 RES_OPTIONS --
+    muster_watch_silence 1800 /opt/muster/bin/python
     [ -n "$muster_keeps_logs" ] || muster_keep_report
     muster_watch_hydra "${muster_report:-$muster_logs/ranks.log}"
     muster_to_log mpirun -np "$((muster_nodes * muster_ntasks_per_node))" "${muster_mpirun_ranks[@]}" \
-        sh -c "$muster_task" muster /home/ada/env/bin/python train.py
+        sh -c "$muster_task" muster python train.py
     muster_hydra_status "${muster_report:-$muster_logs/ranks.log}"
+    muster_end_watch
     muster_finish
 }
 
@@ -127,11 +132,32 @@ muster_go_to() {
     cd "$1" || muster_stop "the working directory $1 does not exist" 'use a file system that the compute nodes see, or --chdir'
 }
 
+# Stops with the sentence $1: a path that the job needs is not there.
+muster_not_there() {
+    muster_stop "$1" 'is it on a file system that the compute nodes see?'
+}
+
 # Exports what was planned, NAME=VALUE as MUSTER_NAME: the prologue of every rank compares it with what it finds.
 muster_expect() {
     export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir"
     export MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node"
     export "${@/#/MUSTER_}"
+}
+
+# Watches the job beside its ranks, by Muster's Python, $2: where nothing is written for $1 seconds and no rank goes on,
+# it reports a hang in the log and in RUN/hang.
+muster_watch_silence() {
+    if [ ! -x "$2" ]; then
+        printf 'muster: note: %s\n' "this node does not see $2: a hang of the ranks is not noticed" >&2
+        return
+    fi
+    "${@:3}" "$2" -I -m muster.cli.silence "$$" "$muster_job" "$SLURM_JOB_NODELIST" "$muster_run_dir" "$1" </dev/null &
+    muster_watcher=$!
+}
+
+# Ends the watch.
+muster_end_watch() {
+    [ -z "${muster_watcher:-}" ] || { kill "$muster_watcher" && wait "$muster_watcher"; } 2>/dev/null
 }
 
 # Chooses a free port for the meeting point, if the job's script runs on the host of rank 0: jobs that start side by
@@ -359,6 +385,13 @@ muster_port=${MUSTER_PORT:-}
         'use a file system that the compute nodes see, or --chdir'
 }
 
+# A node without the Python of the environment would find another one.
+[ -x "$MUSTER_PYTHON" ] || {
+    read -r muster_here </proc/sys/kernel/hostname
+    muster_stop "the node $muster_here does not see the Python of the environment, $MUSTER_PYTHON" \
+        'put the environment on a file system that the compute nodes see, or --stage-env'
+}
+
 # Compares the start with the plan: a rank that runs alone is reported now.
 [ -z "${MUSTER_NTASKS:-}" ] || [ "$muster_size" -eq "$MUSTER_NTASKS" ] || muster_stop \
     "$MUSTER_NTASKS ranks were planned, but the launcher started $muster_size" 'the command may start another launcher: remove it from the command'
@@ -454,6 +487,26 @@ case $MASTER_ADDR in
 *) muster_jax_host=$MASTER_ADDR ;;
 esac
 export JAX_COORDINATOR_ADDRESS="${JAX_COORDINATOR_ADDRESS:-$muster_jax_host:${muster_jax_port:-$MASTER_PORT}}"
+
+# Tells whether there was a connection to MASTER_PORT: the kernel keeps a closed one for a minute. Unknown counts as yes.
+muster_somebody_met() {
+    command -v grep >/dev/null && [ -r /proc/net/tcp ] || return 0
+    muster_hex=$(printf '%04X' "$MASTER_PORT")
+    # Any state but 0A, listening.
+    grep -Eqs "^ *[0-9]+: ([0-9A-F]+:$muster_hex [0-9A-F]+:[0-9A-F]+|[0-9A-F]+:[0-9A-F]+ [0-9A-F]+:$muster_hex) 0[1-9B] " \
+        /proc/net/tcp /proc/net/tcp6
+}
+
+# Warns that the ranks ended well and never connected: each may have worked alone.
+muster_look_for_meeting() {
+    muster_somebody_met || printf 'muster: warning: the %s ranks have ended, and Muster saw no connection to %s:%s: %s\n\nhint: %s\n' \
+        "$WORLD_SIZE" "$MASTER_ADDR" "$MASTER_PORT" 'each may have done the whole work alone, and overwritten what the others wrote' \
+        'the script has to join its ranks: torch.distributed.init_process_group(), with muster.world(), or what its framework has for it; --wireup dummy, if each is to work for itself' >&2
+}
+
+# Rank 0 calls it when its command has ended.
+muster_at_end=
+[ "$muster_rank" -ne 0 ] || muster_at_end=muster_look_for_meeting
 
 # Runs the user's command. Only rank 0 reads the standard input. This shell stays and reports a failed command: Open
 # MPI's own report is lost in two of three batch jobs, and Hydra's report names no rank. After a failure Open MPI ends

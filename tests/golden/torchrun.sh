@@ -8,14 +8,19 @@
 
 job() {
     muster_begin /home/ada/project 4 0
+    . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     export RES_OPTIONS='timeout:1 attempts:3'
-    muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=4 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000
+    export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/home/ada/.local/share/muster/rank-library/0
+    muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=4 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000 \
+        PYTHON=/home/ada/env/bin/python
     muster_choose_port
+    muster_watch_silence 1800 /opt/muster/bin/python
     muster_step_reported srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
         --kill-on-bad-exit=0 --export=ALL --mpi=none "${muster_output_flags[@]}" --input=all \
-        sh -c "$muster_task" muster 6 /home/ada/env/bin/python -I -S -c "$muster_keeper" label \
-        sh -c "$muster_worker" muster /home/ada/env/bin/python train.py
+        sh -c "$muster_task" muster 6 python -I -S -c "$muster_keeper" label \
+        sh -c "$muster_worker" muster python train.py
     muster_torchrun_status ${muster_report:+"$muster_report"} "$muster_logs"/*.log
+    muster_end_watch
     muster_finish
 }
 
@@ -126,11 +131,32 @@ muster_go_to() {
     cd "$1" || muster_stop "the working directory $1 does not exist" 'use a file system that the compute nodes see, or --chdir'
 }
 
+# Stops with the sentence $1: a path that the job needs is not there.
+muster_not_there() {
+    muster_stop "$1" 'is it on a file system that the compute nodes see?'
+}
+
 # Exports what was planned, NAME=VALUE as MUSTER_NAME: the prologue of every rank compares it with what it finds.
 muster_expect() {
     export MUSTER_JOB="$muster_job" MUSTER_RUN_DIR="$muster_run_dir"
     export MUSTER_NTASKS=$((muster_nodes * muster_ntasks_per_node)) MUSTER_NTASKS_PER_NODE="$muster_ntasks_per_node"
     export "${@/#/MUSTER_}"
+}
+
+# Watches the job beside its ranks, by Muster's Python, $2: where nothing is written for $1 seconds and no rank goes on,
+# it reports a hang in the log and in RUN/hang.
+muster_watch_silence() {
+    if [ ! -x "$2" ]; then
+        printf 'muster: note: %s\n' "this node does not see $2: a hang of the ranks is not noticed" >&2
+        return
+    fi
+    "${@:3}" "$2" -I -m muster.cli.silence "$$" "$muster_job" "$SLURM_JOB_NODELIST" "$muster_run_dir" "$1" </dev/null &
+    muster_watcher=$!
+}
+
+# Ends the watch.
+muster_end_watch() {
+    [ -z "${muster_watcher:-}" ] || { kill "$muster_watcher" && wait "$muster_watcher"; } 2>/dev/null
 }
 
 # Chooses a free port for the meeting point, if the job's script runs on the host of rank 0: jobs that start side by
@@ -294,6 +320,13 @@ muster_id=$muster_job.${SLURM_STEP_ID:-0}.${SLURM_RESTART_COUNT:-0}
     read -r muster_here </proc/sys/kernel/hostname
     muster_stop "the node $muster_here does not see the working directory $MUSTER_DIRECTORY" \
         'use a file system that the compute nodes see, or --chdir'
+}
+
+# A node without the Python of the environment would find another one.
+[ -x "$MUSTER_PYTHON" ] || {
+    read -r muster_here </proc/sys/kernel/hostname
+    muster_stop "the node $muster_here does not see the Python of the environment, $MUSTER_PYTHON" \
+        'put the environment on a file system that the compute nodes see, or --stage-env'
 }
 
 # One torchrun agent runs on each node. The agent is told whether it hosts the meeting point, so it compares no names.

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from functools import cache
 
-from muster.facts import Facts
+from msgspec.structs import replace
+
+from muster.facts import Facts, ScriptFacts
 from muster.job.options import parse, request_from
 from muster.model.plan import Engine, Plan
 from muster.plan.build import make_plan
 from muster.sites.load import load
 
 FACTS = Facts(working_directory="/home/ada/project", home="/home/ada", user="ada", python="/home/ada/env/bin/python")
+
+# What `muster submit` finds where a train.py is typed in an active environment: the ranks may each train alone, Muster
+# has a Python of its own, and a copy of what the ranks import. `tests/render/test_default_job.py` compares them.
+JOB_FACTS = replace(
+    FACTS,
+    environment={"VIRTUAL_ENV": "/home/ada/env"},
+    own_python="/opt/muster/bin/python",
+    ready_folder="/opt/muster/ready",
+    rank_library="/home/ada/.local/share/muster/rank-library/0",
+    script=ScriptFacts(path="train.py", modules=frozenset({"torch"}), may_be_alone=True),
+)
 
 # A site is a value: thousands of plans of the tests share the few that Muster brings.
 _bundled = cache(load)

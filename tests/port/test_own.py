@@ -5,15 +5,14 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from launch.plans import FACTS, plan
+from launch.plans import plan
 from muster.errors import MusterError
 from muster.model.plan import Plan
 from muster.plan.build import make_plan
 from muster.render.script import job_script
 from muster_lint.port.carry import request_of
 from plugins.wide import sampled
-from sites.golden_scripts import _IMAGE_FACTS as IMAGE_FACTS
-from sites.golden_scripts import Case, cases, plan_of, words_of
+from sites.golden_scripts import Case, cases, facts_of, plan_of, words_of
 from sites.profiles import bundled
 
 from .scripts import read
@@ -23,8 +22,7 @@ SITES = sorted({case.site for case in cases()})
 
 def _again(case: Case, first: Plan) -> None:
     _, draft = read(job_script(first))
-    facts = IMAGE_FACTS if case.mode == "container" else FACTS
-    second = make_plan(request_of(draft), bundled(case.site), facts, typed=first.typed)
+    second = make_plan(request_of(draft), bundled(case.site), facts_of(case.mode), typed=first.typed)
     assert replace(second, directives=()) == replace(first, directives=()), words_of(case)
     assert {(each.name, each.value) for each in second.directives} == {
         (each.name, each.value) for each in first.directives

@@ -24,7 +24,7 @@ from muster.sites.tell import lines, missing_keys
 from muster.sites.when import Situation, holds, say_when
 from muster.units import parse_walltime_s
 
-from .golden_scripts import Case, kept_of
+from .golden_scripts import Case, script_of
 from .profiles import COMPLETE, FILLED, NAMES, SITES, bundled
 
 # Names of the profile itself, and what a dated list of absences covers.
@@ -246,7 +246,7 @@ def test_alps_runs_images_by_an_edf_and_shows_all_gpus_with_the_reason(name: str
     assert "--gpus-per-task=1" in advice
     assert "Muster shows all four, because set_device(LOCAL_RANK) would then fail on every rank but 0" in advice
 
-    script = kept_of(Case(name, "four-nodes", "srun", "container"))
+    script = script_of(Case(name, "four-nodes", "srun", "container"))
     assert '--environment="$muster_run_dir"/image.toml' in script
     assert "[annotations]" in script
     assert re.search(r"^#SBATCH .*--gpus-per-node=4\b", script, re.MULTILINE)
@@ -254,7 +254,7 @@ def test_alps_runs_images_by_an_edf_and_shows_all_gpus_with_the_reason(name: str
 
 
 def test_lumis_container_has_its_two_bind_modules_hsn_and_both_caches_on_the_node() -> None:
-    script = re.sub(r" \\\n +", " ", kept_of(Case("lumi", "four-nodes", "srun", "container")))
+    script = re.sub(r" \\\n +", " ", script_of(Case("lumi", "four-nodes", "srun", "container")))
     for line in (
         "muster_use /appl/local/laifs/modules",
         "muster_load lumi-aif-singularity-bindings",

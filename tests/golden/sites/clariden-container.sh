@@ -1,0 +1,54 @@
+#!/bin/bash
+# Written by muster 0.1.0 for the site 'clariden'. It runs with sbatch alone.
+#   muster submit -N 4 -g 4 -t 00:30:00 --image site:ngc-pytorch -- python train.py
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=4 --ntasks-per-node=4 --cpus-per-task=72 --gpus-per-node=4
+#SBATCH --time=00:30:00 --partition=normal
+#SBATCH --export=NONE --no-requeue
+# shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
+
+job() {
+    muster_begin /home/ada/project 4 72
+    [ "$muster_ntasks_per_node" -eq 4 ] || muster_other_size 'the CPU masks are for 4 ranks on each node'
+    [ "$muster_nodes" -ge 2 ] || muster_other_size 'NCCL_PROTO and one more were decided for 2 nodes or more'
+    ulimit -c 0 || muster_stop 'the site'"'"'s command failed: ulimit -c 0' 'run it by hand to see why'
+    unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}" LD_LIBRARY_PATH NCCL_NET_PLUGIN
+    export PYTHONNOUSERSITE=1 NCCL_PROTO='^LL128' NCCL_SOCKET_IFNAME=hsn MPICH_GPU_SUPPORT_ENABLED=0 \
+        TORCH_NCCL_ASYNC_ERROR_HANDLING=1 CUDA_CACHE_DISABLE=1 PMIX_MCA_psec=native RES_OPTIONS='timeout:1 attempts:3'
+    muster_expect LAUNCHER=srun AGENTS=0 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
+        PORT_COUNT=12000
+    muster_choose_port
+    muster_define 'image = "jfrog.svc.cscs.ch#docker-group-csstaff/alps-images/ngc-pytorch:26.02-py3-alps6"' \
+        'workdir = "/home/ada/project"' 'mounts = [' '    "/tmp:/tmp",' '    "/capstor:/capstor",' \
+        '    "/home/ada:/home/ada",' '    "/iopsstor:/iopsstor",' \
+        '    "/opt/venv/muster:/opt/muster-ranks/muster:ro",' '    "'"$muster_run_dir:$muster_run_dir"'",' ']' \
+        'entrypoint = true' '' '[env]' 'PYTHONNOUSERSITE = "1"' 'NCCL_PROTO = "^LL128"' 'NCCL_SOCKET_IFNAME = "hsn"' \
+        'MPICH_GPU_SUPPORT_ENABLED = "0"' 'TORCH_NCCL_ASYNC_ERROR_HANDLING = "1"' 'CUDA_CACHE_DISABLE = "1"' \
+        'PMIX_MCA_psec = "native"' 'RES_OPTIONS = "timeout:1 attempts:3"' '' '[annotations]' \
+        'com.hooks.cxi.enabled = "false"'
+    muster_watch_silence 1800 /opt/muster/bin/python
+    muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
+        --ntasks-per-node="$muster_ntasks_per_node" --kill-on-bad-exit=0 --export=ALL --mpi=none \
+        --cpus-per-task="$muster_cpus_per_task" --label "${muster_output_flags[@]}" --network=disable_rdzv_get \
+        --cpu-bind=mask_cpu:0xffffffffffffffffff,0xffffffffffffffffff000000000000000000,\
+0xffffffffffffffffff000000000000000000000000000000000000,\
+0xffffffffffffffffff000000000000000000000000000000000000000000000000000000 \
+        --environment="$muster_run_dir"/image.toml --input=0 \
+        sh -c "$muster_task" muster python train.py
+    muster_end_watch
+    muster_finish
+}
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Below is Muster's own text (0.1.0, sha256 DIGEST), explained in docs/explanation/script.md.
+# in the text muster_common:
+#   stop, meeting
+# in the script:
+#   begin, run_directory, size_granted, go_to, other_size, expect, silence, port, definition, open_errors, watch,
+#   muster_forget
+# in the text muster_task:
+#   rank_slurm, directory, size_as_planned, gpus, cpus, threads, cpus_asked, publish, jax, look, gpu_kind, stack,
+#   stack_inside, library
+muster_stack_here docker://jfrog.svc.cscs.ch/docker-group-csstaff/alps-images/ngc-pytorch:26.02-py3-alps6 cuda
+muster_add_library /opt/muster-ranks
+#   go_looking_rank

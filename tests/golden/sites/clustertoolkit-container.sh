@@ -1,0 +1,53 @@
+#!/bin/bash
+# Written by muster 0.1.0 for the site 'clustertoolkit'. It runs with sbatch alone.
+#   muster submit -p a3ultra -N 4 -g 8 -c 8 -t 00:30:00 --image docker://quay.io/ada/torch:2 -- python train.py
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=4 --ntasks-per-node=8 --cpus-per-task=8 --gpus-per-node=8 --mem=0
+#SBATCH --partition=a3ultra --time=00:30:00
+#SBATCH --export=NONE --no-requeue
+# shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
+
+job() {
+    muster_begin /home/ada/project 8 8
+    [ "$muster_nodes" -ge 2 ] || muster_other_size 'NCCL_NET and one more were decided for 2 nodes or more'
+    unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}" LD_LIBRARY_PATH
+    export PYTHONNOUSERSITE=1 NCCL_NET=gIB NCCL_SOCKET_IFNAME=enp0s19,enp192s20 RES_OPTIONS='timeout:1 attempts:3'
+    muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=8 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
+        PORT_LOW=20000 PORT_COUNT=12000
+    muster_choose_port
+    muster_define
+    muster_watch_silence 1800 /opt/muster/bin/python
+    muster_step_reported srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
+        --kill-on-bad-exit=0 --export=ALL --mpi=none \
+        --cpus-per-task="$((muster_cpus_per_task * muster_ntasks_per_node))" "${muster_output_flags[@]}" \
+        '--container-image=quay.io#ada/torch:2' \
+        --container-mounts=/tmp:/tmp,/home/ada:/home/ada,/usr/local/gib:/usr/local/gib,\
+/opt/venv/muster:/opt/muster-ranks/muster:ro,"$muster_run_dir:$muster_run_dir" \
+        --container-workdir=/home/ada/project --container-env=PYTHONNOUSERSITE,NCCL_NET,NCCL_SOCKET_IFNAME,RES_OPTIONS \
+        --input=all \
+        sh -c "$muster_task" muster 6 python -I -S -c "$muster_keeper" label \
+        sh -c "$muster_worker" muster python train.py
+    muster_torchrun_status ${muster_report:+"$muster_report"} "$muster_logs"/*.log
+    muster_end_watch
+    muster_finish
+}
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Below is Muster's own text (0.1.0, sha256 DIGEST), explained in docs/explanation/script.md.
+# in the text muster_common:
+#   stop, meeting
+# in the script:
+#   begin, run_directory, size_granted, go_to, other_size, expect, silence, port, definition, report, open_errors,
+#   reported, watch, torchrun_status, muster_forget
+# in the text muster_task:
+#   rank_slurm, directory, agent
+# The first word of the command is a number.
+muster_counted=1
+#   gpu_kind, stack, stack_inside, library
+muster_stack_here docker://quay.io/ada/torch:2 cuda
+muster_add_library /opt/muster-ranks
+#   torchrun_words, go_agent
+# in the text muster_keeper:
+#   agent_keeper.py
+# in the text muster_worker:
+#   cpus, slurm_names, no_mpi, jax_beside_agent, jax, worker

@@ -1,0 +1,38 @@
+#!/bin/bash
+# Written by muster 0.1.0 for the site 'lonestar6'. It runs with sbatch alone.
+#   muster submit -N 4 -g 3 -t 00:30:00 --venv /home/ada/env -- python train.py
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=4 --ntasks-per-node=3 --cpus-per-task=42
+#SBATCH --time=00:30:00 --partition=gpu-a100
+#SBATCH --export=ALL --no-requeue
+# shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
+
+job() {
+    muster_begin /home/ada/project 3 42
+    [ "$muster_nodes" -le 8 ] || muster_other_size 'the partition gpu-a100 takes jobs of at most 8 nodes'
+    . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
+    export RES_OPTIONS='timeout:1 attempts:3'
+    export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/home/ada/.local/share/muster/rank-library/0
+    muster_expect LAUNCHER=ibrun AGENTS=1 GPUS=3 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
+        PORT_COUNT=12000 PYTHON=/home/ada/env/bin/python
+    muster_choose_port
+    MUSTER_NODES=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | tr "\n" " ") && export MUSTER_NODES
+    muster_watch_silence 1800 /opt/muster/bin/python
+    [ -n "$muster_keeps_logs" ] || muster_keep_report
+    muster_to_log ibrun -np "$((muster_nodes * muster_ntasks_per_node))" \
+        sh -c "$muster_task" muster python train.py
+    muster_hydra_status "${muster_report:-$muster_logs/ranks.log}"
+    muster_end_watch
+    muster_finish
+}
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Below is Muster's own text (0.1.0, sha256 DIGEST), explained in docs/explanation/script.md.
+# in the text muster_common:
+#   stop, meeting
+# in the script:
+#   begin, run_directory, size_granted, go_to, other_size, not_there, expect, silence, port, report, to_log,
+#   hydra_status, muster_forget
+# in the text muster_task:
+#   rank_mpi, directory, python_there, size_as_planned, gpus, cpus, threads, cpus_asked, publish, slurm_names, jax,
+#   go_mpi_rank

@@ -1,0 +1,57 @@
+#!/bin/bash
+# Written by muster 0.1.0 for the site 'meluxina'. It runs with sbatch alone.
+#   muster submit -A p200000 -N 4 -g 4 -t 00:30:00 --image /images/train.sif -- python train.py
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=4 --ntasks-per-node=4 --cpus-per-task=16 --hint=nomultithread
+#SBATCH --account=p200000 --time=00:30:00 --partition=gpu --qos=default
+#SBATCH --export=NONE --no-requeue
+# shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
+
+job() {
+    muster_begin /home/ada/project 4 16
+    [ "$muster_nodes" -ge 2 ] || muster_other_size 'NCCL_SOCKET_IFNAME was decided for 2 nodes or more'
+    muster_modules /etc/profile
+    module purge || muster_stop 'module purge failed' 'module list shows what is loaded'
+    muster_load 'Apptainer|Apptainer/1.3.6-GCCcore-13.3.0|Apptainer/1.2.4-GCCcore-12.3.0'
+    unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
+    export PYTHONNOUSERSITE=1 NCCL_SOCKET_IFNAME=ib0 RES_OPTIONS='timeout:1 attempts:3'
+    muster_expect LAUNCHER=srun AGENTS=0 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
+        PORT_COUNT=12000
+    muster_choose_port
+    muster_watch_silence 1800 /opt/muster/bin/python
+    muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
+        --ntasks-per-node="$muster_ntasks_per_node" --kill-on-bad-exit=0 --export=ALL --mpi=none \
+        --cpus-per-task="$muster_cpus_per_task" --label "${muster_output_flags[@]}" --input=0 \
+        sh -c "$muster_task" muster apptainer --quiet exec --nv --bind /tmp --bind /home/ada --bind /mnt/tier1 --bind \
+        /mnt/tier2 --bind /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project /images/train.sif \
+        python train.py
+    muster_end_watch
+    muster_remove_unpacked
+    muster_finish
+}
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Below is Muster's own text (0.1.0, sha256 DIGEST), explained in docs/explanation/script.md.
+# in the text muster_common:
+#   stop, meeting
+# in the script:
+#   begin, run_directory, size_granted, go_to, other_size, modules, expect, silence, port, open_errors, watch,
+#   unpacked, muster_forget
+# in the text muster_task:
+#   rank_slurm, directory, size_as_planned, gpus, cpus, threads, cpus_asked, publish, jax, look, image_node, image,
+#   image_unpack, gpu_kind, stack, image_asks
+muster_image_needs apptainer /images/train.sif
+muster_image_opens apptainer APPTAINER /images/train.sif
+muster_image_made_for apptainer /images/train.sif APPTAINER cuda
+muster_image_sees /tmp /home/ada /mnt/tier1 /mnt/tier2 /opt/venv/muster
+muster_image_takes APPTAINER /tmp /home/ada /mnt/tier1 /mnt/tier2
+muster_image_gets APPTAINERENV_ RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK
+    ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT
+    TORCHELASTIC_MAX_RESTARTS OMP_NUM_THREADS MUSTER_JOB MUSTER_RUN_DIR MUSTER_LAUNCHER MUSTER_AGENTS
+    MUSTER_LOCAL_NNODES MUSTER_PORT_LOW MUSTER_PORT_COUNT MUSTER_NODES MUSTER_WIREUP MUSTER_GRACE MUSTER_CPUS
+    MUSTER_OMP CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES HIP_VISIBLE_DEVICES ZE_AFFINITY_MASK
+    TORCH_ELASTIC_SHUTDOWN_TIMEOUT TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE PYTHONNOUSERSITE NCCL_SOCKET_IFNAME
+    RES_OPTIONS
+muster_image_library APPTAINERENV_PYTHONPATH /opt/muster-ranks
+eval 'eval "$muster_image_words"'
+#   go_looking_rank

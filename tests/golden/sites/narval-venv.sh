@@ -1,0 +1,38 @@
+#!/bin/bash
+# Written by muster 0.1.0 for the site 'narval'. It runs with sbatch alone.
+#   muster submit -A def-someuser -N 4 -g 4 -t 00:30:00 --venv /home/ada/env -- python train.py
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=4 --ntasks-per-node=4 --cpus-per-task=12 --gpus-per-node=a100:4 --mem=510000M
+#SBATCH --account=def-someuser --time=00:30:00
+#SBATCH --export=NONE --no-requeue
+# shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
+
+job() {
+    muster_begin /home/ada/project 4 12
+    muster_modules /etc/profile
+    muster_load 'StdEnv/2023|StdEnv'
+    . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
+    export RES_OPTIONS='timeout:1 attempts:3'
+    export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/home/ada/.local/share/muster/rank-library/0
+    muster_expect LAUNCHER=srun AGENTS=0 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
+        PORT_COUNT=12000 PYTHON=/home/ada/env/bin/python
+    muster_choose_port
+    muster_watch_silence 1800 /opt/muster/bin/python
+    muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
+        --ntasks-per-node="$muster_ntasks_per_node" --kill-on-bad-exit=0 --export=ALL --mpi=none \
+        --cpus-per-task="$muster_cpus_per_task" --label "${muster_output_flags[@]}" --input=0 \
+        sh -c "$muster_task" muster python train.py
+    muster_end_watch
+    muster_finish
+}
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Below is Muster's own text (0.1.0, sha256 DIGEST), explained in docs/explanation/script.md.
+# in the text muster_common:
+#   stop, meeting
+# in the script:
+#   begin, run_directory, size_granted, go_to, modules, not_there, expect, silence, port, open_errors, watch,
+#   muster_forget
+# in the text muster_task:
+#   rank_slurm, directory, python_there, size_as_planned, gpus, cpus, threads, cpus_asked, publish, jax, look,
+#   go_looking_rank

@@ -1,0 +1,50 @@
+#!/bin/bash
+# Written by muster 0.1.0 for the site 'olivia'. It runs with sbatch alone.
+#   muster submit -A ACCOUNT -N 4 -g 4 -t 00:30:00 --venv /home/ada/env -- python train.py
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=4 --ntasks-per-node=4 --cpus-per-task=72 --gpus-per-node=4 --mem=440G
+#SBATCH --account=ACCOUNT --time=00:30:00 --partition=accel
+#SBATCH --export=NONE --no-requeue
+# shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
+
+job() {
+    muster_begin /home/ada/project 4 72
+    [ "$muster_nodes" -le 8 ] || muster_other_size 'the partition accel takes jobs of at most 8 nodes'
+    [ "$muster_nodes" -ge 2 ] || muster_other_size 'NCCL_PROTO and 12 more were decided for 2 nodes or more'
+    muster_modules /etc/profile
+    muster_load NRIS/GPU 'NCCL/2.26.6-GCCcore-14.2.0-CUDA-12.8.0|NCCL'
+    . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
+    export NCCL_PROTO='^LL128' NCCL_SOCKET_IFNAME=hsn0,hsn1,hsn2,hsn3 NCCL_CROSS_NIC=1 NCCL_NET_GDR_LEVEL=PHB \
+        FI_MR_CACHE_MONITOR=userfaultfd FI_CXI_DISABLE_HOST_REGISTER=1 FI_CXI_DEFAULT_CQ_SIZE=131072 \
+        FI_CXI_DEFAULT_TX_SIZE=2048 FI_CXI_RDZV_PROTO=alt_read FI_CXI_RDZV_EAGER_SIZE=0 FI_CXI_RDZV_THRESHOLD=0 \
+        FI_CXI_RDZV_GET_MIN=0 FI_CXI_RX_MATCH_MODE=hybrid http_proxy=http://10.63.2.48:3128/ \
+        HTTP_PROXY=http://10.63.2.48:3128/ https_proxy=http://10.63.2.48:3128/ HTTPS_PROXY=http://10.63.2.48:3128/ \
+        no_proxy=localhost,127.0.0.1,::1 NO_PROXY=localhost,127.0.0.1,::1 RES_OPTIONS='timeout:1 attempts:3'
+    export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/home/ada/.local/share/muster/rank-library/0
+    muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
+        PORT_LOW=20000 PORT_COUNT=12000 PYTHON=/home/ada/env/bin/python
+    muster_choose_port
+    muster_watch_silence 1800 /opt/muster/bin/python
+    muster_step_reported srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
+        --kill-on-bad-exit=0 --export=ALL --mpi=none \
+        --cpus-per-task="$((muster_cpus_per_task * muster_ntasks_per_node))" "${muster_output_flags[@]}" --input=all \
+        sh -c "$muster_task" muster 6 python -I -S -c "$muster_keeper" label \
+        sh -c "$muster_worker" muster python train.py
+    muster_torchrun_status ${muster_report:+"$muster_report"} "$muster_logs"/*.log
+    muster_end_watch
+    muster_finish
+}
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Below is Muster's own text (0.1.0, sha256 DIGEST), explained in docs/explanation/script.md.
+# in the text muster_common:
+#   stop, meeting
+# in the script:
+#   begin, run_directory, size_granted, go_to, other_size, modules, not_there, expect, silence, port, report,
+#   open_errors, reported, watch, torchrun_status, muster_forget
+# in the text muster_task:
+#   rank_slurm, directory, python_there, agent, torchrun_words, go_agent
+# in the text muster_keeper:
+#   agent_keeper.py
+# in the text muster_worker:
+#   cpus, slurm_names, no_mpi, jax_beside_agent, jax, worker

@@ -1,0 +1,41 @@
+#!/bin/bash
+# Written by muster 0.1.0 for the site 'perlmutter'. It runs with sbatch alone.
+#   muster submit -A m1234_g -N 4 -g 4 -t 00:30:00 --venv /home/ada/env -- python train.py
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=4 --ntasks-per-node=4 --cpus-per-task=32 --gpus-per-node=4
+#SBATCH --account=m1234_g --time=00:30:00 --qos=regular --constraint=gpu
+#SBATCH --export=NONE --no-requeue
+# shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
+
+job() {
+    muster_begin /home/ada/project 4 32
+    [ "$muster_ntasks_per_node" -eq 4 ] || muster_other_size 'the CPU masks are for 4 ranks on each node'
+    [ "$muster_nodes" -ge 2 ] || muster_other_size 'FI_MR_CACHE_MONITOR and 4 more were decided for 2 nodes or more'
+    . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
+    export FI_MR_CACHE_MONITOR=userfaultfd HDF5_USE_FILE_LOCKING=FALSE NCCL_SOCKET_IFNAME=hsn NCCL_NET_GDR_LEVEL=PHB \
+        NCCL_CROSS_NIC=1 FI_CXI_DISABLE_HOST_REGISTER=1 MPICH_GPU_SUPPORT_ENABLED=0 RES_OPTIONS='timeout:1 attempts:3'
+    export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/home/ada/.local/share/muster/rank-library/0
+    muster_expect LAUNCHER=srun AGENTS=0 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
+        PORT_COUNT=12000 PYTHON=/home/ada/env/bin/python
+    muster_choose_port
+    muster_watch_silence 1800 /opt/muster/bin/python
+    muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
+        --ntasks-per-node="$muster_ntasks_per_node" --kill-on-bad-exit=0 --export=ALL --mpi=none \
+        --cpus-per-task="$muster_cpus_per_task" --label "${muster_output_flags[@]}" \
+        --cpu-bind=mask_cpu:0xffff000000000000ffff000000000000,0xffff000000000000ffff00000000,\
+0xffff000000000000ffff0000,0xffff000000000000ffff --input=0 \
+        sh -c "$muster_task" muster python train.py
+    muster_end_watch
+    muster_finish
+}
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Below is Muster's own text (0.1.0, sha256 DIGEST), explained in docs/explanation/script.md.
+# in the text muster_common:
+#   stop, meeting
+# in the script:
+#   begin, run_directory, size_granted, go_to, other_size, not_there, expect, silence, port, open_errors, watch,
+#   muster_forget
+# in the text muster_task:
+#   rank_slurm, directory, python_there, size_as_planned, gpus, cpus, threads, cpus_asked, publish, jax, look,
+#   go_looking_rank

@@ -1,0 +1,62 @@
+#!/bin/bash
+# Written by muster 0.1.0 for the site 'roihu'. It runs with sbatch alone.
+#   muster submit -A project_2001234 -N 4 -g 4 -t 00:30:00 --image /images/train.sif -- python train.py
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=4 --ntasks-per-node=4 --cpus-per-task=72 --gres=gpu:gh200:4
+#SBATCH --account=project_2001234 --time=00:30:00 --partition=gpularge
+#SBATCH --export=NONE --no-requeue
+# shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
+
+job() {
+    muster_begin /home/ada/project 4 72
+    [ "$muster_nodes" -le 10 ] || muster_other_size 'the partition gpularge takes jobs of at most 10 nodes'
+    unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
+    export PYTHONNOUSERSITE=1 RES_OPTIONS='timeout:1 attempts:3'
+    muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
+        PORT_LOW=20000 PORT_COUNT=12000
+    muster_choose_port
+    muster_watch_silence 1800 /opt/muster/bin/python
+    muster_step_reported srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
+        --kill-on-bad-exit=0 --export=ALL --mpi=none \
+        --cpus-per-task="$((muster_cpus_per_task * muster_ntasks_per_node))" "${muster_output_flags[@]}" --input=all \
+        sh -c "$muster_task" muster 23 apptainer --quiet exec --nv --bind /tmp --bind /scratch --bind /home/ada --bind \
+        /projappl --bind /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project /images/train.sif python \
+        -I -S -c "$muster_keeper" label \
+        sh -c "$muster_worker" muster python train.py
+    muster_torchrun_status ${muster_report:+"$muster_report"} "$muster_logs"/*.log
+    muster_end_watch
+    muster_remove_unpacked
+    muster_finish
+}
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Below is Muster's own text (0.1.0, sha256 DIGEST), explained in docs/explanation/script.md.
+# in the text muster_common:
+#   stop, meeting
+# in the script:
+#   begin, run_directory, size_granted, go_to, other_size, expect, silence, port, report, open_errors, reported, watch,
+#   torchrun_status, unpacked, muster_forget
+# in the text muster_task:
+#   rank_slurm, directory, agent
+# The first word of the command is a number.
+muster_counted=1
+#   image_node, image, image_unpack, gpu_kind, stack, image_asks
+muster_image_needs apptainer /images/train.sif
+muster_image_opens apptainer APPTAINER /images/train.sif
+muster_image_has_sh apptainer /images/train.sif APPTAINER
+muster_image_made_for apptainer /images/train.sif APPTAINER cuda
+muster_image_sees /tmp /scratch /home/ada /projappl /opt/venv/muster
+muster_image_takes APPTAINER /tmp /scratch /home/ada /projappl
+muster_image_gets APPTAINERENV_ RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK
+    ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT
+    TORCHELASTIC_MAX_RESTARTS OMP_NUM_THREADS MUSTER_JOB MUSTER_RUN_DIR MUSTER_LAUNCHER MUSTER_AGENTS
+    MUSTER_LOCAL_NNODES MUSTER_PORT_LOW MUSTER_PORT_COUNT MUSTER_NODES MUSTER_WIREUP MUSTER_GRACE MUSTER_CPUS
+    MUSTER_OMP CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES HIP_VISIBLE_DEVICES ZE_AFFINITY_MASK
+    TORCH_ELASTIC_SHUTDOWN_TIMEOUT TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE PYTHONNOUSERSITE RES_OPTIONS
+muster_image_library APPTAINERENV_PYTHONPATH /opt/muster-ranks
+eval 'eval "$muster_image_words"'
+#   torchrun_words, go_agent
+# in the text muster_keeper:
+#   agent_keeper.py
+# in the text muster_worker:
+#   cpus, slurm_names, no_mpi, jax_beside_agent, jax, worker

@@ -1,0 +1,46 @@
+#!/bin/bash
+# Written by muster 0.1.0 for the site 'supercloud'. It runs with sbatch alone.
+#   muster submit -N 4 -g 2 -t 00:30:00 --venv /home/ada/env -- python train.py
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=4 --ntasks-per-node=2 --cpus-per-task=20 --gres=gpu:volta:2
+#SBATCH --time=00:30:00
+#SBATCH --export=NONE --no-requeue
+#SBATCH --distribution=nopack
+# shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
+
+job() {
+    muster_begin /home/ada/project 2 20
+    [ "$muster_nodes" -ge 2 ] || muster_other_size 'PSM2_GPUDIRECT and 2 more were decided for 2 nodes or more'
+    muster_modules /etc/profile
+    module purge || muster_stop 'module purge failed' 'module list shows what is loaded'
+    muster_load 'anaconda/Python-ML-2025a|anaconda/Python-ML-2024b|anaconda/2023a' \
+        'mpi/openmpi-5.0.5|mpi/openmpi-4.1.5' 'cuda/12.2|cuda/11.6' 'nccl/2.23.4-cuda12.2|nccl/2.11.4-cuda11.6'
+    . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
+    export PSM2_GPUDIRECT=1 NCCL_NET_GDR_LEVEL=SYS NCCL_P2P_LEVEL=SYS NCCL_NET_GDR_READ=1 \
+        RES_OPTIONS='timeout:1 attempts:3'
+    export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/home/ada/.local/share/muster/rank-library/0
+    muster_expect LAUNCHER=mpirun AGENTS=1 GPUS=2 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
+        PORT_COUNT=12000 PYTHON=/home/ada/env/bin/python
+    muster_choose_port
+    muster_mpirun_words 1 PSM2_GPUDIRECT NCCL_NET_GDR_LEVEL NCCL_P2P_LEVEL NCCL_NET_GDR_READ RES_OPTIONS -- --bind-to \
+        socket --map-by socket
+    muster_watch_silence 1800 /opt/muster/bin/python
+    [ -n "$muster_keeps_logs" ] || muster_keep_report
+    muster_watch_hydra "${muster_report:-$muster_logs/ranks.log}"
+    muster_to_log mpirun -np "$((muster_nodes * muster_ntasks_per_node))" "${muster_mpirun_ranks[@]}" \
+        sh -c "$muster_task" muster python train.py
+    muster_hydra_status "${muster_report:-$muster_logs/ranks.log}"
+    muster_end_watch
+    muster_finish
+}
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Below is Muster's own text (0.1.0, sha256 DIGEST), explained in docs/explanation/script.md.
+# in the text muster_common:
+#   stop, meeting
+# in the script:
+#   begin, run_directory, size_granted, go_to, other_size, modules, not_there, expect, silence, port, report, to_log,
+#   mpirun, hydra_status, muster_forget
+# in the text muster_task:
+#   rank_mpi, directory, python_there, size_as_planned, gpus, cpus, threads, cpus_asked, publish, slurm_names, jax,
+#   look, go_mpi_rank

@@ -1,0 +1,68 @@
+"""How golden files keep a script: whole, or the job with the names of the parts that stand below the line of dashes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from textwrap import wrap
+
+from muster.render.parts import part, part_files
+from muster.render.script import RULE
+
+
+def without_digests(script: str) -> str:
+    """Return a script without the digests, which follow every field and have tests of their own."""
+    script = re.sub(r"sha256 [0-9a-f]{8}\)", "sha256 DIGEST)", script)
+    return re.sub(r"comment=muster:[0-9a-f]{12}", "comment=muster:DIGEST", script)
+
+
+def outline(script: str) -> str:
+    """Return the job; of the text below the line of dashes the names of its parts, and every line that is no part's."""
+    job, rule, own_text = without_digests(script).partition(f"{RULE}\n")
+    return "".join((job, rule, *_outline_of(own_text)))
+
+
+def _outline_of(own_text: str) -> Iterator[str]:
+    names: list[str] = []
+    for line in _with_names(own_text).splitlines():
+        if line.startswith(_PART):
+            names.append(line[len(_PART) :])
+        elif line:
+            yield from _paragraph(names)
+            names = []
+            yield from (f"{each}\n" for each in wrap(line, 119, subsequent_indent="    ", break_on_hyphens=False))
+    yield from _paragraph(names)
+
+
+def _paragraph(names: list[str]) -> Iterator[str]:
+    if names:
+        yield from (
+            f"{line}\n" for line in wrap(", ".join(names), 119, initial_indent="#   ", subsequent_indent="#   ")
+        )
+
+
+_PART = "# (the part) "
+# What every script says in the same words: it stands whole in srun.sh, torchrun.sh and mpirun.sh.
+_OF_ALL = (
+    (r"^# What every started process.*\n", ""),
+    (r"(?:^#.*\n)*^muster_forget\(\) \{\n(?:    .*\n)+\}\n", f"{_PART}muster_forget\n"),
+    (r"^(\w+)=(?:\$muster_common\$'\\n\\n')?\$\(\n    cat <<'MUSTER_TEXT'\n", r"# in the text \1:\n"),
+    (r"^MUSTER_TEXT\n\)\n", ""),
+    (r'^eval "\$muster_common"\n', "# in the script:\n"),
+    (r"^job\n", ""),
+)
+
+
+def _with_names(own_text: str) -> str:
+    for name in _longest_first():
+        own_text = own_text.replace(part(name), f"{_PART}{name}\n")
+    for pattern, words in _OF_ALL:
+        own_text = re.sub(pattern, words, own_text, flags=re.MULTILINE)
+    return own_text
+
+
+@cache
+def _longest_first() -> tuple[str, ...]:
+    """Return the names of all parts: a long one may hold the text of a short one."""
+    return tuple(sorted(("agent_keeper.py", *part_files()), key=lambda name: -len(part(name))))
