@@ -24,7 +24,7 @@ upward, as far as the directory with `.git`, your home, or the border of the fil
 `muster VERB --help all` shows which of them a verb takes, and its own options, which are typed only.
 """
 
-_MADE = "---\n\nMade by `scripts/make_reference.py` from `src/muster/job/request.py`.\n"
+_MADE = "---\n\nMade by `scripts/make_reference.py` from `src/muster/job/request_options.py`.\n"
 
 
 def page() -> str:

@@ -1,13 +1,14 @@
 """Every field of the request is heard: an option that the help shows and that the plan does not read would vanish."""
 
-from typing import Annotated, Any, Optional
+from typing import Any, Optional
 
 import pytest
 
 from muster.facts import Facts
 from muster.images.reference import ImageReference
-from muster.job.option import Option, OriginKind, ValueOrigin, convert, option, parse_count
+from muster.job.option import Option, OriginKind, ValueOrigin, convert, parse_count
 from muster.job.request import Request, options_of
+from muster.job.request_options import OPTIONS, row
 from muster.model.plan import Plan
 from muster.plan.build import make_plan
 from muster.plan.python_environment import chosen
@@ -53,15 +54,23 @@ class Heard(Request, frozen=True, kw_only=True):
 class Vanishing(Heard, frozen=True, kw_only=True):
     """The same with an option that nobody reads."""
 
-    favour: Annotated[Optional[str], option("--favour", metavar="NAME", help="is for nothing")] = None
+    favour: Optional[str] = None
 
 
 class WithNice(Heard, frozen=True, kw_only=True):
     """The same with one more field, which says where it goes."""
 
-    nice: Annotated[
-        Optional[int], option("--nice", metavar="N", parse=parse_count(0, 10_000), directive="nice", help="be polite")
-    ] = None
+    nice: Optional[int] = None
+
+
+@pytest.fixture
+def favour(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(OPTIONS, *row("--favour NAME", "is for nothing"))
+
+
+@pytest.fixture
+def nice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(OPTIONS, *row("--nice N", "be polite", parse_count(0, 10_000), directive="nice"))
 
 
 def sample(given: Option) -> Any:
@@ -100,17 +109,19 @@ def unheard(kind: type[Request]) -> set[str]:
             until_done=True,
         )
     )
-    return set(options_of(kind)) - reads - BEFORE_THE_PLAN
+    return set(options_of()) - reads - BEFORE_THE_PLAN
 
 
 def test_every_option_is_read() -> None:
     assert unheard(Heard) == set()
 
 
+@pytest.mark.usefixtures("favour")
 def test_an_option_that_nobody_reads_is_found() -> None:
     assert unheard(Vanishing) == {"favour"}
 
 
+@pytest.mark.usefixtures("nice")
 def test_one_field_is_an_option_that_becomes_a_directive() -> None:
     assert unheard(WithNice) == set()
     plan = planned(
@@ -121,6 +132,7 @@ def test_one_field_is_an_option_that_becomes_a_directive() -> None:
     assert "\n#SBATCH --nice=5\n" in job_script(plan)
 
 
+@pytest.mark.usefixtures("nice")
 def test_the_new_field_is_understood_in_a_whole_flag_too() -> None:
     plan = planned(WithNice(command=("python", "train.py"), sbatch=("--nice=7",)))
     assert "\n#SBATCH --nice=7\n" in job_script(plan)
@@ -133,3 +145,7 @@ def test_an_option_with_a_directive_stands_in_the_header(name: str) -> None:
     written = [each for each in plan.directives if each.name == given.directive]
     assert len(written) == 1
     assert written[0].value == (None if given.is_switch else str(sample(given)))
+
+
+def test_every_field_has_its_row_and_every_row_its_field() -> None:
+    assert list(options_of()) == [field for field in Request.__struct_fields__ if field not in {"command", "origins"}]

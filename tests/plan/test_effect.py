@@ -15,7 +15,7 @@ from muster.errors import RequestError, UnknownName
 from muster.facts import Facts
 from muster.job.option import OriginKind, ValueOrigin
 from muster.job.options import parse, request_from
-from muster.job.request import Request, options_of
+from muster.job.request import options_of
 from muster.look.size import sized_by_allocation
 from muster.model.plan import Engine, Plan
 from muster.plan.build import make_plan
@@ -144,7 +144,7 @@ def without_the_option(place: str, launcher: str) -> object:
 @pytest.mark.parametrize(("place", "launcher"), STARTS)
 @pytest.mark.parametrize("name", VALUES)
 def test_an_option_has_an_effect_that_is_seen_or_is_refused_with_a_hint(name: str, place: str, launcher: str) -> None:
-    option, value = options_of(Request)[name], VALUES[name]
+    option, value = options_of()[name], VALUES[name]
     typed = option.flags[-1] if value is None else f"{option.flags[-1]}={value}"
 
     now = outcome(place, launcher, typed)
@@ -154,7 +154,7 @@ def test_an_option_has_an_effect_that_is_seen_or_is_refused_with_a_hint(name: st
 
 
 def test_the_table_has_every_option() -> None:
-    assert VALUES.keys() | ELSEWHERE == options_of(Request).keys()
+    assert VALUES.keys() | ELSEWHERE == options_of().keys()
 
 
 @pytest.mark.parametrize(

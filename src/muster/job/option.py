@@ -13,7 +13,7 @@ from muster.images.reference import ImageReference
 from muster.older import StrEnum
 from muster.units import Memory, Walltime, shown, whole_number
 
-_UNGROUPED = "what to run on"  # the title of the options that name no other group
+UNGROUPED = "what to run on"  # the title of the options that name no other group
 _LONGEST_S = 3650 * 24 * 3600
 _LEAST_SILENCE_S = 5
 _LONGEST_LEAD_S = 65_535
@@ -65,7 +65,7 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     """What stands for the value in the help; None: a switch, which has none."""
 
     repeated: bool = False
-    group: str = _UNGROUPED
+    group: str = UNGROUPED
     choices: tuple[str, ...] | None = None
     default: Any = None
     directive: str | None = None
@@ -85,7 +85,7 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def has_group(self) -> bool:
         """Return whether the option names a group of its own, beside that of the whole command."""
-        return self.group not in {_UNGROUPED, "output"}
+        return self.group not in {UNGROUPED, "output"}
 
     @property
     def long_names(self) -> tuple[str, ...]:
@@ -108,7 +108,7 @@ def option(
     parse: Callable[[str], Any] = parse_text,
     metavar: str | None = None,
     repeated: bool = False,
-    group: str = _UNGROUPED,
+    group: str = UNGROUPED,
     choices: tuple[str, ...] | None = None,
     default: Any = None,
     directive: str | None = None,

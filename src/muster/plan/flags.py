@@ -14,7 +14,7 @@ from muster.slurm.flags import SlurmFlag, is_flag, refuse_flag, split_flag
 
 def absorb_flags(request: Request) -> tuple[Request, tuple[SlurmFlag, ...]]:
     """Return the request with what its --sbatch flags say, and the flags that are left."""
-    options = options_of(type(request))
+    options = options_of()
     fields = {name: field for field, option in options.items() for name in option.long_names if is_flag(name)}
     values: dict[str, Any] = {}
     origins = dict(request.origins)

@@ -83,7 +83,7 @@ def _requeue(request: Request, terms: Terms, *, links: bool) -> Iterator[Directi
 
 def _as_written(request: Request) -> Iterator[Directive]:
     """Yield the options that are one directive each: the option itself says which."""
-    for field, option in options_of(type(request)).items():
+    for field, option in options_of().items():
         value = getattr(request, field) if option.directive else None
         if option.directive and value is not None and value is not False:
             otherwise = "these nodes failed under earlier jobs (muster nodes)" if field == "exclude" else ""
