@@ -105,7 +105,7 @@ def test_an_interrupted_up_ends_with_130_and_leaves_nothing(person: Person, tmp_
     assert becomes_true(lambda: not with_word(name) and not alive(members))
     assert f"{name}.json" not in entries(person)
     said = (tmp_path / "said").read_text()
-    assert said.endswith(f"muster: interrupted: the lab {name!r} is not up, and nothing of it is left\n")
+    assert said.endswith(f"muster: interrupted: what was begun of the lab {name!r} is gone\n")
     assert "Traceback" not in said
 
 

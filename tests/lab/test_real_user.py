@@ -52,6 +52,18 @@ def test_exec_runs_a_step_on_every_host(user: RealUser, lab: str) -> None:
     assert sorted(done.stdout.split()) == ["node1", "node2"], done.stderr
 
 
+@pytest.mark.parametrize(("place", "name", "is_told"), [((), "root", True), (("--user", "alice"), "alice", False)])
+def test_a_shell_tells_that_its_root_is_the_caller(
+    user: RealUser, lab: str, place: tuple[str, ...], name: str, is_told: bool
+) -> None:
+    words = user.muster("lab", "shell", "--name", lab, *place)
+
+    done = user.run(["sh", "-c", 'echo id -un | SHELL=/bin/sh "$@"', "sh", *words], cwd=Path("/"))
+
+    assert done.stdout == f"{name}\n", done.stderr
+    assert ("you are root in the lab, and nobody but yourself on this machine" in done.stderr) == is_told
+
+
 def test_a_launch_and_a_queued_job_run_in_the_lab(user: RealUser, lab: str) -> None:
     here = user.muster("lab", "exec", "--name", lab, "--", user.python, "-m", "muster")
     (user.home / "hello.py").write_text("import os\nprint('rank', os.environ['RANK'])\n")

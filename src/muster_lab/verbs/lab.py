@@ -37,7 +37,7 @@ def _up(words: Words) -> int:
         spec = _spec(words)
         labs.up(spec, os.environ, say)
     except KeyboardInterrupt:
-        say(f"interrupted: the lab {words.name!r} is not up, and nothing of it is left")
+        say(f"interrupted: what was begun of the lab {words.name!r} is gone")
         raise
     if words.json:
         print_json(labs.status(spec.name, os.environ))
