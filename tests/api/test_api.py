@@ -370,6 +370,59 @@ def test_each_task_of_a_sweep_has_its_result_and_its_row(stub: Stub) -> None:
     assert [result.row for result in results] == [{"lr": "0.1", "seed": "1"}, {"lr": "0.2", "seed": "2"}]
 
 
+def _sweep_of_three(rows_per_job: int) -> Job:
+    Path("grid.csv").write_text("lr\n0.1\n0.2\n0.3\n")
+    words = {"sweep_per_node": rows_per_job} if rows_per_job else {}
+    return submit([*COMMAND, "{lr}"], sweep="grid.csv", site="generic", **words)
+
+
+@pytest.mark.parametrize("rows_per_job", [0, 2])
+def test_a_task_that_the_controller_has_forgotten_is_told_as_unknown(stub: Stub, rows_per_job: int) -> None:
+    made = _sweep_of_three(rows_per_job)
+    stub.say(queued(made, **{**WELL, "id": "43", "shown_id": "41_3"}))
+
+    results = made.results()
+
+    assert [(result.job, result.ok, result.state.phase) for result in results] == [
+        ("41_1", False, Phase.ENDED),
+        ("41_2", False, Phase.ENDED),
+        ("41_3", True, Phase.ENDED_WELL),
+    ]
+    assert "how it ended is not known" in results[0].state.sentence
+    assert made.state().phase is Phase.ENDED
+
+
+def test_accounting_is_asked_for_the_tasks_that_the_controller_has_forgotten(stub: Stub) -> None:
+    made = _sweep_of_three(0)
+    stub.say(queued(made, **{**WELL, "id": "43", "shown_id": "41_3"}))
+    heading = (
+        "JobIDRaw\x1fJobID\x1fState\x1fReason\x1fExitCode\x1fUser\x1fPartition\x1fAccount\x1fQOS\x1fNNodes"
+        "\x1fNCPUS\x1fTimelimit\x1fSubmit\x1fStart\x1fEnd\x1fNodeList\x1fComment\x1fJobName\n"
+    )
+    comment = re.search(r"--comment=(\S+)", ((made.directory or Path()) / "job.sh").read_text())
+    assert comment is not None
+    told = f"42\x1f41_2\x1fFAILED\x1fNone\x1f7:0{7 * chr(31)}0{4 * chr(31)}node1\x1f{comment[1]}\x1ftrain\n"
+    (stub.folder / "told").write_text(heading + told)
+    stub.account(f"echo \"$*\" >>'{stub.folder}/sacct.asked'; cat '{stub.folder}/told'")
+
+    results = made.results()
+
+    assert [(result.job, result.status, result.state.name) for result in results] == [
+        ("41_1", None, "UNKNOWN"),
+        ("41_2", 7, "FAILED"),
+        ("41_3", 0, "COMPLETED"),
+    ]
+    assert "--jobs=41_1,41_2" in stub.asked("sacct")[0]
+
+
+def test_all_tasks_that_wait_stand_in_one_line_and_none_is_forgotten(stub: Stub) -> None:
+    made = _sweep_of_three(0)
+    stub.say(queued(made, **{**WAITS, "shown_id": "41_[1-3]"}))
+
+    assert made.state().phase is Phase.WAITING
+    assert not stub.asked("sacct")
+
+
 def test_a_job_is_cancelled_once_and_not_after_its_end(stub: Stub, job: Job, clock: Clock) -> None:
     stub.say(row(**WAITS), row(state="CANCELLED"))
 

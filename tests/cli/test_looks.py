@@ -165,6 +165,18 @@ def test_which_node_failed_is_said_as_far_as_slurm_does(said: str, words: str, m
     assert list(why._which_node(replace(failed, nodes=1, node_list="node1"))) == []
 
 
+def test_the_nodes_that_are_down_stand_in_json_where_no_node_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = f"{_SINFO}node1|down*\nnode2|idle\n"
+    monkeypatch.setattr(why, "scheduler", lambda: Scheduler({}, Clients(sinfo=ProgramResult(("sinfo",), 0, text, ""))))
+    failed = job("NODE_FAIL", node_list="node[1-2]", nodes=2)
+
+    assert why.case_as_json(JobCase("7", failed, None))["nodes_down"] == ["node1"]
+    for other in (replace(failed, node_list=""), job("FAILED", node_list="node[1-2]", nodes=2), job("RUNNING")):
+        assert "nodes_down" not in {
+            name for name, value in why.case_as_json(JobCase("7", other, None)).items() if value
+        }
+
+
 def test_without_a_word_of_slurm_no_rank_library_and_no_run_is_cleaned(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

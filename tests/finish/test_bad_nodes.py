@@ -11,7 +11,17 @@ import pytest
 
 from launch.plans import plan
 from muster.act import bad_nodes
-from muster.act.bad_nodes import KEPT_S, BadNode, KnownFaults, NodeFault, Sighting, forget_nodes, load, remember
+from muster.act.bad_nodes import (
+    KEPT_S,
+    BadNode,
+    KnownFaults,
+    MemoryUnreadable,
+    NodeFault,
+    Sighting,
+    forget_nodes,
+    load,
+    remember,
+)
 from muster.act.record import Run, register
 from muster.errors import RequestError
 from muster.follow.attempt_list import read_ends
@@ -162,19 +172,29 @@ def test_what_is_not_ones_own_is_not_read(jobs: _Jobs, monkeypatch: pytest.Monke
         os.chown(file, 12345, 12345)
     else:
         monkeypatch.setattr(os, "geteuid", lambda: 12345)
-    assert load(jobs.state, "fir") == KnownFaults()
-
     link = jobs.state / "nodes" / "elm.json"
     link.symlink_to(file)
-    assert load(jobs.state, "elm") == KnownFaults()
+    for cluster in ("fir", "elm"):
+        with pytest.raises(MemoryUnreadable, match="it is another user's, or a link"):
+            load(jobs.state, cluster)
+    assert load(jobs.state, "oak") == KnownFaults()
 
 
-def test_a_broken_file_costs_nothing(jobs: _Jobs) -> None:
+@pytest.mark.parametrize("text", ["{", '{"sightings": [{"node": "n9", "cause": "a cause of a later Muster"}]}'])
+def test_a_memory_that_cannot_be_read_is_kept_and_said(text: str, jobs: _Jobs) -> None:
     jobs.ended("7", ("", "n2", 1, "n2 failed", "node", ""))
     (jobs.state / "nodes").mkdir()
-    (jobs.state / "nodes" / "fir.json").write_text("{")
+    file = jobs.state / "nodes" / "fir.json"
+    file.write_text(text)
 
-    assert set(jobs.bad()) == {"n2"}
+    request, (note,) = leave_out(Request(command=("x",), exclude="a1"), jobs.state, "fir")
+    assert (request.exclude, note.warning) == ("a1", True)
+    assert note.text.startswith(f"no node is excluded: the nodes that failed under earlier jobs are not known: {file} ")
+    for forget in (jobs.bad, lambda: forget_nodes(jobs.state, "fir", [])):
+        with pytest.raises(MemoryUnreadable) as caught:
+            forget()
+        assert caught.value.hint == f"look at it; rm {file} forgets what it holds"
+    assert file.read_text() == text
 
 
 def test_a_job_is_read_once(jobs: _Jobs, monkeypatch: pytest.MonkeyPatch) -> None:

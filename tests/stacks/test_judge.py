@@ -6,8 +6,10 @@ import json
 
 import pytest
 
+from muster.cli.command_line import read_command
 from muster_check.stacks.judge import JobCondition, Verdict, judge, judge_job
 from muster_check.stacks.read import read_rounds
+from muster_check.verbs import stacks
 
 _TORCH = "/env/lib/python3.11/site-packages/torch"
 _REDUCE = (("all_reduce", f"{_TORCH}/distributed/distributed_c10d.py", 3000), ("train", "/home/a/train.py", 120))
@@ -255,3 +257,16 @@ def test_nothing_with_a_rank_is_not_called_a_rank_that_has_not_started() -> None
     verdict = judge_job(read_rounds("@node 0 node1 1 100.0\n@done 0\n"), ["node1"])
     assert verdict.sentence.startswith("no process of the job has the variable RANK")
     assert not verdict.is_hang
+
+
+def test_stacks_names_in_json_the_ranks_that_are_not_python_and_the_hosts_that_are_silent(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    python = _Rank(_OWN, state="R", cpu=100).answer(0, 2, 0)
+    text = f"@node 0 node1 1 100.0\n{python}@program 1 2 node1 bash\n@done 0\n"
+    monkeypatch.setattr(stacks, "_ask_job", lambda *_: (text, ("node1", "node2")))
+
+    assert stacks.main(read_command(stacks.COMMAND, ["--json", "7"])) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["programs"] == [{"rank": 1, "host": "node1", "name": "bash"}]
+    assert (document["silent_hosts"], document["groups"][0]["ranks"]) == (["node2"], [0])

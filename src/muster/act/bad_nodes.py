@@ -2,12 +2,13 @@
 
 Three causes count against a node: Slurm said that it died; an error that is known to be of a node; twice the first
 to fail, in different jobs. What was seen is forgotten after a week, or by `muster nodes --clear`. A file that belongs
-to another user is not read.
+to another user is not read, and one that cannot be read is not written.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 import time
 from collections.abc import Collection, Iterable, Mapping
@@ -17,10 +18,14 @@ import msgspec
 from msgspec.structs import replace
 
 from muster.act.record import safe_name, write_whole
-from muster.errors import RequestError
+from muster.errors import RequestError, SiteError
 from muster.older import StrEnum
 
 KEPT_S = 7 * 24 * 3600
+
+
+class MemoryUnreadable(SiteError):
+    """The file of a cluster is damaged, or somebody else's: it is neither read nor written."""
 
 
 class NodeFault(StrEnum):
@@ -81,12 +86,27 @@ def is_own_file(path: Path) -> bool:
 
 
 def load(state: Path, cluster: str) -> KnownFaults:
-    """Return what is remembered of a cluster; nothing where the file is missing, broken or another user's."""
+    """Return what is remembered of a cluster: nothing where there is no file. A file that cannot be read stays."""
     path = _path(state, cluster)
     try:
-        return msgspec.json.decode(path.read_bytes(), type=KnownFaults) if is_own_file(path) else KnownFaults()
-    except (OSError, msgspec.DecodeError):
+        path.lstat()
+    except FileNotFoundError:
         return KnownFaults()
+    except OSError as error:
+        raise _unreadable(path, error.strerror) from None
+    if not is_own_file(path):
+        raise _unreadable(path, "it is another user's, or a link")
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=KnownFaults)
+    except (OSError, msgspec.DecodeError) as error:
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, why: object) -> MemoryUnreadable:
+    return MemoryUnreadable(
+        f"the nodes that failed under earlier jobs are not known: {path} cannot be read: {why}",
+        hint=f"look at it; rm {shlex.quote(str(path))} forgets what it holds",
+    )
 
 
 def remember(

@@ -164,7 +164,7 @@ def _most_telling(cases: tuple[JobCase, ...]) -> JobCase:
 
 
 def _task_number(case: JobCase) -> int:
-    task = "" if case.job is None else case.job.shown_id.partition("_")[2]
+    task = (case.asked if case.job is None else case.job.shown_id).partition("_")[2]
     return int(task) if task.isdigit() else 0
 
 

@@ -118,7 +118,7 @@ def _ended(case: JobCase) -> Iterator[str]:
         yield f"  first: {failure.sentence}"
     elif job is not None and job.node_list:
         yield f"  on {job.node_list}"
-    if job is not None and job.state.name == "NODE_FAIL" and (failure is None or failure.host is None):
+    if job is not None and _names_no_node(job, failure):
         yield from _which_node(job)
     yield from _of_status(job, failure)
     lines = last_words(output, failure)
@@ -139,11 +139,22 @@ def _ended(case: JobCase) -> Iterator[str]:
         yield f"  what it wrote cannot be read by you: {closed}"
 
 
+def _names_no_node(job: SlurmJob, failure: Failure | None) -> bool:
+    """Return whether a node of a job failed, and nothing says which."""
+    return job.state.name == "NODE_FAIL" and (failure is None or failure.host is None)
+
+
+def _nodes_down(job: SlurmJob) -> list[str] | None:
+    """Return which nodes of a job are down now; None where Slurm does not tell it of all."""
+    down = scheduler().nodes_down(job.node_list) if job.node_list else None
+    return None if down is None else list(down)
+
+
 def _which_node(job: SlurmJob) -> Iterator[str]:
     """Yield which nodes of a job are down now: Slurm keeps no record of the one that failed."""
     if job.nodes == 1 or not job.node_list:
         return
-    down = scheduler().nodes_down(job.node_list)
+    down = _nodes_down(job)
     now_words = ""
     if down is not None:
         subject = ", ".join(down) if down else "none of them"
@@ -240,6 +251,7 @@ def case_as_json(case: JobCase) -> dict[str, Any]:
         "first_failure": None,
         "last_lines": [],
         "known_error": None,
+        "nodes_down": None,
         "warnings": [],
         "attempts": attempts_as_json(case),
     }
@@ -260,6 +272,8 @@ def case_as_json(case: JobCase) -> dict[str, Any]:
         document["first_failure"] = failure and failure.as_json()
         document["last_lines"] = last_words(output, failure)
         document["known_error"] = _known(document["last_lines"], failure)
+        if job is not None and _names_no_node(job, failure):
+            document["nodes_down"] = _nodes_down(job)
         document["warnings"] = _warnings(output)
     elif job.state.phase is Phase.ENDED_WELL:
         document["warnings"] = _warnings(_output(case))

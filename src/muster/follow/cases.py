@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from muster.errors import RequestError, SchedulerSilent
 from muster.follow.heard import Accounting, Heard
-from muster.follow.packs import job_of_row, jobs_of_rows
+from muster.follow.packs import holds, job_of_row, jobs_of_rows, neighbours_of, tasks_of
 
 if TYPE_CHECKING:  # a page of help needs none of these
     from pathlib import Path
@@ -66,6 +66,12 @@ def find_cases(ids: Sequence[str], answer: Answer, place: JobSources, *, records
             continue
         jobs = answer.of(job_of_row(asked_id, _run_with_rows(asked_id, place)))
         run = run_of(asked_id, jobs, place, is_silent=answer.silent)
+        heard = answer.heard
+        if run is not None and jobs and "_" not in asked_id:
+            jobs, heard = _with_forgotten_tasks(run, jobs, answer, place)
+            forgotten_ids = [f"{run.job}_{task}" for task in _tasks_not_in(run, jobs)]
+        else:
+            forgotten_ids = []
         if run is not None and run.rows_per_job:
             jobs = tuple(jobs_of_rows(asked_id, run, jobs))
         if not jobs and run is None:
@@ -73,7 +79,35 @@ def find_cases(ids: Sequence[str], answer: Answer, place: JobSources, *, records
         if not jobs and answer.silent and not records_do:
             raise _silent(asked_id, run, answer)
         found_cases.extend(JobCase(asked_id, job, run, heard=answer.heard) for job in jobs or (None,))
+        found_cases.extend(JobCase(task_id, None, run, heard=heard) for task_id in forgotten_ids)
     return found_cases
+
+
+def _with_forgotten_tasks(
+    run: Run, jobs: tuple[SlurmJob, ...], answer: Answer, place: JobSources
+) -> tuple[tuple[SlurmJob, ...], Heard]:
+    """Return the tasks of an array, with those that accounting alone knows; and who was heard of the others.
+
+    The controller forgets one task after the other.
+    """
+    from muster.act.record import is_of
+
+    first_rows = {neighbours_of(task, run).start if run.rows_per_job else task for task in _tasks_not_in(run, jobs)}
+    if not first_rows or answer.silent:
+        return jobs, answer.heard
+    accounted = place.slurm.jobs([f"{run.job}_{task}" for task in sorted(first_rows)])
+    known = {job.shown_id for job in jobs}
+    more_jobs = (job for job in accounted.jobs if job.shown_id not in known and is_of(run, job))
+    return (*jobs, *more_jobs), accounted.heard
+
+
+def _tasks_not_in(run: Run, jobs: Sequence[SlurmJob]) -> list[int]:
+    """Return the tasks of an array, or the rows of a sweep, that none of these jobs is or holds."""
+    return [
+        task
+        for task in tasks_of(run)
+        if not any(holds(job, neighbours_of(task, run).start if run.rows_per_job else task) for job in jobs)
+    ]
 
 
 def ids_with_links(ids: Sequence[str], place: JobSources) -> tuple[str, ...]:

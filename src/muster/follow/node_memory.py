@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from muster.act.bad_nodes import BadNode, bad_nodes
+from muster.act.bad_nodes import BadNode, MemoryUnreadable, bad_nodes
 from muster.follow.node_faults import look_at_nodes
 from muster.job.request import Request
 from muster.model.plan import Note
@@ -25,7 +25,11 @@ def leave_out(request: Request, state: Path, cluster: str) -> tuple[Request, lis
     """Return the request without those nodes, and a line that says so. A node that the request names stays."""
     named_nodes = set(expand(request.nodelist or ""))
     excluded = set(expand(request.exclude or ""))
-    avoided = [bad_node for bad_node in nodes_to_avoid(state, cluster) if bad_node.node not in named_nodes | excluded]
+    try:
+        bad_nodes_here = nodes_to_avoid(state, cluster)
+    except MemoryUnreadable as error:
+        return request, [Note(f"no node is excluded: {error}; {error.hint}", warning=True)]
+    avoided = [bad_node for bad_node in bad_nodes_here if bad_node.node not in named_nodes | excluded]
     if not avoided:
         return request, []
     nodes = ",".join(filter(None, (request.exclude, *(bad_node.node for bad_node in avoided))))

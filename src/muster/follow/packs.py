@@ -42,15 +42,20 @@ def neighbours_of(row: int, run: Run) -> range:
 def jobs_of_rows(asked_id: str, run: Run, jobs: Sequence[SlurmJob]) -> Iterator[SlurmJob]:
     """Yield a job for each row that an id means, by Slurm's word on the job that holds it and by the row's own end."""
     task = asked_id.partition("_")[2]
-    numbers = [int(folder.name.partition("-")[2]) for folder in run.directory.glob("task-*")]
-    for row in sorted(numbers):
+    for row in tasks_of(run):
         if task in {"", str(row)}:
-            holder = next((job for job in jobs if _holds(job, neighbours_of(row, run).start)), None)
+            holder = next((job for job in jobs if holds(job, neighbours_of(row, run).start)), None)
             if holder is not None:
                 yield _as_row(holder, f"{run.job}_{row}", _status_of(run, row))
 
 
-def _holds(job: SlurmJob, first_row: int) -> bool:
+def tasks_of(run: Run) -> list[int]:
+    """Return the numbers of an array's tasks, or of a sweep's rows: each has a folder from its submission on."""
+    names = (folder.name.partition("-")[2] for folder in run.directory.glob("task-*"))
+    return sorted(int(name) for name in names if name.isdigit())
+
+
+def holds(job: SlurmJob, first_row: int) -> bool:
     """Return whether a job is the task with this number; of what waits Slurm shows one entry for many: 57_[5-9:4]."""
     task = job.shown_id.partition("_")[2]
     if task.isdigit():

@@ -43,7 +43,9 @@ def main(words: Words) -> int:
     # Of a host that does not answer it is unknown which ranks have a process.
     size = 0 if rank is not None or silent_hosts or programs else max(stack.size for stack in stacks)
     if words.json:
-        print_json({**_as_json(groups, size), "records": list(own_words(stacks))})
+        programs_found = [{"rank": each.rank, "host": each.host, "name": each.name} for each in programs]
+        document = {**_as_json(groups, size), "programs": programs_found, "silent_hosts": silent_hosts}
+        print_json({**document, "records": list(own_words(stacks))})
     else:
         for program in programs:
             print(f"rank {program.rank} on {program.host}: it runs {program.name}, which is not Python")
