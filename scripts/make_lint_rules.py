@@ -16,7 +16,7 @@ from muster_lint.values import Rule
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/reference/lint-rules.md"
-RECORDS = ROOT / "tests/golden/lint"
+RECORDS = ROOT / "tests/golden/lint.txt"
 HEAD = """\
 # Rules of muster lint
 
@@ -87,8 +87,13 @@ def _run(rule: Rule, shown: Shown) -> Iterator[str]:
         yield f"`train.py` is [{shown.train}](#the-programs-of-the-runs).\n"
     elif shown.train:
         yield f"```python\n# train.py\n{shown.train}```\n"
-    record = RECORDS / f"{rule.name}.txt"
-    yield f"```text\n{record.read_text(encoding='utf-8') if record.exists() else ''}```\n"
+    yield f"```text\n{_record(rule.name)}```\n"
+
+
+def _record(name: str) -> str:
+    """Return what tests/lint/test_runs.py keeps of the run of a rule; empty where the rule is new."""
+    _, _, rest = f"\n{RECORDS.read_text(encoding='utf-8')}".partition(f"\n=== {name}\n")
+    return rest.partition("\n===")[0]
 
 
 def _programs() -> Iterator[str]:

@@ -12,9 +12,9 @@ from muster_lint.shown import Shown, runs_table
 from muster_lint.values import Rule
 from plugins.labs import ROOT
 
-__all__ = ["GOLDEN", "SIDES", "kept_record", "record_text", "records_of", "write_folders"]
+__all__ = ["GOLDEN", "SIDES", "keep_record", "kept_record", "kept_texts", "records_of", "write_folders"]
 
-GOLDEN = ROOT / "tests/golden/lint"
+GOLDEN = ROOT / "tests/golden/lint.txt"
 SIDES = ("before", "after")
 # What srun and slurmstepd write of the tasks that they end: which of them they name depends on the moment.
 _OF_THE_END = re.compile(
@@ -117,14 +117,21 @@ def _masked(line: str, folder: Path, jobs: Sequence[str], names: dict[str, str])
     return re.sub(r"port 2\d{4}\b", "port PORT", line)
 
 
-def record_text(records: dict[str, str]) -> str:
-    """Return the record of both sides as the file that is kept."""
-    return "".join(f"--- {side}\n{text}" for side, text in records.items())
+def kept_texts() -> dict[str, str]:
+    """Return the record that is kept of each rule's run, as text."""
+    _, *parts = re.split(r"(?:\A|\n)=== ([a-z-]+)\n", GOLDEN.read_text(encoding="utf-8"))
+    return dict(zip_equal(parts[::2], parts[1::2]))
+
+
+def keep_record(name: str, records: dict[str, str]) -> None:
+    """Write the record of both sides of a rule in the place of the kept one."""
+    text = "".join(f"--- {side}\n{record}" for side, record in records.items())
+    texts = sorted({**kept_texts(), name: text}.items())
+    GOLDEN.write_text("\n".join(f"=== {rule}\n{each}" for rule, each in texts), encoding="utf-8")
 
 
 def kept_record(name: str) -> dict[str, str]:
     """Return the record that is kept of a rule's run."""
-    path = GOLDEN / f"{name}.txt"
-    text = path.read_text() if path.exists() else ""
+    text = kept_texts().get(name, "")
     parts = re.split(r"^--- (before|after)\n", text, flags=re.MULTILINE)[1:]
     return dict(zip_equal(parts[::2], parts[1::2]))

@@ -17,7 +17,7 @@ from muster_lint.rule import all_rules
 from muster_lint.shown import Shown, runs_table
 from plugins.labs import ROOT, Lab, Person, lab_up
 
-from .runs import GOLDEN, SIDES, kept_record, record_text, records_of, write_folders
+from .runs import SIDES, keep_record, kept_record, kept_texts, records_of, write_folders
 
 _SHOWN = {rule.name: shown for rule, shown in runs_table().rules()}
 _SHORT = [name for name, shown in _SHOWN.items() if not shown.long]
@@ -38,7 +38,7 @@ def test_every_rule_answers_for_its_run() -> None:
 
 
 def test_every_run_has_its_record_and_no_record_is_left_over() -> None:
-    assert {path.stem for path in GOLDEN.glob("*.txt")} == set(_SHOWN)
+    assert set(kept_texts()) == set(_SHOWN)
 
 
 @pytest.mark.parametrize("name", _SHOWN)
@@ -103,7 +103,6 @@ def test_the_slower_examples_of_a_rule_run_as_its_page_says(
 def _compare(name: str, records: dict[str, str], *, update: bool) -> None:
     kept = kept_record(name)
     if update and kept != records:
-        GOLDEN.mkdir(exist_ok=True)
-        (GOLDEN / f"{name}.txt").write_text(record_text(records))
+        keep_record(name, records)
     _check(_SHOWN[name], records)
     assert records == kept, "hint: pytest --update-golden, read the difference, then scripts/make_lint_rules.py"
