@@ -21,7 +21,7 @@ import msgspec
 
 from muster.plan.site_terms import say_trust
 from muster.policy.masks import gpu_cores, spell_cores
-from muster.sites import schema
+from muster.sites import schema, schema_launch, schema_queues, schema_words
 from muster.sites.documents import Document, documents
 from muster.sites.heads import BUNDLED, INDEX, SearchPath, heads_in
 from muster.sites.load import load
@@ -614,7 +614,7 @@ _GROUPS = (
 
 
 def json_schema() -> dict[str, Any]:
-    """JSON Schema of a profile, with the docstrings of schema.py as descriptions."""
+    """JSON Schema of a profile, with the docstrings of the schema's files as descriptions."""
     (root,), parts = msgspec.json.schema_components([schema.Profile], ref_template="#/$defs/{name}")
     said = dict(_descriptions())
     for name, part in parts.items():
@@ -628,7 +628,8 @@ def json_schema() -> dict[str, Any]:
 
 def _descriptions() -> Iterator[tuple[tuple[str, str], str]]:
     """((class, field), its docstring) of every field that has one."""
-    for statement in ast.parse(inspect.getsource(schema)).body:
+    files = (schema, schema_launch, schema_queues, schema_words)
+    for statement in [each for file in files for each in ast.parse(inspect.getsource(file)).body]:
         if not isinstance(statement, ast.ClassDef):
             continue
         for field, words in zip(statement.body, statement.body[1:]):

@@ -22,7 +22,7 @@ from muster.plan.build import make_plan
 from muster.rank.methods import METHODS
 from muster.sites.heads import SearchPath
 from muster.sites.load import load
-from muster.sites.schema import Wireup
+from muster.sites.schema_words import Wireup
 from muster.sites.when import OFFLINE, workloads_of
 from sites.profiles import HEAD, NAMES, bundled, written
 

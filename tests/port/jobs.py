@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 from muster.render.script import job_script
 from muster.runner import run
-from muster_lint.port.carry import Carried, carry, facts_of
+from muster_lint.port.carry import carry
+from muster_lint.port.target import Carried, facts_of
 from sites.profiles import bundled
 
 from .scripts import read

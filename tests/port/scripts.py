@@ -9,11 +9,12 @@ from pathlib import Path
 from muster.sites.site import Site
 from muster_lint.job import BatchScript
 from muster_lint.launch import Stage
-from muster_lint.port.carry import Carried, carry, facts_of
+from muster_lint.port.carry import carry
 from muster_lint.port.expand import values_of
 from muster_lint.port.origin import guess_origin
 from muster_lint.port.read import read_draft_of, unread
 from muster_lint.port.step import chain_of
+from muster_lint.port.target import Carried, facts_of
 from muster_lint.port.values import Draft
 from muster_lint.read import FileKind, SourceFile
 from sites.profiles import SITES, bundled

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from muster.render.script import job_script
-from muster_lint.port.carry import carry, facts_of
+from muster_lint.port.carry import carry
+from muster_lint.port.target import facts_of
 from plugins.labs import Lab, Person, lab_up
 from sites.profiles import bundled
 

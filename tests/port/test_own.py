@@ -10,7 +10,7 @@ from muster.errors import MusterError
 from muster.model.plan import Plan
 from muster.plan.build import make_plan
 from muster.render.script import job_script
-from muster_lint.port.carry import request_of
+from muster_lint.port.target import request_of
 from plugins.wide import sampled
 from sites.golden_scripts import Case, cases, facts_of, plan_of, words_of
 from sites.profiles import bundled

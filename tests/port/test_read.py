@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from muster_lint.port.carry import request_of
+from muster_lint.port.target import request_of
 from muster_lint.port.values import Fate, line_of
 from muster_lint.rule import all_rules
 from muster_lint.values import Rule

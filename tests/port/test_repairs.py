@@ -8,7 +8,8 @@ import pytest
 
 from muster.errors import Refusal
 from muster.sites.load import load
-from muster_lint.port.carry import Carried, carry
+from muster_lint.port.carry import carry
+from muster_lint.port.target import Carried
 from muster_lint.port.values import Fate
 from port.scripts import FACTS, carried, read
 from sites.profiles import written

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator
 
-from muster.sites.schema import Source, Trust
+from muster.sites.schema_words import Source, Trust
 from muster.sites.site import Site
 from muster.sites.tell import lines
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from muster.facts import Facts
     from muster.sites.site import Site
     from muster_lint.job import BatchScript
-    from muster_lint.port.carry import Carried
+    from muster_lint.port.target import Carried
     from muster_lint.port.values import Draft
 
 
@@ -100,7 +100,7 @@ def _facts() -> Facts:
     from pathlib import Path
 
     from muster.look.probe import look
-    from muster_lint.port.carry import facts_of
+    from muster_lint.port.target import facts_of
 
     facts = look()
     return facts_of(str(Path.cwd()), facts.home, facts.user)

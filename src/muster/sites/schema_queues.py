@@ -1,0 +1,182 @@
+"""The parts of a profile that say what a node is, and how a job asks for nodes: queues, rules, memory."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, field
+
+from muster.sites.schema_words import Cores, Count, Flag, GpuKind, Number, Part, Size, Text, Walltime, When
+
+# ---------------------------------------------------------------- what a node is
+
+
+class NodeKind(Part, frozen=True, kw_only=True):
+    """One kind of node."""
+
+    title: Text | None = None
+    nodes: Count | None = None
+    """How many of them there are."""
+
+    arch: Literal["x86_64", "aarch64"] | None = None
+    gpu: Text | None = None
+    gpu_kind: GpuKind | None = None
+    gpus: Number | None = None
+    """Logical GPUs: what Slurm counts and what a rank gets."""
+
+    gpus_physical: Number | None = None
+    gpu_memory_mib: Count | None = None
+    cores: Count | None = None
+    threads_per_core: Count | None = None
+    reserved_cores: Cores | None = None
+    """Cores that no job gets."""
+
+    cores_per_gpu: Count | None = None
+    cores_per_gpu_required: bool | None = None
+    """True: another ratio is refused or leaves GPUs idle."""
+
+    memory_mib: Count | None = None
+    memory_usable: Size | None = None
+    """What a job can ask for."""
+
+    numa: tuple[Cores, ...] | None = None
+    """First hardware thread of the cores of each NUMA domain."""
+
+    gpu_numa: tuple[Number, ...] | None = None
+    """NUMA domain of each logical GPU."""
+
+    nics: Number | None = None
+    local_disk: Text | None = None
+
+
+# ---------------------------------------------------------------- how to ask
+
+
+class Forbidden(Part, frozen=True, kw_only=True):
+    """A flag that the site refuses, or that does harm there."""
+
+    flag: Annotated[str, Meta(pattern=r"^[a-z][a-z-]*$", description="a long flag without its hyphens")]
+    value: str | None = None
+    """None: whatever its value."""
+
+    reason: Text
+    instead: Text | None = None
+    source: str | None = None
+
+
+class SiteRequest(Part, frozen=True, kw_only=True):
+    """How an allocation is asked for."""
+
+    gpus: Literal["gres", "gpus-per-node", "gpus-per-task", "gpus", "whole-node"] | None = None
+    cpus: Literal["cores", "threads"] | None = None
+    """What --cpus-per-task counts there."""
+
+    gpu_type: str | None = None
+    """Type in a typed gres: gpu:TYPE:N."""
+
+    gres_names: tuple[str, ...] | None = None
+    required: (
+        tuple[
+            Literal["account", "partition", "qos", "constraint", "time", "nodes", "cpus-per-task", "mem", "gpus"], ...
+        ]
+        | None
+    ) = None
+    """Selectors without which the site refuses the job, or silently takes another."""
+
+    account_pattern: str | None = None
+    """Regular expression of a valid account."""
+
+    account_suffix: dict[str, str] | None = None
+    """Kind of node → suffix of the account."""
+
+    account_example: str | None = None
+    constraint: dict[str, str] | None = None
+    """Kind of node → constraint that selects it."""
+
+    requeue: Literal["asked", "never", "always"] = "asked"
+    """When a job runs again after a failed node: where the user asks for it; else the site leaves no choice."""
+
+    export: Literal["none", "all"] = "none"
+    """What a job takes of the submitting shell's environment; all: where the site says to leave --export alone."""
+
+    slurm_cpus: Literal["cores", "threads"] | None = None
+    """What Slurm's own node has as CPUs: threads, where only --hint or --threads-per-core makes one CPU a core."""
+
+    sharing: Literal["exclusive", "shared", "by partition"] | None = None
+    silent_defaults: tuple[Text, ...] | None = None
+    """What the site does, without a word, with an incomplete request."""
+
+    forbidden: tuple[Forbidden, ...] = ()
+    sbatch: tuple[Flag, ...] | None = None
+    """Flags of every job, whole."""
+
+    features: tuple[str, ...] | None = None
+    optional: dict[str, Text] = field(default_factory=dict)
+    """Flags that are the site's own and may be useful: flag → what it does."""
+
+
+class TimeBin(Part, frozen=True, kw_only=True):
+    """A walltime limit that depends on the size of the job."""
+
+    nodes_max: Count
+    time_max: Walltime
+
+
+class Queue(Part, frozen=True, kw_only=True):
+    """One partition or quality of service."""
+
+    purpose: (
+        Literal["production", "debug", "interactive", "large", "long", "test", "cpu", "transfer", "special"] | None
+    ) = None
+    title: Text | None = None
+    node: str | None = None
+    """Kind of node, as `nodes` names it."""
+
+    gpus: Number | None = None
+    """Logical GPUs of its nodes; 0: none."""
+
+    nodes: Count | None = None
+    nodes_min: Count | None = None
+    nodes_max: Count | None = None
+    time_max: Walltime | None = None
+    time_default: Walltime | None = None
+    time_by_nodes: tuple[TimeBin, ...] = ()
+    node_minutes_max: Count | None = None
+    """Nodes × minutes of one job."""
+
+    jobs_running: Count | None = None
+    jobs_queued: Count | None = None
+    sharing: Literal["exclusive", "shared"] | None = None
+    default: bool = False
+    """What a job gets that names none."""
+
+    open: bool = True
+    """False: on request, down, or not yet there."""
+
+    fair_use: Text | None = None
+    notes: tuple[Text, ...] = ()
+    source: str | None = None
+
+
+class QueueRule(Part, frozen=True, kw_only=True):
+    """The queue that follows from a request; the first rule that holds decides, and what the user names wins."""
+
+    when: When = field(default_factory=When)
+    partition: str | None = None
+    qos: str | None = None
+    reason: Text
+    source: str | None = None
+
+
+class SiteMemory(Part, frozen=True, kw_only=True):
+    """How memory is asked for."""
+
+    policy: Literal["whole-node", "explicit", "per-gpu", "per-core", "forbidden", "free"] | None = None
+    """whole-node: all of it comes with the node; explicit: must be asked for; forbidden: must not."""
+
+    mem: Size | None = None
+    """What a whole node asks for where it has to."""
+
+    mem_per_gpu: Size | None = None
+    zero_allowed: bool | None = None
+    """Whether --mem=0 is accepted."""
