@@ -22,23 +22,35 @@ def first_failure(output: JobOutput) -> Failure | None:
 
     A job that is not Muster's may have any launcher: the report of each is looked for.
     """
-    return _first_in([_Unlabelled(file) for file in output.files()], known_launcher(output.launcher))
+    return _first_of([_Unlabelled(file) for file in output.files()], known_launcher(output.launcher))
 
 
 def failure_in(text: str, launcher: str) -> Failure | None:
     """Return what went wrong first, by what a launcher and its ranks said on stderr."""
     file = LogFile(Path())
     lines = [file.line(line.encode()) for line in text.splitlines()]
-    return _first_in([[line.text.decode() for line in lines if _is_report(line)]], known_launcher(launcher))
+    return _first_of([[line.text.decode() for line in lines if _is_report(line)]], known_launcher(launcher))
 
 
-def _first_in(texts: Sequence[Iterable[str]], known_launcher: Launcher | None) -> Failure | None:
-    """Return the first failure in the texts: each is the lines of one file, and may be gone through several times."""
-    for launcher in [known_launcher] if known_launcher is not None else by_agents_first():
+def _first_of(texts: Sequence[Iterable[str]], launcher: Launcher | None) -> Failure | None:
+    if launcher is None:
+        return first_in(texts, by_agents_first())
+    return first_in(texts, [launcher], launcher.task_of_slurm)
+
+
+def first_in(texts: Sequence[Iterable[str]], launchers: Iterable[Launcher], task_name: str = "") -> Failure | None:
+    """Return the first failure in the texts, of which each is the lines of one file.
+
+    The texts may be gone through several times. The report of each launcher is looked for in turn; where none reports
+    a failure, Slurm tells. `task_name` is what a task of Slurm's is, where that is not a rank.
+    """
+    for launcher in launchers:
         failure = launcher.first_failure(texts)
         if failure is not None:
             return failure if failure.tasks else _of_node(texts) or failure
-    return _of_srun(texts, known_launcher)
+    # The batch script's own file is the last, and srun writes there.
+    failure = next((failure for text in reversed(texts) if (failure := read_step(text).first)), None)
+    return of_agent(failure, task_name) if task_name else failure
 
 
 def _of_node(texts: Sequence[Iterable[str]]) -> Failure | None:
@@ -48,13 +60,6 @@ def _of_node(texts: Sequence[Iterable[str]]) -> Failure | None:
         (failure for failure in failures if failure is not None and failure.host is not None and not failure.tasks),
         None,
     )
-
-
-def _of_srun(texts: Sequence[Iterable[str]], launcher: Launcher | None) -> Failure | None:
-    """Return the failure that srun tells; the batch script's own file is the last, and srun writes there."""
-    failure = next((failure for text in reversed(texts) if (failure := read_step(text).first)), None)
-    task_name = "" if launcher is None else launcher.task_of_slurm
-    return of_agent(failure, task_name) if task_name else failure
 
 
 class _Unlabelled(msgspec.Struct, frozen=True):

@@ -12,13 +12,13 @@ from typing import IO, Any
 
 import msgspec
 
+from muster.follow.first_failure import first_in
 from muster.follow.nccl_log import NcclLog, Transport, judge_transports
 from muster.follow.signatures import Signature, signatures
 from muster.follow.watch import LogFile
 from muster.launchers import by_agents_first
-from muster.model.failure import Failure, hint_of_status, of_agent
+from muster.model.failure import Failure, hint_of_status
 from muster.rank.finding import BROKEN, Finding
-from muster.slurm.srun_messages import read_step
 
 _CHUNK_BYTES = 1 << 20
 # A line of gigabytes is looked at piece by piece; a cause stands within a few hundred bytes.
@@ -239,16 +239,8 @@ class _Reports:
             self._lines.append(_CONTROL.sub("", raw.decode(errors="replace"))[:_SHOWN])
 
     def first(self) -> Failure | None:
-        """Return the first failure; a rank that somebody names counts more than the end of a step."""
-        of_srun = read_step(self._lines).first
-        of_slurm = of_agent(of_srun, "torchrun") if self._of_torchrun else of_srun
-        failures = [*(launcher.first_failure([self._lines]) for launcher in by_agents_first()), of_slurm]
-        known_failures = [failure for failure in failures if failure is not None]
-        if of_slurm is not None and of_slurm.host and not any(failure.tasks for failure in known_failures):
-            return of_slurm  # the node that Slurm names, before a daemon that mpirun lost
-        return next(
-            (failure for failure in known_failures if failure.tasks or failure.host), next(iter(known_failures), None)
-        )
+        """Return the first failure; nobody says which launcher wrote the log."""
+        return first_in([self._lines], by_agents_first(), "torchrun" if self._of_torchrun else "")
 
 
 class _Search:

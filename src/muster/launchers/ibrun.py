@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from muster.launchers.base import RANK, Part, Prologue, Wrap, prologue_words, rank_prologue
-from muster.launchers.mpirun import ByMpirun, mpirun_failure, report_parts
-from muster.model.failure import Failure
+from muster.launchers.mpirun import ByMpirun, report_parts
 from muster.model.plan import Engine, Flag, Plan, Reason
 from muster.model.words import Fragment, Word
 
@@ -46,6 +45,3 @@ class Ibrun(ByMpirun):
 
     def parts(self, plan: Plan) -> tuple[Part, ...]:
         return (*report_parts(plan), "hydra_status")
-
-    def first_failure(self, outputs: Iterable[Iterable[str]]) -> Failure | None:
-        return next((failure for lines in outputs if (failure := mpirun_failure(lines))), None)

@@ -105,6 +105,9 @@ class ByMpirun(Launcher):
         """Yield what ends a starter that waits for ever. `report`: the file that takes the ranks' report."""
         yield f"muster_watch_hydra {report}"
 
+    def first_failure(self, outputs: Iterable[Iterable[str]]) -> Failure | None:
+        return next((failure for lines in outputs if (failure := mpirun_failure(lines))), None)
+
 
 class Mpirun(ByMpirun):
     """A rank per slot, in the order of the hosts that the script writes."""
@@ -126,9 +129,6 @@ class Mpirun(ByMpirun):
 
     def parts(self, plan: Plan) -> tuple[Part, ...]:
         return (*report_parts(plan), "mpirun", "hydra_status", *watch_parts(plan))
-
-    def first_failure(self, outputs: Iterable[Iterable[str]]) -> Failure | None:
-        return next((failure for lines in outputs if (failure := mpirun_failure(lines))), None)
 
 
 # The site's own flags of mapping and binding reach the line through the second.
