@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from muster.act.guard import Guard, guarded
 from muster.act.left_over import end_left_over_steps
+from muster.act.pump import Pump, Target, go_on, waited_for
 from muster.errors import MachineLacks
 from muster.model.pieces import Pieces
 from muster.runner import spawn
@@ -31,8 +32,6 @@ _WAITS_FOR_STEP = (
     "--srun=--overlap lets both share all"
 )
 _CHUNK_BYTES = 1 << 16
-# A pipe that can be written takes so much at once.
-_PIECE_BYTES = 4096
 # Launchers report a failure at the end of what they say.
 _REPORT_BYTES = 1 << 18
 _LOOK_S = 0.5
@@ -108,89 +107,19 @@ class KeepSettings(msgspec.Struct, frozen=True):
     """Whether the launcher labels pieces of lines."""
 
 
-class _Pump:
-    """One stream of the script's, passed on as it is; its end is kept."""
-
-    def __init__(
-        self,
-        target: int,
-        *,
-        kept_bytes: int = 0,
-        pieces: Pieces | None = None,
-        take_chunk: Callable[[bytes], None] = lambda _: None,
-    ) -> None:
-        self._take_chunk = take_chunk
-        self.reader, self.writer = os.pipe()
-        self.target = target
-        self.error: OSError | None = None
-        self.open = True
-        self.bytes_read = 0
-        self.end = b""
-        self._kept_bytes = kept_bytes
-        self._pieces = pieces
-        self._pending = memoryview(b"")
-
-    def descriptor(self) -> tuple[int, int]:
-        """Return what to wait for: more to read, or room to write it to."""
-        return (self.target, select.POLLOUT) if self._pending else (self.reader, select.POLLIN)
-
-    def go_on(self) -> None:
-        if self._pending:
-            self._write()
-            return
-        chunk = os.read(self.reader, _CHUNK_BYTES)
-        self.open = bool(chunk)
-        self.bytes_read += len(chunk)
-        self._take_chunk(chunk)
-        if self._pieces is not None:
-            chunk = self._pieces.feed(chunk) if chunk else self._pieces.end()
-        self._pass(chunk)
-
-    def finish(self) -> None:
-        """Write what never got its end, where a process that left its rank's group holds the stream open."""
-        if self._pieces is None or not self.open:
-            return
-        self._pass(self._pieces.end())
-        while self._pending:
-            select.select([], [self.target], [], 1.0)
-            self._write()
-
-    def _pass(self, chunk: bytes) -> None:
-        if self._kept_bytes:
-            self.end = (self.end + chunk)[-self._kept_bytes :]
-        self._pending = memoryview(chunk if self.error is None else b"")
-
-    def _write(self) -> None:
-        try:
-            self._pending = self._pending[os.write(self.target, self._pending[:_PIECE_BYTES]) :]
-        except BlockingIOError:
-            return
-        except OSError as error:  # the ranks go on until they are ended: what they say has no place
-            self.error, self._pending = error, memoryview(b"")
-
-    @property
-    def waits_for_room(self) -> bool:
-        """Return whether something was read that is not written yet."""
-        return bool(self._pending)
-
-    @property
-    def is_done(self) -> bool:
-        """Return whether there is nothing to wait for."""
-        return not self.open and not self._pending
-
-
-class _Lines(_Pump):
+class _Lines(Pump):
     """Read what the job's shell reports, line by line."""
 
     def __init__(self, take_line: Callable[[str], None]) -> None:
-        super().__init__(-1)
+        super().__init__(Target(-1))
         self._heard = take_line
+        self._rest = b""
 
-    def go_on(self) -> None:
+    def read(self) -> None:
         chunk = os.read(self.reader, _CHUNK_BYTES)
-        *lines, self.end = (self.end + chunk).split(b"\n")
-        if not chunk and self.end:
-            lines.append(self.end)
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        if not chunk and self._rest:
+            lines.append(self._rest)
         self.open = bool(chunk)
         for line in lines:
             self._heard(line.decode(errors="replace"))
@@ -202,10 +131,10 @@ class _Keeper:
     def __init__(
         self, patience_s: float, *, in_pieces: bool, take_errors: Callable[[bytes], None] = lambda _: None
     ) -> None:
-        self.out = _Pump(1, kept_bytes=_REPORT_BYTES, pieces=Pieces() if in_pieces else None)
-        pieces = Pieces() if in_pieces else None
-        self.errors = _Pump(2, kept_bytes=_REPORT_BYTES, pieces=pieces, take_chunk=take_errors)
-        self.pumps: list[_Pump] = [self.out, self.errors]
+        self.out = Pump(Target(1), kept_bytes=_REPORT_BYTES, form=Pieces() if in_pieces else None)
+        form = Pieces() if in_pieces else None
+        self.errors = Pump(Target(2), kept_bytes=_REPORT_BYTES, form=form, take_chunk=take_errors)
+        self.pumps: list[Pump] = [self.out, self.errors]
         self.group: int | None = None
         self.child = 0
         self.child_status: int | None = None
@@ -233,7 +162,7 @@ class _Keeper:
 
         What outlives the script does not count.
         """
-        if self.child_status is None or any(pump.waits_for_room for pump in self.pumps):
+        if self.child_status is None or any(pump.target.waits_for_room for pump in self.pumps):
             return False
         if self.bytes_at_end is None:
             self.bytes_at_end = self.out.bytes_read + self.errors.bytes_read
@@ -244,18 +173,15 @@ class _Keeper:
     def _pass_on(self, wake: int, patience_s: float) -> bool:
         waiting = select.poll()
         waiting.register(wake, select.POLLIN)
-        pumps = {}
-        for pump in self.pumps:
-            if not pump.is_done:
-                descriptor, event = pump.descriptor()
-                waiting.register(descriptor, event)
-                pumps[descriptor] = pump
+        needs = waited_for(self.pumps)
+        for descriptor, (event, _) in needs.items():
+            waiting.register(descriptor, event)
         ready = [descriptor for descriptor, _ in waiting.poll(patience_s * 1000)]
         if wake in ready:
             os.read(wake, 512)
         for descriptor in ready:
             if descriptor != wake:
-                pumps[descriptor].go_on()
+                go_on(descriptor, needs[descriptor][1])
         return bool(ready)
 
     def _reap(self) -> None:
@@ -267,7 +193,7 @@ class _Keeper:
 
     def _hear(self) -> None:
         """End the script when a signal comes, or when nobody takes its output."""
-        if self.told is None and self.out.error is not None:
+        if self.told is None and self.out.target.error is not None:
             self._tell(signal.SIGPIPE, signal.SIGTERM)
         for number in [number for number in self.numbers if number in _ENDINGS]:
             self._tell(number, signal.SIGINT if number == signal.SIGINT and self.group is None else signal.SIGTERM)
@@ -293,7 +219,7 @@ class _Keeper:
 
     def kept(self, *, has_started: bool, job: str | None = None, was_killed: bool = False) -> Kept:
         """Return what the launcher reports of the run."""
-        error = self.out.error
+        error = self.out.target.error
         status = self.ended if self.ended is not None else _as_shell(self.child_status or 0)
         if was_killed:
             status = 128 + signal.SIGKILL
@@ -310,8 +236,8 @@ class _Keeper:
             job,
             unwritten,
             was_killed,
-            self.errors.end.decode(errors="replace"),
-            self.out.end.decode(errors="replace"),
+            self.errors.end,
+            self.out.end,
         )
 
 

@@ -6,23 +6,23 @@ A signal to us goes to all of them; what has not ended a grace time later is kil
 from __future__ import annotations
 
 import os
-import selectors
+import select
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, BinaryIO
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
 
 from muster.act.guard import Guard, guarded
+from muster.act.pump import Form, Labels, Pump, Tail, Target, go_on, waited_for
 from muster.runner import DEVNULL, PIPE, start
 
 if TYPE_CHECKING:
     from muster.runner import Process
 
-_CHUNK_BYTES = 65536
 # A pipe holds 1 MiB at most.
 _MOST_CHUNKS = 16
 # torchrun's report of a failure stands at the end of what it says.
@@ -60,8 +60,15 @@ class _Running(msgspec.Struct):
     process: Process
     own_group: bool
     guard: Guard
-    errors: _Stream | None = None
+    pidfd: int
+    pumps: list[Pump] = msgspec.field(default_factory=list)
+    errors: Tail | None = None
     status: int | None = None
+
+    def add_pump(
+        self, reader: int, target: Target, form: Form | None, take: Callable[[bytes], None] = lambda _: None
+    ) -> None:
+        self.pumps.append(Pump(target, reader=reader, form=form, take_chunk=take))
 
     def watch(self) -> None:
         if self.own_group:
@@ -73,6 +80,7 @@ class _Running(msgspec.Struct):
         """Take the status; the guard forgets the number unless it is that of a group that still has processes."""
         status = self.process.wait()
         self.status = 128 - status if status < 0 else status
+        os.close(self.pidfd)
         try:
             os.killpg(self.process.pid, 0)
         except ProcessLookupError:
@@ -86,43 +94,6 @@ class _Running(msgspec.Struct):
                 self.process.send_signal(number)
         except ProcessLookupError:
             pass
-
-
-class _Stream(msgspec.Struct):
-    """One pipe of one rank; whole lines go out behind their label."""
-
-    label: bytes
-    target: BinaryIO
-    rest: bytes = b""
-    end: bytes = b""
-    """The last of what came, for the known errors in it."""
-
-    def feed(self, chunk: bytes) -> None:
-        self.end = (self.end + chunk)[-_END_BYTES:]
-        *lines, self.rest = (self.rest + chunk).split(b"\n")
-        if lines:
-            self.target.write(b"".join(self.label + line + b"\n" for line in lines))
-            self.target.flush()
-
-    def close(self) -> None:
-        if self.rest:
-            self.target.write(self.label + self.rest + b"\n")
-            self.target.flush()
-
-
-class _Report(msgspec.Struct):
-    """One pipe of one agent, passed on as it is; its end is kept."""
-
-    target: BinaryIO
-    end: bytes = b""
-
-    def feed(self, chunk: bytes) -> None:
-        self.target.write(chunk)
-        self.target.flush()
-        self.end = (self.end + chunk)[-_KEPT_BYTES:]
-
-    def close(self) -> None:
-        pass
 
 
 class _Signals(msgspec.Struct):
@@ -140,8 +111,10 @@ class _Settings(msgspec.Struct, frozen=True):
     label: bool
     working_directory: str
     grace_s: float
-    reports: list[_Report] | None
+    reports: list[Tail] | None
     guard: Guard
+    out: Target
+    errors: Target
 
 
 def supervise(
@@ -159,7 +132,7 @@ def supervise(
     old = {number: signal.signal(number, signals.note) for number in handled}
     try:
         with guarded(members[0].environment, grace_s) as guard:
-            settings = _Settings(label, working_directory, grace_s, [] if report else None, guard)
+            settings = _Settings(label, working_directory, grace_s, [] if report else None, guard, Target(1), Target(2))
             outcome = _run(members, settings, signals, reader)
     finally:
         signal.set_wakeup_fd(old_wakeup)
@@ -167,17 +140,17 @@ def supervise(
             signal.signal(number, handler)
         os.close(reader)
         os.close(writer)
-    return replace(outcome, reports=tuple(report.end.decode(errors="replace") for report in settings.reports or ()))
+    return replace(outcome, reports=tuple(report.text for report in settings.reports or ()))
 
 
 def _run(members: Sequence[Member], settings: _Settings, signals: _Signals, reader: int) -> Outcome:
+    for stream in filter(None, (sys.stdout, sys.stderr)):  # what was said before stands before
+        stream.flush()
     running: list[_Running] = []
     try:
-        with selectors.DefaultSelector() as selector:
-            selector.register(reader, selectors.EVENT_READ, "signal")
-            for member in members:
-                running.append(_start(member, selector, settings))  # noqa: PERF401  # `finally` ends those that started
-            return _wait(running, selector, signals, reader, settings.grace_s)
+        for member in members:
+            running.append(_start(member, settings))  # noqa: PERF401  # `finally` ends those that started
+        return _wait(running, signals, reader, settings.grace_s)
     finally:
         for child in running:
             child.send(signal.SIGKILL)
@@ -185,7 +158,7 @@ def _run(members: Sequence[Member], settings: _Settings, signals: _Signals, read
         settings.guard.finish()
 
 
-def _start(member: Member, selector: selectors.BaseSelector, settings: _Settings) -> _Running:
+def _start(member: Member, settings: _Settings) -> _Running:
     # Rank 0 may read the terminal, which only the foreground group is allowed to do.
     own_group = member.rank != 0 or not sys.stdin.isatty()
     pipe = PIPE if settings.label else None
@@ -199,41 +172,30 @@ def _start(member: Member, selector: selectors.BaseSelector, settings: _Settings
         stderr=pipe if reports is None else PIPE,
         own_group=own_group,
     )
-    running = _Running(member, process, own_group, settings.guard)
+    running = _Running(member, process, own_group, settings.guard, os.pidfd_open(process.pid))
     running.watch()
-    selector.register(os.pidfd_open(process.pid), selectors.EVENT_READ, running)
-    prefix = f"{member.rank}: ".encode()
-    for source, target in ((process.stdout, sys.stdout.buffer), (process.stderr, sys.stderr.buffer)):
-        if source is None:
-            continue
-        os.set_blocking(source.fileno(), False)
-        if reports is not None and source is process.stderr:
-            reports.append(_Report(target))
-            selector.register(source, selectors.EVENT_READ, reports[-1])
-        else:
-            stream = _Stream(prefix, target)
-            running.errors = stream if source is process.stderr else None
-            selector.register(source, selectors.EVENT_READ, stream)
+    label = f"{member.rank}: ".encode()
+    if process.stdout is not None:
+        running.add_pump(process.stdout.fileno(), settings.out, Labels(label))
+    if process.stderr is not None:
+        running.errors = Tail(_END_BYTES if reports is None else _KEPT_BYTES)
+        form = Labels(label) if reports is None else None
+        running.add_pump(process.stderr.fileno(), settings.errors, form, running.errors.take)
+        if reports is not None:
+            reports.append(running.errors)
     return running
 
 
-def _wait(
-    running: list[_Running], selector: selectors.BaseSelector, signals: _Signals, reader: int, grace_s: float
-) -> Outcome:
+def _wait(running: list[_Running], signals: _Signals, reader: int, grace_s: float) -> Outcome:
+    pumps = [pump for child in running for pump in child.pumps]
     first: _Running | None = None
     interrupted: int | None = None
     deadline: float | None = None
     while any(child.status is None for child in running):
-        patience = None if deadline is None else max(0.0, deadline - time.monotonic())
-        for key, _ in selector.select(patience):
-            if isinstance(key.data, (_Stream, _Report)):
-                _drain(key, selector)
-            elif isinstance(key.data, _Running):
-                _reap(key, selector)
-                if first is None and interrupted is None and key.data.status:
-                    first = key.data
-            else:
-                os.read(reader, 64)
+        for child in _pass_on(running, pumps, reader, deadline):
+            child.reap()
+            if first is None and interrupted is None and child.status:
+                first = child
         while signals.numbers:
             interrupted = interrupted or signals.numbers[0]
             _end_all(running, signals.numbers.pop(0))
@@ -244,42 +206,57 @@ def _wait(
         if deadline is not None and time.monotonic() >= deadline:
             _end_all(running, signal.SIGKILL)
             deadline = time.monotonic() + grace_s
-    _close_streams(selector)
+    _pass_rest(pumps)
     if interrupted is not None:
         return Outcome(128 + interrupted, None)
     if first is None:
         return Outcome(0, None)
-    last_errors = "" if first.errors is None else first.errors.end.decode(errors="replace")
+    last_errors = "" if first.errors is None else first.errors.text
     return Outcome(first.status or 0, first.member.rank, last_errors=last_errors)
 
 
-def _close_streams(selector: selectors.BaseSelector) -> None:
+def _pass_on(running: list[_Running], pumps: list[Pump], reader: int, deadline: float | None) -> list[_Running]:
+    """Wait for something to do, pass on what there is, and return the members that have ended."""
+    waiting = select.poll()
+    waiting.register(reader, select.POLLIN)
+    members = {child.pidfd: child for child in running if child.status is None}
+    for pidfd in members:
+        waiting.register(pidfd, select.POLLIN)
+    needs = waited_for(pumps)
+    for descriptor, (event, _) in needs.items():
+        waiting.register(descriptor, event)
+    patience_s = None if deadline is None else max(0.0, deadline - time.monotonic())
+    ready = [descriptor for descriptor, _ in waiting.poll(None if patience_s is None else patience_s * 1000)]
+    if reader in ready:
+        os.read(reader, 64)
+    for descriptor in ready:
+        if descriptor in needs:
+            _go_on(descriptor, needs[descriptor][1])
+    return [members[descriptor] for descriptor in ready if descriptor in members]
+
+
+def _pass_rest(pumps: list[Pump]) -> None:
     """Pass on what is in the pipes: all ranks have ended, and what left a rank's group is not waited for."""
-    for key in list(selector.get_map().values()):
-        if isinstance(key.data, (_Stream, _Report)):
-            is_more_left = all(_drain(key, selector) for _ in range(_MOST_CHUNKS))
-            if is_more_left:
-                key.data.close()
+    for pump in pumps:
+        for _ in range(_MOST_CHUNKS):
+            pump.target.write_all()
+            if not pump.has_more:
+                break
+            pump.read()
+        pump.finish()
+        pump.target.write_all()
+        _raise_error(pump)
 
 
-def _drain(key: selectors.SelectorKey, selector: selectors.BaseSelector) -> bool:
-    """Pass on what one pipe holds; whether there may be more."""
-    try:
-        chunk = os.read(key.fd, _CHUNK_BYTES)
-    except BlockingIOError:
-        chunk = b""
-    if chunk:
-        key.data.feed(chunk)
-        return True
-    key.data.close()
-    selector.unregister(key.fileobj)
-    return False
+def _go_on(descriptor: int, pump: Pump) -> None:
+    go_on(descriptor, pump)
+    _raise_error(pump)
 
 
-def _reap(key: selectors.SelectorKey, selector: selectors.BaseSelector) -> None:
-    key.data.reap()
-    selector.unregister(key.fileobj)
-    os.close(key.fd)
+def _raise_error(pump: Pump) -> None:
+    """Raise the error of a stream of ours that cannot be written: the ranks are then ended."""
+    if pump.target.error is not None:
+        raise pump.target.error
 
 
 def _end_all(running: list[_Running], number: int) -> None:
