@@ -138,6 +138,33 @@ def test_a_signal_ends_every_rank_and_its_children(tmp_path: Path, number: signa
     assert [child for child in tmp_path.iterdir() if _is_alive(child.read_text().strip())] == []
 
 
+@pytest.mark.parametrize("number", [None, signal.SIGTERM])
+def test_ranks_end_also_while_nobody_reads_what_they_say(tmp_path: Path, number: signal.Signals | None) -> None:
+    script = 'echo $$ >"$0/$RANK"; [ "$RANK" = 0 ] && exec yes; [ "$1" = waits ] && exec sleep 300; sleep 1; exit 7'
+    rank = ("sh", "-c", script, str(tmp_path), "waits" if number else "fails")
+    process = start(
+        [*MUSTER, "run", "--here", "--grace", "2", "--ntasks-per-node", "2", "--", *rank], stdout=PIPE, own_group=True
+    )
+    _wait_for(tmp_path, 2)
+    if number is not None:
+        time.sleep(1)  # until the pipe is full
+        process.send_signal(number)
+    ranks = [path.read_text().strip() for path in tmp_path.iterdir()]
+    for _ in range(600):
+        if not any(map(_is_alive, ranks)):
+            break
+        time.sleep(0.05)
+    were_alive = [pid for pid in ranks if _is_alive(pid)]
+    if were_alive:
+        os.killpg(process.pid, signal.SIGKILL)
+
+    assert process.stdout is not None
+    assert were_alive == []
+    with process.stdout as stdout:
+        assert set(stdout.read().splitlines()) == {b"0: y"}
+    assert process.wait(30) == (7 if number is None else 128 + number)
+
+
 OPEN_MPI = pytest.param("mpirun", marks=pytest.mark.skipif(shutil.which("mpirun") is None, reason="no mpirun here"))
 
 
