@@ -254,7 +254,7 @@ def _go_on(descriptor: int, pump: Pump) -> None:
 
 
 def _raise_error(pump: Pump) -> None:
-    """Raise the error of a stream of ours that cannot be written: the ranks are then ended."""
+    """Raise the error of a stream of Muster that cannot be written: the ranks are then ended."""
     if pump.target.error is not None:
         raise pump.target.error
 

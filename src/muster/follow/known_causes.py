@@ -239,7 +239,7 @@ class _Reports:
             self._lines.append(_CONTROL.sub("", raw.decode(errors="replace"))[:_SHOWN])
 
     def first(self) -> Failure | None:
-        """Return the first failure; nobody says which launcher wrote the log."""
+        """Return the first failure; the log does not say which launcher wrote it."""
         return first_in([self._lines], by_agents_first(), "torchrun" if self._of_torchrun else "")
 
 
