@@ -190,7 +190,7 @@ def _failure(case: JobCase) -> tuple[JobOutput | None, Failure | None]:
 def _failure_of_a_step(case: JobCase) -> Failure | None:
     """Return what failed first in a job that ended well: a person's own script goes on after a step that fails.
 
-    What was ended from outside, as the script ends its server, is no failure.
+    What was ended from outside, as the script ends its server, is not a failure.
     """
     from muster.model.failure import FailureKind
 
