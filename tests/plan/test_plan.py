@@ -14,7 +14,7 @@ from muster.job.request import Request
 from muster.model.digest import digest_of
 from muster.model.plan import Plan
 from muster.model.words import Template, quote, template
-from muster.plan.flags import absorb_flags
+from muster.plan.asked import absorb_flags
 from muster.plan.shape import NodeShape, make_shape
 from muster.render.explain import explain
 from muster.render.script import job_script

@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from muster.facts import Facts, VenvRecord
-from muster.job.request import Request
 from muster.model.plan import Engine, Note, Shape
+from muster.plan.asked import Asked
 from muster.plan.site_terms import node_kind
 from muster.rank.vendors import VENDORS, kind_of_version
-from muster.sites.site import Site
 
 
 class RunsOn(msgspec.Struct, frozen=True):
@@ -29,11 +28,12 @@ def venv_notes(venv: VenvRecord, node: RunsOn) -> Iterator[Note]:
     yield from (Note(text, warning=True) for text in differences(venv, node))
 
 
-def nodes_of(request: Request, site: Site, facts: Facts, shape: Shape, engine: Engine) -> RunsOn:
+def nodes_of(asked: Asked, facts: Facts, shape: Shape) -> RunsOn:
     """Return what is known of the nodes of a launch: by the profile; without Slurm, of this host."""
+    request, site = asked.request, asked.site
     of_site = () if request.image else site.profile.modules.load or ()
     modules, gpus = (*of_site, *request.module), bool(shape.gpus_per_node)
-    if engine is Engine.HERE:
+    if asked.engine is Engine.HERE:
         return RunsOn(modules, facts.machine, facts.gpu_kind, gpus)
     node = node_kind(site, request)[1]
     return RunsOn(modules, node.arch, node.gpu_kind, gpus)

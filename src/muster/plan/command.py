@@ -5,12 +5,44 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
+import msgspec
+
 from muster.errors import RequestError
+from muster.facts import Facts
+from muster.job.request import Request
+from muster.plan.asked import Asked
+from muster.plan.environment import brings_torch
 from muster.plan.nested import nested_launcher, refuse_launcher
+from muster.plan.python_environment import environment_of, venv_in_image
 from muster.plan.wrappers import unwrapped
+from muster.sites.site import Site
 
 # What may stand before a command and decides which Python it finds.
 _BRING_PYTHON = {"env", "uv", "poetry", "pdm", "hatch", "pipenv", "rye", "pixi", "conda", "mamba", "micromamba"}
+
+
+class RankCommand(msgspec.Struct, frozen=True):
+    """The command that each rank runs."""
+
+    words: tuple[str, ...]
+    python: str | None
+    """The interpreter of the environment that the ranks will have, where it is known."""
+
+    news: str | None
+    """One line where it is not what was typed."""
+
+    job_name: str
+
+
+def make_command(asked: Asked, facts: Facts) -> RankCommand:
+    """Return the command of the ranks, with the Python that runs it."""
+    request = asked.request
+    python = _python(request, facts)
+    words, news = resolve_command(request.command, python, nodes=request.nodes, launcher_file=facts.launcher_file)
+    if not _python_is_made_in_the_job(request, asked.site, facts):
+        words, pinned = pin_python(words, python)
+        news = pinned or news
+    return RankCommand(words, python, news, request.job_name or _name_of(words))
 
 
 def resolve_command(
@@ -62,3 +94,42 @@ def agent_python(command: Sequence[str], python: str) -> tuple[str, ...]:
         return (*wrapper_words, rest[0])
     # uv run train.py: the wrapper brings the Python.
     return (*wrapper_words, "python") if wrapper_words and name.endswith(".py") else (python,)
+
+
+def _python(request: Request, facts: Facts) -> str | None:
+    """Return the interpreter of the environment that the ranks will have."""
+    if request.image:
+        venv = venv_in_image(request, facts)
+        return f"{venv}/bin/python" if venv else None
+    asked = request.conda or request.venv
+    environment = environment_of(request, facts) if asked else None
+    return environment.python if environment else facts.python
+
+
+def _python_is_made_in_the_job(request: Request, site: Site, facts: Facts) -> bool:
+    """Return whether the script itself brings the interpreter: a virtual environment, modules or an image."""
+    return environment_of(request, facts) is not None or bool(
+        request.module
+        or request.image
+        or site.profile.modules.load
+        or brings_torch(request, site)
+        or _brings_software(request, site)
+    )
+
+
+def _brings_software(request: Request, site: Site) -> bool:
+    """Return whether a flag of the step brings a software stack, with a Python of its own."""
+    flags = (flag.partition("=")[0] for flag in (*request.srun, *request.sbatch))
+    return any(flag in site.profile.launch.stack_by_flag for flag in flags)
+
+
+def _name_of(command: Sequence[str]) -> str:
+    """Return the script's name, that of `python -m`'s module, else the program's."""
+    has_python = False
+    for word, next_word in zip(command, (*command[1:], "")):
+        if word.endswith((".py", ".sh")):
+            return PurePosixPath(word).stem
+        if has_python and word == "-m" and next_word:
+            return next_word
+        has_python = has_python or PurePosixPath(word).name.startswith("python")
+    return PurePosixPath(command[0]).name

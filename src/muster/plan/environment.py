@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+import msgspec
+
 from muster.errors import RequestError
 from muster.facts import Facts
 from muster.job.request import Request
-from muster.model.plan import ImageUse, Note, Prelude, PreludeKind, Reason, Variable
+from muster.launchers.base import Launcher
+from muster.model.finish import Finish
+from muster.model.plan import Engine, ImageUse, Note, Prelude, PreludeKind, Reason, Variable
 from muster.model.words import Hidden, quote, template
-from muster.plan.python_environment import activation, environment_of
+from muster.plan.asked import Asked
+from muster.plan.finish import finish_variables
+from muster.plan.python_environment import activation, as_variables, environment_of
+from muster.plan.script_fit import jax_variables
 from muster.plan.secret import hide, shown_assignment
 from muster.plan.site_terms import node_kind, reason_for
 from muster.plan.terms import Terms
+from muster.rank import contract
 from muster.sites.site import Site
 
 _LEFT_OVER = (
@@ -34,6 +42,75 @@ _FELT = (
     *("NCCL_", "RCCL_", "MIOPEN_", "UCX_", "FI_", "OMPI_MCA_", "GLOO_"),
 )
 _OURS = frozenset({"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK"})
+
+
+class Environment(msgspec.Struct, frozen=True):
+    """What the ranks have around them."""
+
+    variables: tuple[Variable, ...]
+    prelude: tuple[Prelude, ...]
+
+
+def make_environment(
+    asked: Asked, facts: Facts, launcher: Launcher, terms: Terms, image: ImageUse, finish: Finish | None
+) -> Environment:
+    """Return the variables of the ranks, of each name the last, and the commands before the ranks start."""
+    request = asked.request
+    # Where no script stands before the ranks; an environment that is active is in their PATH already.
+    is_here = asked.engine is Engine.HERE and bool(request.conda or request.venv)
+    variables = (
+        *_kept_outside(image),
+        *launcher.variables(),
+        *jax_variables(facts.script, asked.engine),
+        *_agent_variables(request, launcher),
+        *finish_variables(finish),
+        *(as_variables(environment_of(request, facts), facts) if is_here else ()),
+        *make_variables(request, terms, facts),
+    )
+    if image.image is not None:
+        from muster.plan.image_paths import check_places
+
+        check_places(image, asked.directory, variables)
+    return Environment(_last_of_each(variables), make_prelude(request, asked.site, terms, facts, image))
+
+
+def _kept_outside(image: ImageUse) -> Iterable[Variable]:
+    if image.image is None:
+        return ()
+    from muster.plan.image import keep_host_outside
+
+    return keep_host_outside(image)
+
+
+def _last_of_each(variables: Iterable[Variable]) -> tuple[Variable, ...]:
+    """Return one variable of each name: the last one holds."""
+    return tuple({each.name: each for each in variables}.values())
+
+
+# Flags of the agents that Muster gives itself: another value would be another job.
+_OWN_AGENT_FLAGS = frozenset(
+    (
+        *("nnodes", "nproc-per-node", "rdzv-backend", "rdzv-endpoint", "rdzv-id", "rdzv-conf", "standalone"),
+        *("node-rank", "master-addr", "master-port", "local-addr", "log-dir", "redirects", "tee", "no-python"),
+        *("module", "run-path"),
+    )
+)
+
+
+def _agent_variables(request: Request, launcher: Launcher) -> tuple[Variable, ...]:
+    """Return the user's flags for the agents, which stand behind Muster's own."""
+    flags = request.torchrun if launcher.agent else ()
+    for flag in flags:
+        name = flag.lstrip("-").partition("=")[0].replace("_", "-")
+        if not flag.startswith("--") or name in _OWN_AGENT_FLAGS:
+            raise RequestError(
+                f"--torchrun={flag}: Muster sets it, or it is not a flag", hint="--torchrun=--max-restarts=3"
+            )
+    if not flags:
+        return ()
+    # Each ends in a line break: the shell takes them apart there.
+    value = "".join(f"{flag}\n" for flag in flags)
+    return (Variable(contract.AGENT_FLAGS, value, Reason(request.set_by("torchrun"), request.origin("torchrun"))),)
 
 
 def make_variables(request: Request, terms: Terms, facts: Facts) -> tuple[Variable, ...]:

@@ -1,4 +1,4 @@
-"""How a job goes on after something went wrong: what was asked for, and what cannot be. Pure."""
+"""How a job is watched, and goes on after something went wrong: what was asked for, and what cannot be. Pure."""
 
 from __future__ import annotations
 
@@ -6,27 +6,25 @@ from collections.abc import Iterable
 from pathlib import PurePosixPath
 
 from muster.errors import Refusal, RequestError, refused
+from muster.facts import Facts
 from muster.job.request import Request
-from muster.launchers.base import Launcher, Starter
+from muster.launchers.base import Launcher
 from muster.model.finish import TASK, Finish, Save
-from muster.model.plan import Directive, Engine, Flag, Reason, Variable
+from muster.model.plan import Directive, Engine, Hang, Reason, Variable
 from muster.model.words import Fragment
+from muster.plan.asked import Asked
+from muster.plan.terms import Terms
 from muster.rank import contract
 
+_HANG_S = 1800
 _FIELDS = ("restart", "spares", "checkpoint", "save_before")
 
 
-def make_finish(
-    request: Request,
-    launcher: Launcher,
-    engine: Engine,
-    directory: str,
-    *,
-    is_within: bool,
-    queued: bool = True,
-) -> Finish | None:
+def make_finish(asked: Asked, launcher: Launcher) -> Finish | None:
     """Return how the job goes on; None: nothing of the kind was asked for."""
-    links = request.links if request.until_done and queued else 0
+    request, engine = asked.request, asked.engine
+    is_queued = not (asked.within or asked.stream)
+    links = request.links if request.until_done and is_queued else 0
     asked_fields = [*(field for field in _FIELDS if getattr(request, field)), *(["until_done"] if links else [])]
     if request.given("links") and not request.until_done:
         raise RequestError(f"{request.origin('links')}: it has no effect without --until-done", hint="--until-done")
@@ -39,8 +37,8 @@ def make_finish(
     if engine is Engine.HERE or not launcher.starts_ranks:
         raise RequestError(f"{request.origin(asked_fields[0])}: it is for jobs of Slurm", hint="omit it here")
     if request.spares:
-        _check_spares(request, is_within=is_within)
-    checkpoint = request.checkpoint and str(PurePosixPath(directory) / request.checkpoint)
+        _check_spares(request, is_within=asked.within)
+    checkpoint = request.checkpoint and str(PurePosixPath(asked.directory) / request.checkpoint)
     # A node that dies is not a fault of the script's: each spare allows one start more.
     return Finish(
         request.restart + request.spares,
@@ -48,6 +46,8 @@ def make_finish(
         checkpoint,
         _make_save(request),
         links,
+        # Where jobs cannot queue any, the links are queued ahead.
+        links_ahead=links > 0 and asked.site.profile.launch.queues_from_jobs is False,
     )
 
 
@@ -108,13 +108,6 @@ def _check_spares(request: Request, *, is_within: bool) -> None:
             )
 
 
-def spare_flags(finish: Finish | None, launcher: Launcher, engine: Engine) -> tuple[Flag, ...]:
-    """Return the flags by which a step keeps to the nodes that live."""
-    if finish is None or not finish.spares or launcher.starter(engine) is not Starter.STEP:
-        return ()
-    return (Flag(Fragment('"${muster_place[@]}"'), Reason("the nodes that live, without the spare ones")),)
-
-
 def finish_variables(finish: Finish | None) -> tuple[Variable, ...]:
     """Return what each rank is told of its attempt."""
     if finish is None:
@@ -135,3 +128,20 @@ def finish_variables(finish: Finish | None) -> tuple[Variable, ...]:
             Variable(contract.END, Fragment('"$(muster_find_end)"'), Reason("when the job's time is over")),
         ]
     return tuple(variables)
+
+
+def make_hang(asked: Asked, terms: Terms, facts: Facts, launcher: Launcher) -> Hang | None:
+    """Return how the job is watched; None: it is not. Unasked only a queued job is."""
+    request = asked.request
+    is_watched = launcher.starts_ranks and asked.engine is Engine.SLURM and request.sweep_per_node is None
+    if facts.own_python is None or not is_watched:
+        return None
+    if request.hang is not None:
+        seconds, reason = request.hang, Reason(request.set_by("hang"), request.origin("hang"))
+    elif not asked.queued:
+        return None
+    elif terms.hang_s is not None:
+        seconds, reason = terms.hang_s, terms.hang_reason
+    else:
+        seconds, reason = _HANG_S, Reason("nobody sits beside a queued job; --hang TIME, or --hang off")
+    return Hang(seconds, facts.own_python, reason, ends=request.restart > 0) if seconds else None

@@ -2,25 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
-from muster.errors import RequestError
+from msgspec.structs import replace
+
+from muster.errors import RequestError, refused
 from muster.job.request import Request, options_of
-from muster.model.plan import Directive, Output, Plan, Reason
-from muster.plan.sweep import array_directive
+from muster.launchers.base import Launcher
+from muster.model.finish import Finish
+from muster.model.plan import Directive, Plan, Reason, Shape
+from muster.plan.asked import Asked
+from muster.plan.finish import check_limit
+from muster.plan.size import Size
 from muster.plan.terms import Terms
-from muster.slurm.flags import SlurmFlag
+from muster.policy.rules import Ask, refusals
+from muster.sites.site import Site
+from muster.units import Memory
 
 
-def make_directives(
-    request: Request, terms: Terms, plan: Plan, more_flags: Sequence[SlurmFlag]
+def make_header(
+    asked: Asked, size: Size, terms: Terms, launcher: Launcher, finish: Finish | None, job_name: str
 ) -> tuple[Directive, ...]:
-    """Return the header of the job: what was asked, then what the site adds, then the flags that are passed on."""
-    directives = {directive.name: directive for directive in _asked(request, terms, plan)}
+    """Return the header of the job; what the site does not take is refused here."""
+    directives = _make_directives(asked, size, terms, finish, job_name)
+    check_limit(asked.request, finish, directives)
+    held = size.shape if finish is None else replace(size.shape, nodes=size.shape.nodes + finish.spares)
+    _check_limits(asked.site, asked.request, held, launcher.site_name, directives)
+    return directives
+
+
+def add_comment(plan: Plan) -> Plan:
+    """Return the plan with the directive by which its job is known in the queue: the digest of all the rest."""
+    from muster.model.digest import digest_of
+
+    reason = Reason("Muster finds the job by this, even if sbatch got no answer")
+    return replace(plan, directives=(*plan.directives, Directive("comment", f"muster:{digest_of(plan)}", reason)))
+
+
+def _make_directives(
+    asked: Asked, size: Size, terms: Terms, finish: Finish | None, job_name: str
+) -> tuple[Directive, ...]:
+    """Return what was asked, then what the site adds, then the flags that are passed on."""
+    directives = {directive.name: directive for directive in _asked(asked, size, terms, finish, job_name)}
     for directive in terms.directives:
         directives.setdefault(directive.name, directive)
-    for name, value, origin, _ in more_flags:
+    for name, value, origin, _ in asked.flags:
         if name == "no-requeue" and "requeue" in directives:
             raise RequestError(
                 f"{directives['requeue'].reason.origin} and {origin} contradict each other", hint="give one"
@@ -35,27 +62,29 @@ def make_directives(
     return tuple(directives.values())
 
 
-def _asked(request: Request, terms: Terms, plan: Plan) -> Iterator[Directive]:
-    shape = plan.shape
+def _asked(asked: Asked, size: Size, terms: Terms, finish: Finish | None, job_name: str) -> Iterator[Directive]:
+    request, shape = asked.request, size.shape
     reasons = dict(shape.reasons)
-    yield Directive("job-name", plan.job_name, _set(request, "job_name", "the command's name"))
-    if plan.sweep is not None:
-        yield array_directive(request, plan.sweep)
-    spares = plan.finish.spares if plan.finish is not None else 0
+    yield Directive("job-name", job_name, _set(request, "job_name", "the command's name"))
+    if asked.table is not None:
+        from muster.plan.sweep import array_directive
+
+        yield array_directive(request, asked.table)
+    spares = finish.spares if finish is not None else 0
     yield Directive("nodes", str(shape.nodes + spares), reasons["nodes"])
     if spares:
         yield Directive("no-kill", None, Reason("the job outlives a node that dies", request.origin("spares")))
-    if plan.finish is not None and plan.finish.save is not None and plan.output is not Output.STREAM:
+    if finish is not None and finish.save is not None and not asked.stream:
         save_reason = Reason("Slurm tells the script, which tells the ranks", request.origin("save_before"))
-        yield Directive("signal", f"B:USR1@{plan.finish.save.before_s}", save_reason)
+        yield Directive("signal", f"B:USR1@{finish.save.before_s}", save_reason)
     yield Directive("ntasks-per-node", str(shape.ntasks_per_node), reasons["ntasks_per_node"])
     if shape.cpus_per_task:
         yield Directive("cpus-per-task", str(shape.cpus_per_task), reasons["cpus_per_task"])
-    yield from _gpus(request, terms, plan, reasons["gpus_per_node"])
+    yield from _gpus(request, terms, shape, reasons["gpus_per_node"])
     yield from _as_written(request)
     yield _export(request, terms)
-    yield from _requeue(request, terms, links=plan.finish is not None and plan.finish.links > 0)
-    base = PurePosixPath(plan.working_directory)
+    yield from _requeue(request, terms, links=finish is not None and finish.links > 0)
+    base = PurePosixPath(asked.directory)
     for field in ("output", "error"):
         value = getattr(request, field)
         if value is not None:
@@ -90,12 +119,12 @@ def _as_written(request: Request) -> Iterator[Directive]:
             yield Directive(option.directive, None if value is True else str(value), _set(request, field, otherwise))
 
 
-def _gpus(request: Request, terms: Terms, plan: Plan, reason: Reason) -> Iterator[Directive]:
+def _gpus(request: Request, terms: Terms, shape: Shape, reason: Reason) -> Iterator[Directive]:
     if request.gres is not None:
         yield Directive("gres", request.gres, _set(request, "gres"))
         if "gpu" in request.gres:
             return
-    gpus = plan.shape.gpus_per_node
+    gpus = shape.gpus_per_node
     if not gpus or terms.gpu_form == "none":
         return
     kind = f"{terms.gpu_type}:" if terms.gpu_type else ""
@@ -116,3 +145,56 @@ def _export(request: Request, terms: Terms) -> Directive:
         reason = Reason("set by you: the whole environment of the submitting shell", request.origin("export"))
         return Directive("export", "ALL", reason)
     return Directive("export", "NONE" if request.given("export") else terms.export, terms.export_reason)
+
+
+def _check_limits(
+    site: Site, request: Request, shape: Shape, launcher: str | None, directives: Sequence[Directive]
+) -> None:
+    """Refuse what the site's documents say it refuses; every broken rule is reported at once."""
+    header = {directive.name: directive.value for directive in directives}
+    broken = list(refusals(site.profile, _ask(request, shape, launcher, header)))
+    if broken:
+        raise refused(*((refusal, site.origin(refusal.key).words()) for refusal in broken))
+
+
+def _ask(request: Request, shape: Shape, launcher: str | None, header: Mapping[str, str | None]) -> Ask:
+    memory = header.get("mem")  # the profile's own, where nothing was asked
+    known_names = {
+        "nodes",
+        "ntasks-per-node",
+        "cpus-per-task",
+        "time",
+        "mem",
+        "partition",
+        "qos",
+        "account",
+        "constraint",
+    }
+    return Ask(
+        nodes=shape.nodes,
+        spares=request.spares,
+        gpus_per_node=shape.gpus_per_node,
+        gpu_type=_gpu_type(header),
+        ntasks_per_node=shape.ntasks_per_node,
+        cpus_per_task=shape.cpus_per_task,
+        time_s=request.time.seconds if request.time else None,
+        mem=request.mem or (Memory.parse(memory) if memory else None),
+        partition=header.get("partition"),
+        qos=header.get("qos"),
+        account=header.get("account"),
+        constraint=header.get("constraint"),
+        launcher=launcher,
+        image=str(request.image) if request.image else None,
+        modules=request.module,
+        flags={name: value for name, value in header.items() if name not in known_names},
+    )
+
+
+def _gpu_type(header: Mapping[str, str | None]) -> str | None:
+    """Return the type in --gres=gpu:TYPE:N or --gpus-per-node=TYPE:N."""
+    for item in (header.get("gres") or "").split(","):
+        name, *rest = item.split(":")
+        if name == "gpu" and len(rest) == 2:
+            return rest[0]
+    kind, colon, _ = (header.get("gpus-per-node") or "").partition(":")
+    return kind if colon else None

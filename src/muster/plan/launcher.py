@@ -1,15 +1,38 @@
-"""(request, site, place) → the launcher, and why it and no other. Pure."""
+"""The launcher, why it and no other, and the terms under which it starts the ranks of this site. Pure."""
 
 from __future__ import annotations
 
-from muster.errors import RequestError
-from muster.facts import ScriptFacts
+import shlex
+from collections.abc import Iterable
+
+import msgspec
+
+from muster.errors import Refusal, RequestError, refused
+from muster.facts import Facts, ScriptFacts
 from muster.job.request import Request
 from muster.launchers import default_launcher, launcher_named
-from muster.launchers.base import Launcher
-from muster.model.plan import Engine, Reason
-from muster.plan.site_terms import reason_for
+from muster.launchers.base import Launcher, Starter
+from muster.model.finish import Finish
+from muster.model.plan import Engine, Flag, Reason
+from muster.model.words import Fragment
+from muster.plan.asked import Asked
+from muster.plan.effect import flags_within, refuse_idle_options, refuse_wireup
+from muster.plan.script_fit import wants_mpi
+from muster.plan.site_terms import reason_for, situation_of, terms_of
+from muster.plan.size import Size
+from muster.plan.terms import Terms
 from muster.sites.site import Site
+from muster.sites.when import Situation
+from muster.slurm.flags import SlurmFlag, whole_step_flags
+
+
+class LaunchTerms(msgspec.Struct, frozen=True):
+    """What holds for this launch at its site."""
+
+    job: Situation
+    terms: Terms
+    mpi: str | None
+    """What srun is told of MPI."""
 
 
 def choose_launcher(
@@ -46,3 +69,80 @@ def _of_site(site: Site, engine: Engine) -> tuple[Launcher, Reason]:
         return default, Reason(default.chosen_because)
     launcher = default if preferred is None else launcher_named(preferred)
     return launcher, reason_for(site, "launch.preferred", default.chosen_because)
+
+
+def check_options(asked: Asked, facts: Facts, launcher: Launcher) -> None:
+    """Refuse an option that would change nothing where, or by what, the ranks start."""
+    _check_signal(asked.flags, launcher)
+    refuse_idle_options(
+        asked.request,
+        asked.flags,
+        launcher,
+        facts.environment,
+        asked.engine,
+        within=asked.within,
+        stream=asked.stream,
+    )
+
+
+def settle_terms(asked: Asked, facts: Facts, size: Size, launcher: Launcher) -> LaunchTerms:
+    """Return what the site lays down for a launch of this size."""
+    request, site = asked.request, asked.site
+    job = situation_of(site, request, size.shape, launcher, nccl=facts.nccl)
+    terms = terms_of(site, request, size.shape, job)
+    if size.pack is not None:
+        from muster.plan.pack import packed_terms
+
+        terms = packed_terms(terms, size.pack)
+    mpi = request.mpi or terms.mpi
+    if mpi is None and launcher.rank_tasks and wants_mpi(facts.script):
+        mpi = site.profile.launch.mpi
+    refuse_wireup(request, launcher, mpi)
+    return LaunchTerms(job, terms, mpi)
+
+
+def make_step(asked: Asked, size: Size, launcher: Launcher, terms: Terms, finish: Finish | None) -> tuple[Flag, ...]:
+    """Return the flags of the step: the site's, the user's, and those by which it keeps to its nodes."""
+    flags = [*_step_flags(asked.request, terms)]
+    if finish is not None and finish.spares and launcher.starter(asked.engine) is Starter.STEP:
+        flags.append(Flag(Fragment('"${muster_place[@]}"'), Reason("the nodes that live, without the spare ones")))
+    if size.pack is not None:
+        from muster.plan.pack import pack_flags
+
+        flags += pack_flags(size.pack)
+    return (*flags, *(flags_within(asked.request, launcher) if asked.within else ()))
+
+
+def _step_flags(request: Request, terms: Terms) -> tuple[Flag, ...]:
+    flags = list(terms.step_flags)
+    if request.distribution:
+        how = request.distribution
+        if "arbitrary" in how:
+            raise RequestError(
+                "with --distribution=arbitrary the host of rank 0 is not known", hint="use block, cyclic or plane=N"
+            )
+        # Not in the header: 24.11 and 26.05 refuse plane=N for a job of nodes and tasks per node.
+        flags.append(
+            Flag(f"--distribution={how}", Reason(request.set_by("distribution"), request.origin("distribution")))
+        )
+    flags += [Flag(flag, Reason("set by you", f"--srun={flag}")) for flag in whole_step_flags(request.srun)]
+    return tuple(flags)
+
+
+def make_node_prologue(request: Request, terms: Terms) -> tuple[str, ...]:
+    """Return the command that runs once on every node before its ranks."""
+    if request.node_prologue is None:
+        return terms.node_prologue
+    try:
+        return tuple(shlex.split(request.node_prologue))
+    except ValueError as error:
+        raise RequestError(f"--node-prologue cannot be split into words: {error}", hint="close the quotes") from None
+
+
+def _check_signal(flags: Iterable[SlurmFlag], launcher: Launcher) -> None:
+    """Refuse --signal where the ranks are not tasks of a step: Slurm sends it to those, under srun alone."""
+    for name, _, origin, _ in flags:
+        if name == "signal" and launcher.keeps_signals:
+            message = f"{origin}: under {launcher.name} the signal reaches {launcher.keeps_signals}, but no rank"
+            hint = "--save-before TIME signals the ranks under every launcher; or --launcher srun"
+            raise refused((Refusal("signal", message, hint, accepted={"launcher": "srun"}), ""))

@@ -12,9 +12,8 @@ from muster.launchers.base import Launcher
 from muster.model.plan import Directive, Engine, Flag, Note, Prelude, PreludeKind, Reason, Shape, Variable
 from muster.model.words import template
 from muster.plan.secret import shown_assignment
-from muster.plan.shape import NodeShape
 from muster.plan.terms import DEFAULT_PORTS, OWN_ENVIRONMENT, Ports, Terms
-from muster.policy.masks import bind_ranks, core_list, threads_counted
+from muster.policy.masks import bind_ranks
 from muster.policy.queues import choose_queue, kind_of
 from muster.rank.vendors import VENDORS, vendor_of
 from muster.sites.schema import Container, NodeKind, SiteVariable
@@ -48,23 +47,6 @@ def node_kind(site: Site, request: Request) -> tuple[str | None, NodeKind]:
         account=request.account,
     )
     return name, profile.nodes[name] if name is not None and name in profile.nodes else NodeKind()
-
-
-def node_shape(site: Site, request: Request) -> NodeShape:
-    """Return what one node has, for the arithmetic."""
-    name, node = node_kind(site, request)
-    if name is None:
-        return NodeShape()
-    reserved = len(core_list(node.reserved_cores)) if node.reserved_cores else 0
-    cores = None if node.cores is None else node.cores - reserved
-    share = node.cores_per_gpu or (cores // node.gpus if cores and node.gpus else None)
-    threads = node.threads_per_core or 1
-    return NodeShape(
-        gpus=node.gpus,
-        cpus=None if cores is None else cores * threads,
-        cpus_per_gpu=None if share is None else share * threads_counted(site.profile, node),
-        origin=site.origin(f"nodes.{name}").words(),
-    )
 
 
 def forks_may_crash(site: Site, request: Request, engine: Engine) -> bool:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from muster.errors import RequestError, UnknownName
 from muster.facts import SweepTable
 from muster.job.request import Request
-from muster.model.plan import Directive, Note, Plan, Reason, Variable
+from muster.model.plan import Directive, Note, Pack, Plan, Reason, Variable
 from muster.model.words import PLACEHOLDERS, Template, Word
 
 # {lr}; not ${lr}, which is the shell's or Hydra's.
@@ -49,9 +49,9 @@ def sweep_command(words: Sequence[str], request: Request, table: SweepTable) -> 
     return tuple(Template(word, table.columns) if _GAP.search(word) else word for word in words)
 
 
-def sweep_variables(variables: Sequence[Variable], table: SweepTable | None) -> tuple[Variable, ...]:
+def sweep_variables(variables: Sequence[Variable], table: SweepTable) -> tuple[Variable, ...]:
     """Return the variables; a value with a gap is that of the row."""
-    return tuple(variables) if table is None else tuple(_of_row(variable, table) for variable in variables)
+    return tuple(_of_row(variable, table) for variable in variables)
 
 
 def _of_row(variable: Variable, table: SweepTable) -> Variable:
@@ -78,33 +78,41 @@ def array_directive(request: Request, table: SweepTable) -> Directive:
     return Directive("array", f"1-{len(table.rows)}:{per_node}{limit}", reason)
 
 
-def sweep_notes(plan: Plan) -> Iterator[Note]:
+def sweep_notes(
+    table: SweepTable,
+    pack: Pack | None,
+    command: Sequence[Word],
+    variables: Sequence[Variable],
+    directives: Sequence[Directive],
+) -> Iterator[Note]:
     """Yield how many rows there are and how the first one runs, and the columns that change nothing."""
-    if plan.sweep is None:
-        return
-    first_command = shlex.join(command_of_row(plan, 1))
-    yield Note(f"{plan.sweep.path}: {_count(plan.sweep)}, {_place_of_rows(plan)}; the first: {first_command}")
-    values = (*plan.command, *(variable.value for variable in plan.variables))
+    first_command = shlex.join(_words_of_row(command, table, 1))
+    yield Note(f"{table.path}: {_count(table)}, {_place_of_rows(table, pack)}; the first: {first_command}")
+    values = (*command, *(variable.value for variable in variables))
     texts = [value.text for value in values if isinstance(value, Template)]
-    for name in plan.sweep.columns:
+    for name in table.columns:
         if not any(f"{{{name}}}" in text for text in texts):
-            yield Note(f"the column {name} of {plan.sweep.path} is in no word of the command", warning=True)
-    output = next((directive.value or "" for directive in plan.directives if directive.name == "output"), "")
+            yield Note(f"the column {name} of {table.path} is in no word of the command", warning=True)
+    output = next((directive.value or "" for directive in directives if directive.name == "output"), "")
     if output and not re.search("%[0-9]*[aj]", output):
         yield Note(f"all tasks write the same file, {output}: put %a into its name", warning=True)
 
 
-def _place_of_rows(plan: Plan) -> str:
-    if plan.pack is None or plan.sweep is None:
+def _place_of_rows(table: SweepTable, pack: Pack | None) -> str:
+    if pack is None:
         return "a task of the array for each"
-    jobs = -(-len(plan.sweep.rows) // plan.pack.rows)
-    return f"{plan.pack.rows} at a time on one node: {jobs} job{'s' * (jobs != 1)}"
+    jobs = -(-len(table.rows) // pack.rows)
+    return f"{pack.rows} at a time on one node: {jobs} job{'s' * (jobs != 1)}"
 
 
 def command_of_row(plan: Plan, number: int) -> tuple[str, ...]:
     """Return the command of a row, as it will be; of a plan without a table, the command."""
-    values = plan.sweep.row(number) if plan.sweep is not None else {}
-    return tuple(word.filled(values) if isinstance(word, Template) else str(word) for word in plan.command)
+    return tuple(map(str, plan.command)) if plan.sweep is None else _words_of_row(plan.command, plan.sweep, number)
+
+
+def _words_of_row(words: Sequence[Word], table: SweepTable, number: int) -> tuple[str, ...]:
+    values = table.row(number)
+    return tuple(word.filled(values) if isinstance(word, Template) else str(word) for word in words)
 
 
 def _filled(words: Sequence[str], table: SweepTable, number: int) -> list[str]:

@@ -1,0 +1,109 @@
+"""What was asked for, and where it would run: all that the sections of a plan begin with. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from muster.errors import RequestError
+from muster.facts import Facts, SweepTable
+from muster.images.reference import NO_IMAGE
+from muster.job.home import at_home
+from muster.job.option import OriginKind, ValueOrigin, convert
+from muster.job.request import Request, options_of
+from muster.model.plan import Engine
+from muster.sites.site import Site
+from muster.slurm.flags import SlurmFlag, is_flag, refuse_flag, split_flag
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """One request at one site, with nothing decided."""
+
+    request: Request
+    site: Site
+    engine: Engine
+    typed: tuple[str, ...]
+    """The command line as it was typed."""
+
+    directory: str
+    """The working directory of the ranks."""
+
+    flags: tuple[SlurmFlag, ...] = ()
+    """Flags for sbatch that Muster has no option for."""
+
+    table: SweepTable | None = None
+    """The table that the job sweeps over; None: it is one run."""
+
+    within: bool = False
+    """Over an allocation that stands."""
+
+    stream: bool = False
+    """The output goes to the terminal."""
+
+    @property
+    def queued(self) -> bool:
+        """Return whether the job waits in the queue, away from the terminal."""
+        return self.engine is Engine.SLURM and not (self.within or self.stream)
+
+    @property
+    def has_header(self) -> bool:
+        """Return whether Slurm is asked for an allocation."""
+        return self.engine is Engine.SLURM and not self.within
+
+
+def read_request(
+    request: Request,
+    site: Site,
+    facts: Facts,
+    *,
+    typed: Sequence[str],
+    engine: Engine,
+    within: bool = False,
+    stream: bool = False,
+) -> Asked:
+    """Return what was asked for, each value in its one place: whole flags of Slurm among the options."""
+    asked = Asked(request, site, engine, tuple(typed), facts.working_directory, within=within, stream=stream)
+    table = _table_of(asked, facts)
+    without_none = replace(request, image=None) if request.image == NO_IMAGE else request
+    absorbed, flags = absorb_flags(at_home(without_none, facts.home))
+    directory = asked.directory if absorbed.chdir is None else str(PurePosixPath(asked.directory) / absorbed.chdir)
+    return replace(asked, request=absorbed, directory=directory, flags=flags, table=table)
+
+
+def _table_of(asked: Asked, facts: Facts) -> SweepTable | None:
+    """Return the table of a sweep. Most launches have none, and do not load what knows of tables."""
+    request = asked.request
+    if request.sweep is None and request.sweep_at_once is None and request.sweep_per_node is None:
+        return None
+    from muster.plan.sweep import table_of
+
+    return table_of(request, facts.table, queued=asked.queued)
+
+
+def absorb_flags(request: Request) -> tuple[Request, tuple[SlurmFlag, ...]]:
+    """Return the request with what its --sbatch flags say, and the flags that are left."""
+    options = options_of()
+    fields = {name: field for field, option in options.items() for name in option.long_names if is_flag(name)}
+    values: dict[str, Any] = {}
+    origins = dict(request.origins)
+    flags_left: list[SlurmFlag] = []
+    kind = request.origins["sbatch"].kind if request.given("sbatch") else OriginKind.OPTION
+    for text in request.sbatch:
+        name, value = split_flag(text)
+        origin = f"--sbatch={text}"
+        refuse_flag(name, value)
+        field = fields.get(name)
+        # --exclusive=user means less than the whole node, which is what the switch says.
+        if field is None or (options[field].is_switch and value is not None):
+            flags_left.append(SlurmFlag(name, value, origin, kind is OriginKind.OPTION))
+            continue
+        parsed = True if options[field].is_switch else convert(options[field], value or "", origin)
+        if request.given(field) and getattr(request, field) != parsed:
+            message = f"{request.origin(field)} and {origin} contradict each other"
+            raise RequestError(message, hint="give the value once")
+        values[field], origins[field] = parsed, ValueOrigin(kind, origin)
+    return replace(request, sbatch=(), origins=origins, **values), tuple(flags_left)

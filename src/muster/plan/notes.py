@@ -1,0 +1,75 @@
+"""What the user should know before pressing return, gathered from all that was decided. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from muster.facts import Facts
+from muster.launchers.base import Launcher
+from muster.model.plan import Engine, ImageUse, Note
+from muster.model.words import Word
+from muster.plan.asked import Asked
+from muster.plan.environment import Environment, left_over, stays_behind
+from muster.plan.launcher import LaunchTerms
+from muster.plan.site_terms import forks_may_crash, site_notes
+from muster.plan.size import Size
+from muster.slurm.flags import unknown_flags
+
+
+def notes_before(
+    asked: Asked, facts: Facts, news: str | None, size: Size, launch: LaunchTerms, environment: Environment
+) -> Iterator[Note]:
+    """Yield what the request itself makes worth knowing: its command, its site, what it leaves behind."""
+    if news:
+        yield Note(news)
+    yield from site_notes(asked.site, asked.request, size.shape, launch.job)
+    yield from (Note(sentence, warning=True) for sentence in unknown_flags(asked.flags))
+    yield from left_over(asked.request, facts)
+    if asked.queued:
+        yield from stays_behind(asked.request, facts, environment.variables)
+
+
+def notes_of_files(
+    asked: Asked, facts: Facts, image: ImageUse, command: Sequence[Word], staging_notes: Iterable[Note], *, gpus: int
+) -> Iterator[Note]:
+    """Yield what to know of the files that the ranks see: copies, and an image."""
+    if asked.request.snapshot and not asked.queued:
+        yield Note("--snapshot is for jobs that wait: this one starts now, from the files as they are")
+    yield from staging_notes
+    if image.image is not None:
+        from muster.plan.image_paths import image_notes
+
+        yield from image_notes(image, facts.image, (*command, *asked.request.env), gpus=gpus)
+
+
+def notes_of_size(asked: Asked, size: Size, launcher: Launcher) -> Iterator[Note]:
+    """Yield what the site says to everybody, and what is odd in the numbers."""
+    request, site, engine, shape, node = asked.request, asked.site, asked.engine, size.shape, size.node
+    yield from (Note(text) for text in site.notes)
+    if engine is Engine.HERE and shape.nodes > 1:
+        ranks = f"{shape.ntasks_per_node} rank{'s' * (shape.ntasks_per_node != 1)}"
+        yield (Note(f"simulated: {shape.nodes} nodes of {ranks} each, all of them on this machine"))
+    if launcher.many_nodes_note and shape.nodes > 1:
+        yield (Note(launcher.many_nodes_note))
+    if node.gpus and not shape.gpus_per_node and not request.given("gpus_per_node"):
+        yield (Note(f"no GPU is asked for, but a node here has {node.gpus}: -g {node.gpus}, or -g 0", warning=True))
+    if request.visibility == "one":
+        yield (
+            Note("--visibility one: a script that says set_device(LOCAL_RANK) fails on every rank but 0", warning=True)
+        )
+    if request.trial and not any(rule.when is not None and rule.when.trial for rule in site.profile.queue_rules):
+        yield (Note(f"--trial: the profile of {site.name} names no queue for trials", warning=True))
+    if request.time is not None and request.time.seconds == 0:
+        yield (Note("a time limit of 0 means unlimited to Slurm; many sites refuse it", warning=True))
+
+
+def notes_of_nodes(asked: Asked, facts: Facts, size: Size) -> Iterator[Note]:
+    """Yield what the script and the record of its environment say against the nodes of this site."""
+    if facts.forking_loaders and forks_may_crash(asked.site, asked.request, asked.engine):
+        from muster.plan.fork_notes import fork_notes
+
+        yield from fork_notes(asked.site, facts)
+    if facts.venv is not None:
+        from muster.plan.built_with import nodes_of, venv_notes
+
+        yield from venv_notes(facts.venv, nodes_of(asked, facts, size.shape))

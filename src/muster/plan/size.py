@@ -1,0 +1,66 @@
+"""How large the launch is: what a node has, what the job has of it, and what one row has of that. Pure."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec.structs import replace
+
+from muster.facts import Facts
+from muster.job.request import Request
+from muster.launchers.base import Launcher
+from muster.model.plan import Engine, Pack, Shape
+from muster.plan.asked import Asked
+from muster.plan.shape import NodeShape, make_shape
+from muster.plan.site_terms import node_kind
+from muster.policy.masks import core_list, threads_counted
+from muster.sites.site import Site
+from muster.slurm.flags import gpus_in_gres
+
+
+class Size(msgspec.Struct, frozen=True):
+    """The numbers of a launch."""
+
+    node: NodeShape
+    shape: Shape
+    """Of the job."""
+
+    pack: Pack | None = None
+    """How rows of a sweep share a node; None: they do not."""
+
+    @property
+    def of_run(self) -> Shape:
+        """Return the shape of one run: a row of it, or the job."""
+        return self.shape if self.pack is None else self.pack.shape
+
+
+def make_size(asked: Asked, facts: Facts, launcher: Launcher) -> tuple[Asked, Size]:
+    """Return the numbers, and what is asked for the whole job: where rows share a node, their sum."""
+    if asked.engine is Engine.SLURM:
+        node = node_shape(asked.site, asked.request)
+    else:
+        node = NodeShape(gpus=facts.gpus, origin="this machine")
+    pack = None
+    if asked.request.sweep_per_node is not None:
+        from muster.plan.pack import packed
+
+        request, pack = packed(asked.request, node, launcher)
+        asked = replace(asked, request=request)
+    shape = make_shape(asked.request, node, gpus_asked=gpus_in_gres(asked.request.gres))
+    return asked, Size(node, shape, pack)
+
+
+def node_shape(site: Site, request: Request) -> NodeShape:
+    """Return what one node has, for the arithmetic."""
+    name, node = node_kind(site, request)
+    if name is None:
+        return NodeShape()
+    reserved = len(core_list(node.reserved_cores)) if node.reserved_cores else 0
+    cores = None if node.cores is None else node.cores - reserved
+    share = node.cores_per_gpu or (cores // node.gpus if cores and node.gpus else None)
+    threads = node.threads_per_core or 1
+    return NodeShape(
+        gpus=node.gpus,
+        cpus=None if cores is None else cores * threads,
+        cpus_per_gpu=None if share is None else share * threads_counted(site.profile, node),
+        origin=site.origin(f"nodes.{name}").words(),
+    )
