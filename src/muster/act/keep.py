@@ -1,7 +1,8 @@
 """Muster stays beside the script that it has started: it passes the output on, ends it, and gives the nodes back.
 
 The script's shell, or salloc, would tell little: salloc says 0 for a script that was killed, srun writes to a full disk
-in silence, and an allocation outlives whoever asked for it.
+in silence, and an allocation outlives whoever asked for it. The file is long because both keepers, of a script and of
+salloc, share the pumps, the endings and the terminal.
 """
 
 from __future__ import annotations

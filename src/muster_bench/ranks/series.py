@@ -1,6 +1,7 @@
 """The whole series in one job: python muster-bench.pyz ORDER, in every rank.
 
 ORDER is one JSON object; the login side writes it (muster_bench/order.py). Rank 0 reports each record as it is known.
+Long: each part of a series is one function over the same session, and every rank has to run them in the same order.
 """
 
 import json

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from muster.cli.command_line import JSON, QUIET, CommandLine, Words, fields_but
 from muster.cli.launching import facts_and_request, start_by_name
@@ -15,6 +15,7 @@ from muster.errors import RequestError
 from muster.job.option import option, parse_count
 from muster.older import zip_equal
 from muster.runner import own_command
+from muster_bench.verbs.measure import INTERRUPTED, measure, read_lines, read_log, terminal_room
 
 if TYPE_CHECKING:
     from muster.facts import Facts
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from muster_bench.results import Series
 
 _DEFAULT_SIZES = "8B..16GiB"
-_LONGEST_LINE = 1 << 22
-_INTERRUPTED = 130
 
 
 def main(words: Words) -> int:
@@ -41,9 +40,9 @@ def main(words: Words) -> int:
         return _submit(_command("submit", rest, order, facts, request), words)
     status = 0
     if words.read:
-        series = _read(Path(words.read))
+        series = read_log(Path(words.read))
     else:
-        series, status = _measure(_command("run", rest, order, facts, request), words)
+        series, status = measure(_command("run", rest, order, facts, request), words)
     return _conclude(series, status, facts, request, words)
 
 
@@ -129,135 +128,6 @@ def _submit(command: Sequence[str], words: Words) -> int:
     return status
 
 
-def _measure(command: Sequence[str], words: Words) -> tuple[Series, int]:
-    """Return the series as far as it came, and the status of the launch."""
-    from muster.runner import PIPE, start
-    from muster_bench.results import Series, add, read_line
-
-    quiet = words.quiet
-    process = start([*command[:4], "--no-label", *(["--quiet"] if quiet else []), *command[4:]], stdout=PIPE)
-    assert process.stdout is not None  # noqa: S101  # asked for above
-    series = Series()
-    progress = Progress(quiet=quiet)
-    say("starting the ranks; the first row takes some seconds", quiet=quiet)
-    interrupted = False
-    with _kept(words.log) as log:
-        try:
-            for line in _lines(process.stdout):
-                if log is not None:
-                    log.write(line)
-                    log.flush()
-                try:
-                    record = read_line(line)
-                except ValueError:
-                    from msgspec.structs import replace
-
-                    series = replace(series, unreadable=series.unreadable + 1)
-                    continue
-                if record is None:
-                    print(line, end="", file=sys.stderr, flush=True)
-                else:
-                    series = add(series, record)
-                    progress.show(record)
-        except KeyboardInterrupt:
-            interrupted = True  # the launch has had the same signal and ends its ranks; what is measured is kept
-        status = process.wait()
-    return series, _INTERRUPTED if interrupted else status
-
-
-_UNLIMITED = 1 << 20
-
-
-def _room(stream: TextIO) -> int:
-    """Return how many columns a line may have: a terminal's, or as many as it wants."""
-    import shutil
-
-    return shutil.get_terminal_size().columns if stream.isatty() else _UNLIMITED
-
-
-class Progress:
-    """The table while it grows, on stderr: one line a row, drawn in colour on a terminal."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self.quiet = quiet
-        self.began = False
-
-    def show(self, record: object) -> None:
-        """Take one more record; a record that is not a row is shown in a few words."""
-        if self.quiet:
-            return
-        from muster_bench.results import CollectiveRow, Pairs, ProbeResult
-        from muster_bench.table import COLUMNS, cells
-
-        if isinstance(record, CollectiveRow):
-            if not self.began:
-                self._line(COLUMNS)
-            self.began = True
-            self._line(cells(record), wrong=bool(record.wrong))
-        elif isinstance(record, ProbeResult) and record.medians:
-            values = sorted(record.medians.values())
-            say(f"{record.name}: {values[0]:.3g} to {values[-1]:.3g} {record.unit}")
-        elif isinstance(record, Pairs):
-            say(f"pairs of nodes, round {record.round + 1}")
-
-    def _line(self, cells: Sequence[str], *, wrong: bool = False) -> None:
-        from muster_bench.table import columns_for
-
-        widths = (17, 15, 9, 6, 10, 10, 10, 5, 9, 9, 11, 5)
-        columns = columns_for(_room(sys.stderr), [width + 1 for width in widths])
-        words = [
-            cells[index].ljust(widths[index]) if index < 4 else cells[index].rjust(widths[index]) for index in columns
-        ]
-        red = wrong and sys.stderr.isatty() and not os.environ.get("NO_COLOR")
-        line = " ".join(words)
-        print(f"\033[31m{line}\033[0m" if red else line, file=sys.stderr, flush=True)
-
-
-class _kept:  # noqa: N801  # a context, said like a function
-    """The log file, where one is wanted."""
-
-    def __init__(self, path: str | None) -> None:
-        self._path = path
-        self._file: IO[str] | None = None
-
-    def __enter__(self) -> IO[str] | None:
-        if self._path is not None:
-            try:
-                self._file = Path(self._path).open("w", encoding="utf-8")
-            except OSError as error:
-                raise RequestError(f"--log {self._path}: {error.strerror}", hint="name a file you can write") from None
-        return self._file
-
-    def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            self._file.close()
-
-
-def _lines(stream: IO[bytes]) -> Iterator[str]:
-    """Yield the lines of something that may be binary, or one line of gigabytes: a piece at a time."""
-    while piece := stream.readline(_LONGEST_LINE):
-        yield piece.decode(errors="replace")
-
-
-def _read(path: Path) -> Series:
-    from muster_bench.results import read_series
-
-    results_file = path / "bench.jsonl" if path.is_dir() else path
-    try:
-        with results_file.open("rb") as file:
-            series = read_series(_lines(file))
-    except OSError as error:
-        raise RequestError(
-            f"{results_file}: {error.strerror}", hint="give a log of --log, or the run directory of --submit"
-        ) from None
-    if series.start is None and not series.refused:
-        raise RequestError(
-            f"{results_file} holds no results of muster bench",
-            hint="give a log of --log, or the run directory of --submit",
-        )
-    return series
-
-
 # --- what becomes of it ---------------------------------------------------------------------------------------------
 
 
@@ -292,7 +162,7 @@ def _cut_short(series: Series, status: int) -> None:
         last = series.rows[-1] if series.rows else None
         place = f" after {last.collective} of {last.bytes} bytes on {last.nodes} nodes" if last else ""
         failed = f": the launch ended with status {status}, and says above which rank failed" if status else ""
-        ending = ", by you" if status == _INTERRUPTED else failed
+        ending = ", by you" if status == INTERRUPTED else failed
         say(f"warning: the series was cut short{place}{ending}; the table holds what was measured")
 
 
@@ -338,7 +208,7 @@ def _print_rows(columns: Sequence[str], rows: Sequence[Sequence[str]], *, quiet:
     from muster_bench.table import columns_for
 
     widths = [max(len(row[index]) for row in (columns, *rows)) + 3 for index in range(len(columns))]
-    shown_columns = [*columns_for(_room(sys.stdout) - 1 - widths[-1], widths[:-1]), len(columns) - 1]
+    shown_columns = [*columns_for(terminal_room(sys.stdout) - 1 - widths[-1], widths[:-1]), len(columns) - 1]
     print_table(
         "Collectives",
         [columns[column] for column in shown_columns],
@@ -361,7 +231,7 @@ def _history(facts: Facts, words: Words) -> History:
     path = _history_file(facts, words)
     try:
         with path.open("rb") as file:
-            history = read_history(_lines(file))
+            history = read_history(read_lines(file))
     except FileNotFoundError:
         if words.compare:
             say(f"warning: there is no history yet in {path}")

@@ -1,4 +1,7 @@
-"""`muster build`: environments, made once and proved: images, virtual environments, locks."""
+"""`muster build`: environments, made once and proved: images, virtual environments, locks.
+
+Long: the last two fifths are the options of its five verbs.
+"""
 
 from __future__ import annotations
 

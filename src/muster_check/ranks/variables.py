@@ -1,6 +1,7 @@
 """Variables that contradict each other, that no program reads any more, or that do not mean what was intended. Pure.
 
-A rule looks at one rank's variables; its finding is reported once for all ranks that it holds for.
+A rule looks at one rank's variables; its finding is reported once for all ranks that it holds for. The file is long
+because it is a list: one rule after the other, each a few lines.
 """
 
 import re

@@ -1,4 +1,7 @@
-"""Two looks at every rank → what the job does: it works, it waits for one rank, or it hangs, and where. Pure."""
+"""Two looks at every rank → what the job does: it works, it waits for one rank, or it hangs, and where. Pure.
+
+Long: the thresholds, the order of the verdicts and their remedies are read together.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """What a cluster answered → a draft of its profile, as TOML. Pure.
 
 What was not asked or not answered is left out and named in a comment: nothing is guessed. The draft loads as it is.
+Long: one short writer for each part of a profile.
 """
 
 from __future__ import annotations

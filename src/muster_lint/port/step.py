@@ -1,6 +1,7 @@
 """What starts the ranks → options of Muster: srun, mpirun, an agent, a container, and the command inside. Pure.
 
-Every option of every program in the chain gets a row, so that none is lost in silence.
+Every option of every program in the chain gets a row, so that none is lost in silence. The file is long because one
+reader goes down the whole chain: each stage changes what the next one means.
 """
 
 from __future__ import annotations
@@ -17,6 +18,16 @@ from muster.slurm.flags import whole_step_flags
 from muster_lint.bash import SimpleCommand, Word, read_shell
 from muster_lint.launch import Stage, stages_of
 from muster_lint.port.expand import TASKS, WIRED, Values, expanded, names_in, values_of
+from muster_lint.port.step_options import (
+    AGENT_DROPPED,
+    AGENT_VARIABLES,
+    CONTAINER_DROPPED,
+    MPI_DROPPED,
+    MPI_SIZES,
+    STEP_DROPPED,
+    STEP_FIELDS,
+    STEP_SIZES,
+)
 from muster_lint.port.values import Draft, Fate, PortRow, holds_secret
 
 _OF_ONE_TASK = frozenset("RANK LOCAL_RANK NODE_RANK SLURM_PROCID SLURM_LOCALID SLURM_NODEID HOSTNAME".split())  # noqa: SIM905
@@ -135,12 +146,12 @@ class _StepReader:
         for name, word in stage.options:
             flag, value = _flag(name, word)
             subject = f"{stage.name} {_shown(name, word)}"
-            if flag in _STEP_SIZES:
-                self._size(_STEP_SIZES[flag], value, subject, "the step has the job's size; the plan works it out")
-            elif flag in _STEP_DROPPED:
-                self.draft.drop(self.line, subject, _STEP_DROPPED[flag], f"step {flag}")
-            elif flag in _STEP_FIELDS:
-                self._field(_STEP_FIELDS[flag], value, subject)
+            if flag in STEP_SIZES:
+                self._size(STEP_SIZES[flag], value, subject, "the step has the job's size; the plan works it out")
+            elif flag in STEP_DROPPED:
+                self.draft.drop(self.line, subject, STEP_DROPPED[flag], f"step {flag}")
+            elif flag in STEP_FIELDS:
+                self._field(STEP_FIELDS[flag], value, subject)
             elif flag in {"--container-mounts", "--volume"}:
                 self._binds(value or "", subject)
             elif flag == "--export":
@@ -159,11 +170,11 @@ class _StepReader:
     def _letters(self, flag: str) -> bool:
         """Read -lu as -l -u; tell whether all of them are switches that are known."""
         letters = [f"-{letter}" for letter in flag[1:]]
-        if flag.startswith("--") or len(letters) < 2 or not all(letter in _STEP_DROPPED for letter in letters):
+        if flag.startswith("--") or len(letters) < 2 or not all(letter in STEP_DROPPED for letter in letters):
             return False
         for one_letter in letters:
             self.draft.drop(
-                self.line, f"srun {flag}", f"{one_letter}: {_STEP_DROPPED[one_letter]}", f"step {one_letter}"
+                self.line, f"srun {flag}", f"{one_letter}: {STEP_DROPPED[one_letter]}", f"step {one_letter}"
             )
         return True
 
@@ -199,8 +210,8 @@ class _StepReader:
             flag, value = _flag(name, word)
             subject = f"{stage.name} {_shown(name, word)}"
             bare = flag.lstrip("-")
-            if bare in _MPI_SIZES:
-                self._size(_MPI_SIZES[bare], value, subject, "the size of the job says it")
+            if bare in MPI_SIZES:
+                self._size(MPI_SIZES[bare], value, subject, "the size of the job says it")
             elif bare in {"x", "genvlist"}:
                 self._passed(value or "", subject)
             elif bare in {"mca", "gmca"}:
@@ -209,8 +220,8 @@ class _StepReader:
             elif bare == "genv":
                 key, _, text = (value or "").partition(" ")
                 self._variable(key, text, subject)
-            elif bare in _MPI_DROPPED:
-                self.draft.drop(self.line, subject, _MPI_DROPPED[bare], f"mpirun {bare}")
+            elif bare in MPI_DROPPED:
+                self.draft.drop(self.line, subject, MPI_DROPPED[bare], f"mpirun {bare}")
             else:
                 self.draft.ask(self.line, subject, "a flag of mpirun that no option of Muster's stands for")
 
@@ -246,10 +257,10 @@ class _StepReader:
                 self._size(counted, value, subject, "the ranks of each node, which -g or --ntasks-per-node says")
             elif key in {"nnodes", "num-machines", "num-nodes"}:
                 self._size("nnodes", value, subject, "the nodes of the job")
-            elif key in _AGENT_VARIABLES and value:
-                self._variable(_AGENT_VARIABLES[key], value, subject)
-            elif key in _AGENT_DROPPED:
-                self.draft.drop(self.line, subject, _AGENT_DROPPED[key])
+            elif key in AGENT_VARIABLES and value:
+                self._variable(AGENT_VARIABLES[key], value, subject)
+            elif key in AGENT_DROPPED:
+                self.draft.drop(self.line, subject, AGENT_DROPPED[key])
             elif key in {"m", "module"}:
                 self._outer += ["python", "-m"]
                 self.draft.note(self.line, subject, "python -m", "the same module")
@@ -322,7 +333,7 @@ class _StepReader:
             elif flag in {"--image", "-i"} and value:
                 image = value
             else:
-                reason = _CONTAINER_DROPPED.get(flag)
+                reason = CONTAINER_DROPPED.get(flag)
                 if reason is None:
                     self.draft.ask(self.line, subject, "a flag of the engine that no option of Muster's stands for")
                 else:
@@ -561,134 +572,3 @@ _STAGES: Mapping[str, Callable[[_StepReader, Stage], None]] = {
     "python": _StepReader.python,
     "program": _StepReader.program,
 }
-
-_STEP_SIZES = {
-    "-N": "nodes",
-    "--nodes": "nodes",
-    "-n": "ntasks",
-    "--ntasks": "ntasks",
-    "--ntasks-per-node": "ntasks-per-node",
-    "--tasks-per-node": "ntasks-per-node",
-    "-c": "cpus-per-task",
-    "--cpus-per-task": "cpus-per-task",
-    "-G": "gpus",
-    "--gpus": "gpus",
-    "--gpus-per-node": "gpus-per-node",
-    "--gpus-per-task": "gpus-per-task",
-    "--gres": "gres",
-    "--cpus-per-gpu": "cpus-per-gpu",
-    "--ntasks-per-gpu": "ntasks-per-gpu",
-}
-_STEP_FIELDS = {
-    "--mpi": "mpi",
-    "--container-image": "image",
-    "--image": "image",
-    "--environment": "image",
-    "--container-workdir": "chdir",
-    "-m": "distribution",
-    "--distribution": "distribution",
-    "-D": "chdir",
-    "--chdir": "chdir",
-}
-_STEP_DROPPED = {
-    "-l": "Muster labels the lines where several ranks share a place",
-    "--label": "Muster labels the lines where several ranks share a place",
-    "-u": "Muster reads each rank's lines as they come",
-    "--unbuffered": "Muster reads each rank's lines as they come",
-    "-K": "a dead rank ends the job by Muster's own watch: --grace SECONDS",
-    "--kill-on-bad-exit": "a dead rank ends the job by Muster's own watch: --grace SECONDS",
-    "-W": "a dead rank ends the job by Muster's own watch: --grace SECONDS",
-    "--wait": "a dead rank ends the job by Muster's own watch: --grace SECONDS",
-    "--cpu-bind": "the plan says which cores a rank gets, where the site needs it",
-    "--gpu-bind": "every rank sees all GPUs of its node, and takes its own by LOCAL_RANK",
-    "--mem-bind": "the plan says which cores a rank gets, and the memory follows them",
-    "--jobid": "the step belongs to its job",
-    "-A": "the step belongs to its job, which pays",
-    "--account": "the step belongs to its job, which pays",
-    "-J": "the name of the step",
-    "--job-name": "the name of the step",
-    "-o": "one file a node in the run directory, where muster logs reads it",
-    "--output": "one file a node in the run directory, where muster logs reads it",
-    "-e": "one file a node in the run directory, where muster logs reads it",
-    "--error": "one file a node in the run directory, where muster logs reads it",
-    "-i": "rank 0 reads the input of the command",
-    "--input": "rank 0 reads the input of the command",
-    "--exclusive": "the step has all CPUs of the job",
-    "--exact": "the step has all CPUs of the job",
-    "--overlap": "Muster starts one step at a time",
-    "-s": "Muster starts one step at a time",
-    "--hint": "what counts as a CPU is set once, in the job",
-    "--threads-per-core": "what counts as a CPU is set once, in the job",
-    "-t": "the step ends with its job",
-    "--time": "the step ends with its job",
-    "-p": "the step belongs to its job",
-    "--partition": "the step belongs to its job",
-    "--mem": "the step has all memory of the job",
-    "--no-container-mount-home": "Muster names every path that the image sees",
-    "--container-name": "the engine of the plan names its containers itself",
-    "--container-writable": "an image is read-only while ranks run in it",
-    "--no-container-entrypoint": "the plan knows whose entry points have to run",
-    "--container-mount-home": "Muster names every path that the image sees",
-    "-v": "says more, and changes nothing",
-    "--verbose": "says more, and changes nothing",
-    "--gres-flags": "every rank sees all GPUs of its node",
-    "-r": "the step is on all nodes of the job",
-    "--relative": "the step is on all nodes of the job",
-    "-w": "the step is on all nodes of the job",
-    "--nodelist": "the step is on all nodes of the job",
-    "--network": "the plan says it where the site needs it",
-}
-_MPI_SIZES = {
-    "np": "ntasks",
-    "n": "ntasks",
-    "c": "ntasks",
-    "N": "ntasks-per-node",
-    "npernode": "ntasks-per-node",
-    "ppn": "ntasks-per-node",
-}
-_MPI_DROPPED = {
-    "bind-to": "the site's profile binds, or nothing does",
-    "map-by": "as many ranks on each node as it has GPUs, one after the other",
-    "rank-by": "as many ranks on each node as it has GPUs, one after the other",
-    "tag-output": "Muster labels the lines where several ranks share a place",
-    "l": "Muster labels the lines where several ranks share a place",
-    "host": "the hosts are those of the job",
-    "H": "the hosts are those of the job",
-    "hostfile": "the hosts are those of the job",
-    "machinefile": "the hosts are those of the job",
-    "f": "the hosts are those of the job",
-    "report-bindings": "muster check --picture shows the cores of each rank",
-    "allow-run-as-root": "no job of a site runs as root",
-    "oversubscribe": "a node has as many ranks as the plan says",
-    "prefix": "the module or the environment brings the MPI",
-    "wdir": "the directory of the ranks is --chdir",
-    "v": "says more, and changes nothing",
-}
-_AGENT_DROPPED = {
-    **dict.fromkeys(
-        ("rdzv-backend", "rdzv-endpoint", "rdzv-id", "rdzv-conf", "master-addr", "master-port", "local-addr",
-         "main-process-ip", "main-process-port", "same-network", "hostfile", "launcher", "launcher-args", "no-ssh",
-         "no_ssh", "include", "exclude", "max-restarts-of-rendezvous"),
-        "the ranks meet on the first host, on a port that is free there, under an id of the job's own",
-    ),
-    **dict.fromkeys(("node-rank", "machine-rank"), "every node finds out which one it is"),
-    **dict.fromkeys(("tee", "redirects", "r", "t", "log-dir", "role"), "each line is labelled and kept"),
-    "standalone": "the same on one node",
-    "multi-gpu": "one rank for each GPU",
-    "use-env": "torch's own way since 1.10",
-    "max-restarts": "--restart N starts the same ranks again in the job",
-    "monitor-interval": "Muster watches the ranks itself",
-    "start-method": "Muster's own start of the ranks",
-    "numa-binding": "the plan says which cores a rank gets, where the site needs it",
-    "dynamo-backend": "no is torch's own default",
-    "num-cpu-threads-per-process": "computed in every rank from the cores that it really has",
-}  # fmt: skip
-_AGENT_VARIABLES = {"mixed-precision": "ACCELERATE_MIXED_PRECISION"}
-_CONTAINER_DROPPED = {
-    **dict.fromkeys(("--nv", "--rocm", "--nvccli"), "the plan writes what the image needs for the GPUs"),
-    **dict.fromkeys(("--cleanenv", "-e", "-c", "--contain", "-C", "--containall"), "the plan shows what it gets"),
-    **dict.fromkeys(("-q", "--quiet", "-s", "--silent", "-d", "--debug"), "says more or less, and changes nothing"),
-    "--no-home": "Muster names every path that the image sees",
-    "--gpu": "the plan writes what the image needs for the GPUs",
-    "--rm": "nothing of a container stays",
-}  # fmt: skip

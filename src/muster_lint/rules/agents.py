@@ -1,4 +1,7 @@
-"""Rules on programs that start the ranks themselves: torchrun, accelerate, deepspeed, mpirun."""
+"""Rules on programs that start the ranks themselves: torchrun, accelerate, deepspeed, mpirun.
+
+Long: one rule after the other, each with its good and bad example.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Rules on the #SBATCH header and the file as sbatch reads it."""
+"""Rules on the #SBATCH header and the file as sbatch reads it.
+
+Long: one rule after the other, each with its good and bad example.
+"""
 
 from __future__ import annotations
 

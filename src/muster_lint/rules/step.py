@@ -1,4 +1,4 @@
-"""Rules on srun: what reaches the tasks, and how a step ends."""
+"""Rules on srun: what reaches the tasks, and how a step ends. Long: one rule after the other, each with its examples."""
 
 from __future__ import annotations
 
