@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import compileall
 import concurrent.futures
 import contextlib
 import difflib
@@ -105,6 +106,7 @@ def main() -> int:
     words = _read_words()
     mutations = list(_every(words.function, words.room) if words.function else _draw(words))
     WORK.mkdir(parents=True, exist_ok=True)
+    compileall.compile_dir(SOURCE, quiet=1)  # once, and not in each tree
     fork = multiprocessing.get_context("fork")
     with concurrent.futures.ProcessPoolExecutor(words.jobs, mp_context=fork) as pool:
         verdicts = []
