@@ -20,7 +20,7 @@ ifeq ($(filter test-gpu,$(MAKECMDGOALS)),)
 unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONWARNINGS PYTHONUSERBASE MYPYPATH
 endif
 
-.PHONY: help bytecode demo all-garbage less-garbage dist docs test test-fast test-slurm test-long test-night test-gpu test-places lint bench bench-lab bench-launch clean packages-demo packages-fast packages-test packages-long
+.PHONY: help bytecode demo all-garbage less-garbage dist docs test test-fast test-slurm test-long test-night test-changes test-gpu test-places lint bench bench-lab bench-launch clean packages-demo packages-fast packages-test packages-long
 
 help: ## show this page
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -42,9 +42,11 @@ test-long: packages-long $(TORCH_READY) all-garbage ## what takes minutes: befor
 	@$(PYTEST) -m "not (lab or torch or gpu or versions or long)" --hypothesis-profile=whole # 100 random inputs of each kind
 	@$(MAKE) test-slurm
 
-test-night: packages-long $(TORCH_READY) ## hours: the long tests, each Slurm and each Python, and 100 changes of the source that tests have to notice (SEED: the day)
-	@status=0; $(MAKE) test-long || status=1; \
-	  $(BIN)/python scripts/mutate.py --count 100 $(if $(SEED),--seed $(SEED)) --report .cache/mutations.txt || status=1; exit $$status
+test-night: ## hours: the long tests, each Slurm and each Python, and 100 changes of the source that tests have to notice (SEED: the day)
+	@$(MAKE) --keep-going test-long test-changes
+
+test-changes: packages-test $(TESTS_READY)
+	@$(BIN)/python scripts/mutate.py --count 100 $(if $(SEED),--seed $(SEED)) --report .cache/mutations.txt
 
 test-gpu: ## what one NVIDIA GPU can prove, in one report; PYTHON=… has a torch for CUDA, WHEELS=DIR what it lacks
 	@$(or $(PYTHON),python3) scripts/test_gpu.py $(if $(WHEELS),--wheels $(WHEELS))

@@ -52,7 +52,13 @@ _LEAST_LINES = 7
 _TEST_CPU_S = 30.0
 """Processor time of one test: a change that makes a loop endless ends here."""
 # Ranks and nodes run these files: labs alone reach them.
-_LEFT_OUT = ("muster/rank/", "muster_bench/ranks/", "muster_check/ranks/__main__")
+_LEFT_OUT = (
+    "muster/rank/",
+    "muster_bench/ranks/",
+    "muster_check/ranks/__main__",
+    "muster_lab/first",
+    "muster_lab/enter",
+)
 _MARKS = "not (lab or torch or gpu or versions or long or wide)"
 # A condition decides something more often than a number does: how often each kind is drawn.
 _WEIGHTS = {"condition": 4, "comparison": 4, "not": 4, "test": 3, "value": 2, "number": 1}
@@ -271,7 +277,7 @@ def _judge(mutation: Mutation, limit_s: float) -> Verdict:
     noticed_by, in_time = None, True
     with tempfile.TemporaryDirectory(prefix="change-", dir=WORK, ignore_cleanup_errors=True) as work:
         _copy_source(Path(work))
-        _write_changed(Path(work), mutation)
+        _write(Path(work), mutation.file, mutation.change.text)
         # Most changes are noticed by the first files: the others are not even collected then.
         waiting = [tests[:2], tests[2:]]
         try:
@@ -279,7 +285,7 @@ def _judge(mutation: Mutation, limit_s: float) -> Verdict:
                 failing = _first_failing(Path(work), waiting[0], sorted(_failing), limit_s)
                 if failing is None:
                     waiting.pop(0)
-                elif failing in _passing or _first_failing(Path(work), [failing], [], limit_s, SOURCE) is None:
+                elif failing in _passing or _passes_unchanged(Path(work), mutation, failing, limit_s):
                     _passing.add(failing)
                     noticed_by = failing
                 else:
@@ -292,15 +298,26 @@ def _judge(mutation: Mutation, limit_s: float) -> Verdict:
     return Verdict(noticed_by, tuple(left_out), time.monotonic() - began, in_time)
 
 
+def _passes_unchanged(work: Path, mutation: Mutation, test: str, limit_s: float) -> bool:
+    """Return whether a test passes over the unchanged source at the same place; the change is made again."""
+    _write(work, mutation.file, mutation.file.read_text(encoding="utf-8"))
+    passes = _first_failing(work, [test], [], limit_s) is None
+    _write(work, mutation.file, mutation.change.text)
+    return passes
+
+
 def _copy_source(work: Path) -> None:
     """Make a tree of hard links, with the bytecode: Python replaces a file of bytecode, and never writes into one."""
     shutil.copytree(SOURCE, work / "src", copy_function=os.link)
+    for path in ROOT.iterdir():  # Muster finds its documents beside its source
+        if path != SOURCE and path.name not in {".git", ".cache", ".venv"}:
+            (work / path.name).symlink_to(path)
 
 
-def _write_changed(work: Path, mutation: Mutation) -> None:
-    copy = work / "src" / mutation.file.relative_to(SOURCE)
+def _write(work: Path, file: Path, text: str) -> None:
+    copy = work / "src" / file.relative_to(SOURCE)
     copy.unlink()
-    copy.write_text(mutation.change.text, encoding="utf-8")
+    copy.write_text(text, encoding="utf-8")
     for bytecode in (copy.parent / "__pycache__").glob(f"{copy.stem}.*.pyc"):
         bytecode.unlink()
 
@@ -338,22 +355,25 @@ def nearest_tests(file: Path, function: str) -> list[str]:
     return [row[-1] for row in sorted(rows)]
 
 
-def _first_failing(
-    work: Path, tests: Sequence[str], left_out: Sequence[str], limit_s: float = 600.0, source: Path | None = None
-) -> str | None:
-    """Return the first test that fails over the source, that of `work` if none is named, or that computes for ever."""
+def _first_failing(work: Path, tests: Sequence[str], left_out: Sequence[str], limit_s: float) -> str | None:
+    """Return the first test that fails over the source in `work`, or that computes for ever."""
     if not tests:
         return None
     witness = work / "witness"
     witness.write_text("")
     child = os.fork()
     if child == 0:
-        _become_pytest(work, source or work / "src", tests, left_out, witness)
+        _become_pytest(work, tests, left_out, witness)
     limit = time.monotonic() + limit_s
-    while (ended := os.waitpid(child, os.WNOHANG))[0] == 0 and time.monotonic() < limit:
-        time.sleep(0.05)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(child, signal.SIGKILL)  # also what the tests have left
+    parent = os.getppid()
+    try:
+        while (ended := os.waitpid(child, os.WNOHANG))[0] == 0 and time.monotonic() < limit:
+            if os.getppid() != parent:
+                sys.exit("mutate: the process that wants the verdict has ended")
+            time.sleep(0.05)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)  # also what the tests have left
     if ended[0] == 0:
         os.waitpid(child, 0)
         raise _OutOfTimeError
@@ -364,7 +384,7 @@ def _first_failing(
     return next((line[2:] for line in lines if line.startswith("F ")), lines[-1][2:] if lines else tests[0])
 
 
-def _become_pytest(work: Path, source: Path, tests: Sequence[str], left_out: Sequence[str], witness: Path) -> NoReturn:
+def _become_pytest(work: Path, tests: Sequence[str], left_out: Sequence[str], witness: Path) -> NoReturn:
     """Run the tests in this process, a fork, and end."""
     status = 70
     try:
@@ -374,8 +394,9 @@ def _become_pytest(work: Path, source: Path, tests: Sequence[str], left_out: Seq
             os.dup2(log, number)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.chdir(ROOT)
-        os.environ["PYTHONPATH"] = str(source)
-        sys.path.insert(0, str(source))
+        source = str(work / "src")
+        os.environ["PYTHONPATH"] = source
+        sys.path.insert(0, source)
         hypothesis.configuration.set_hypothesis_home_dir(work / "hypothesis")
         words = ["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0", "-m", _MARKS]
         words += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # hypothesis is loaded already

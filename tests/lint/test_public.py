@@ -150,3 +150,16 @@ def test_what_readers_judged_is_listed_and_good_enough() -> None:
 def test_the_header_of_a_python_batch_script_is_read() -> None:
     text = "#!/usr/bin/env python3\n#SBATCH --cpu-per-task=8\n#SBATCH --time=5\n\nprint('hello')\n"
     assert _rules(text, FileKind.PYTHON) == ["directive-unknown"]
+
+
+@pytest.mark.parametrize(
+    ("method", "is_found"),
+    [("env://", False), ("tcp://n1:23456", False), ("tcp://localhost:23456", True), ("tcp://127.0.0.1:23456", True)],
+)
+def test_an_address_of_ones_own_is_wrong_for_several_nodes_and_no_other(method: str, is_found: bool) -> None:
+    text = f'import torch.distributed as dist\ndist.init_process_group("gloo", init_method="{method}")\n'
+
+    found = [
+        each for each in lint_source(SourceFile("t.py", text, FileKind.PYTHON)) if "node means itself" in each.message
+    ]
+    assert bool(found) is is_found
