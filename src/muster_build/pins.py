@@ -12,6 +12,9 @@ from muster.rank.vendors import VENDORS
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*([^;#]*)")
 # A comment of YAML's begins behind a blank: in an address, # stands before a hash.
 _LIST_ITEM = re.compile(r"^(\s*)-\s+['\"]?([^'\"]+?)['\"]?\s*(?:\s#.*)?$")
+# The short form of a list: dependencies: [python=3.11, {pip: [torch==2.1]}]
+_SHORT_LIST = re.compile(r"^dependencies:\s*\[((?:[^\[\]]|\[[^\[\]]*\])*)\]", re.MULTILINE)
+_SHORT_PIP = re.compile(r"\{\s*['\"]?pip['\"]?\s*:\s*\[([^\]]*)\]\s*\}")
 _OF_GPUS = {
     **{vendor.kind: re.compile(vendor.packages) for vendor in VENDORS},
     "cpu": re.compile(r"(\+|%2B)cpu\b|=cpu_|^cpuonly\b|^pytorch-cpu|/whl/cpu"),
@@ -51,7 +54,7 @@ def pins_of_conda(text: str) -> Iterator[Pin]:
     """Yield the `dependencies` of a conda environment file; the packages of its `pip:` list are marked as pip's."""
     of_pip_deeper_than: int | None = None
     is_dependency = False
-    for line in text.splitlines():
+    for line in _SHORT_LIST.sub(_as_lines, text).splitlines():
         if line.strip() and not line.startswith((" ", "-", "#")):
             is_dependency = line.startswith("dependencies:")
             continue
@@ -70,6 +73,17 @@ def pins_of_conda(text: str) -> Iterator[Pin]:
             bare = re.split(r"[<>!~ ]", name)[0].lower()
             moving = "*" in constraint or bare != name.strip().lower()
             yield Pin(bare, "unpinned" if moving or not count else "version" if count == 1 else "build", words, False)
+
+
+def _as_lines(short_list: re.Match[str]) -> str:
+    """Return YAML's short form of a list, [a, {pip: [b]}], with an item on each line."""
+    of_pip = _SHORT_PIP.search(short_list[1])
+    own_items = _SHORT_PIP.sub("", short_list[1]).split(",")
+    pip_items = of_pip[1].split(",") if of_pip else []
+    lines = [f"  - {item.strip()}" for item in own_items if item.strip()]
+    return "\n".join(
+        ["dependencies:", *lines, *(["  - pip:"] if of_pip else []), *(f"    - {p.strip()}" for p in pip_items)]
+    )
 
 
 def for_other_gpus(pins: Iterable[Pin], kind: str) -> list[Pin]:

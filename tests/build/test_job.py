@@ -173,6 +173,7 @@ def test_the_job_is_of_the_site_that_the_build_is_for(tmp_path: Path, monkeypatc
 
     def follow(argv: list[str]) -> int:
         started.append(argv)
+        (tmp_path / "venv").mkdir()
         return 0
 
     monkeypatch.setattr("muster_build.job.follow", follow)
@@ -181,3 +182,13 @@ def test_the_job_is_of_the_site_that_the_build_is_for(tmp_path: Path, monkeypatc
     assert main(["build", "venv", "--site", "lumi", "--requirements", "r.txt", "venv", "--job"]) == 0
     launch = started[0][: started[0].index("--")]
     assert launch[launch.index("--site") + 1] == "lumi"
+
+
+def test_a_job_that_ended_well_and_left_nothing_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("muster_build.job.follow", lambda _: 0)
+    monkeypatch.chdir(tmp_path)
+
+    assert main(["build", "venv", "venv", "--job"]) == 3
+    assert "the job ended with status 0, but venv is not to be seen here" in capsys.readouterr().err

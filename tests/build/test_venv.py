@@ -160,3 +160,17 @@ def test_an_environment_is_built_under_the_modules_that_its_jobs_will_load(tmp_p
         "module load openmpi",
     ]
     assert json.loads((tmp_path / "v" / "muster.json").read_text())["modules"] == ["cuda/12", "openmpi"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "name: x\ndependencies: [python=3.11, pip, {pip: [torch==2.1, six]}]\n",
+        "dependencies: [ 'python=3.11',\n  pip,\n  {'pip': ['torch==2.1', six]},\n]\nprefix: [a]\n",
+    ],
+)
+def test_dependencies_in_the_short_form_of_yaml_are_read(text: str) -> None:
+    long_form = "dependencies:\n  - python=3.11\n  - pip\n  - pip:\n    - torch==2.1\n    - six\n"
+
+    assert list(pins_of_conda(text)) == list(pins_of_conda(long_form))
+    assert [pin.name for pin in pins_of_conda("channels: [a]\ndependencies: [python]\n")] == ["python"]

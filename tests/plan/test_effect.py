@@ -176,6 +176,25 @@ def test_inside_an_allocation_its_own_queue_may_be_named(words: tuple[str, ...],
             made("within", "srun", *words)
 
 
+@pytest.mark.parametrize(
+    ("variable", "is_refused"),
+    [(None, True), ("SLURM_MEM_PER_NODE", False), ("SLURM_MEM_PER_CPU", False), ("SLURM_MEM_PER_GPU", False)],
+)
+def test_memory_is_refused_inside_an_allocation_for_which_none_was_asked(
+    variable: str | None, is_refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(SALLOC, "SLURM_MEM_PER_NODE")
+    if variable is not None:
+        monkeypatch.setitem(SALLOC, variable, "4096")
+
+    if is_refused:
+        with pytest.raises(RequestError, match="for which no memory was asked: Slurm does not say how much it has"):
+            made("within", "srun", "--mem", "4G")
+    else:
+        made("within", "srun", "--mem", "4G")
+    made("within", "srun")
+
+
 def test_what_a_settings_file_says_of_jobs_is_no_mistake_inside_an_allocation_and_here() -> None:
     settings = {name: (VALUES[name], FROM_FILE) for name in ("partition", "account", "mem", "exclude")}
     values, origins, command = parse(["-N2", "--", "python", "t.py"])

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,16 +23,20 @@ from typing import Any, NamedTuple
 import pytest
 
 import muster.runner
-from muster.errors import SchedulerSilent
+import plugins.forked
+from muster.errors import MusterError, SchedulerSilent, SiteError
 from muster.runner import ProgramResult
 from plugins.forked import run_muster
 from plugins.patience import patient
 
 from .kinds import HEALTHY, HELPERS, KINDS, Kind
 
-__all__ = ["Silences", "Verb", "kinds_for"]
+__all__ = ["PYTHON", "Silences", "Verb", "kinds_for"]
 
 _HEALTHY = Kind("healthy", tuple(HEALTHY), "@healthy", is_answer=True)
+PYTHON = "from Python"
+"""Stands first in the words of a function of `muster`, in the place of a verb."""
+
 _HANG_S = 0.05
 """What a program that never ends is waited for, whatever patience Muster has."""
 
@@ -133,6 +138,8 @@ class Silences:
             patch.setattr(muster.runner, "_MUNGE", str(munge / "socket"))
             patch.setattr(muster.runner, "start", _impatient(kind, muster.runner.start))
             patch.setattr(time, "sleep", _fast(time.sleep))
+            if words[0] == PYTHON:
+                patch.setattr(plugins.forked, "main", _submit_from_python)
             try:
                 result = run_muster(words, env=_environment(path, home, verb), cwd=work, timeout_s=patient(_NO_END_S))
             except SchedulerSilent:
@@ -159,6 +166,18 @@ class Silences:
             program.write_text(f"{kind.first_line if spoiled else '#!/bin/sh'}\n{log}{text}")
             program.chmod(kind.mode if spoiled else 0o755)
         return f"{folder}:{self._tools}"
+
+
+def _submit_from_python(words: Sequence[str]) -> int:
+    """Submit from Python as the words behind the first say; return the status of the command line for its error."""
+    import muster
+
+    try:
+        print(getattr(muster, words[1])(list(words[2:]), nodes=1))
+    except MusterError as error:
+        print(f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ()), sep="\n", file=sys.stderr)
+        return 3 if isinstance(error, SiteError) else 2
+    return 0
 
 
 def _key(verb: Verb) -> Verb:

@@ -106,6 +106,9 @@ esac
 HELPERS = (
     *(
         "awk",
+        "split",
+        "sha256sum",
+        "gzip",
         "basename",
         "bash",
         "cat",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .cluster import Silences, Verb, kinds_for
+from .cluster import PYTHON, Silences, Verb, kinds_for
 from .kinds import KINDS, Kind
 
 VERBS = {
@@ -16,6 +16,11 @@ VERBS = {
     "submit": Verb(("submit", "-N", "1", "--", "COMMAND"), needs=("sbatch",)),
     "shell": Verb(("shell", "--", "COMMAND"), needs=("scontrol", "sbatch")),
     "check": Verb(("check", "-N", "1"), needs=("scontrol",), healthy_status=1, starts_others=True),
+    "bench": Verb(("bench", "-N", "2"), needs=("scontrol", "sbatch", "salloc"), healthy_status=2, starts_others=True),
+    "build --job": Verb(
+        ("build", "venv", "x", "--job"), needs=("scontrol",), healthy_status=3, starts_others=True, statuses=(2,)
+    ),
+    "from Python": Verb((PYTHON, "submit", "COMMAND"), needs=("sbatch",)),
     "queues": Verb(("queues",), needs=("sinfo", "squeue")),
     "site probe": Verb(("site", "probe"), needs=("sinfo", "scontrol"), names=("srun", "sacctmgr")),
     "site probe --job": Verb(("site", "probe", "--job"), needs=("srun",)),
@@ -27,6 +32,9 @@ LIKE_OTHERS = {
     "run -p main": 0,
     "shell": 1,
     "check": 2,
+    "bench": 3,
+    "build --job": 4,
+    "from Python": 5,
     "site probe": 3,
     "site probe --job": 4,
     "site check": 5,

@@ -255,7 +255,7 @@ class Submission(msgspec.Struct, dict=True):
             if job is not None:
                 return job
         raise SchedulerSilent(
-            "the controller did not say whether it has taken the job",
+            "sbatch named no job: the controller did not say whether it has taken one",
             hint="type the same command again later: Muster looks for the job before it queues it again",
         )
 

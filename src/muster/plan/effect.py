@@ -193,11 +193,17 @@ def _of_allocation(
 
 
 def _memory_of_job(request: Request, job: str, environment: Mapping[str, str]) -> Iterator[_Idle]:
-    """Yield --mem where it is more than the job has on each node: a cluster that counts no memory says nothing."""
+    """Yield --mem where it is more than the job has on each node, or where nothing says how much the job has."""
+    if request.mem is None or not request.typed("mem"):
+        return
     has_mib = whole_number(environment.get("SLURM_MEM_PER_NODE", ""))
-    if request.mem is not None and request.typed("mem") and has_mib and request.mem.mib > has_mib:
+    if has_mib and request.mem.mib > has_mib:
         leave = "omit it, or allocate more: salloc --mem"
         yield _Idle(request.origin("mem"), f"{job}, which has {has_mib} MiB on each node", leave)
+    elif not has_mib and not environment.get("SLURM_MEM_PER_CPU") and not environment.get("SLURM_MEM_PER_GPU"):
+        leave = "omit it, or allocate with it: salloc --mem; --srun=--mem=SIZE asks for the step all the same"
+        unknown = "for which no memory was asked: Slurm does not say how much it has"
+        yield _Idle(request.origin("mem"), f"{job}, {unknown}", leave)
 
 
 def refuse_wireup(request: Request, launcher: Launcher, mpi: str | None) -> None:

@@ -80,7 +80,13 @@ def _as_job(verb: Callable[[Words], int], words: Words) -> int:
         muster = own_command()
         of_site = ["--site", words.site] if words.site else []
         job = [*muster, "run", "-N", "1", "--ntasks-per-node", "1", *name, *of_site, *words.job_option, "--"]
-        return follow([*job, *muster, *words.verb.split(), "--given", str(file), *_words_for_job(words)])
+        status = follow([*job, *muster, *words.verb.split(), "--given", str(file), *_words_for_job(words)])
+    if status == 0 and not target.exists():
+        raise SiteError(
+            f"the job ended with status 0, but {target} is not to be seen here",
+            hint="its output stands above; name a folder that the compute nodes see too",
+        )
+    return status
 
 
 def _words_for_job(words: Words) -> list[str]:
