@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 from .cluster import PYTHON, Silences, Verb
@@ -17,11 +19,14 @@ ALLOCATION = {
 }
 STAGE = Verb(("stage", "/etc/hostname"), needs=(), environment=ALLOCATION)
 TAB = Verb(("completion", "--for", "bash", "--", "why", ""), needs=())
-# Each sixth kind here; the rest in `make test-long`.
-CASES = [
-    pytest.param(kind, id=kind.name, marks=() if number % 6 == 0 else pytest.mark.long)
-    for number, kind in enumerate(KINDS)
-]
+
+
+def _cases(kinds: Iterable[Kind]) -> list[object]:
+    """Return each sixth kind for `make test`, and the rest for `make test-long`."""
+    return [
+        pytest.param(kind, id=kind.name, marks=() if number % 6 == 0 else pytest.mark.long)
+        for number, kind in enumerate(kinds)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +42,7 @@ def test_a_plan_asks_nobody(silences: Silences, words: tuple[str, ...]) -> None:
     assert (end.result.status, end.asked, end.has_started) == (0, (), False), end.result.stderr
 
 
-@pytest.mark.parametrize("kind", CASES)
+@pytest.mark.parametrize("kind", _cases(KINDS))
 def test_a_tab_offers_no_job_that_nobody_named(silences: Silences, kind: Kind) -> None:
     end = silences.end(TAB, kind)
 
@@ -50,7 +55,7 @@ def test_a_tab_offers_no_job_that_nobody_named(silences: Silences, kind: Kind) -
     assert not kind.is_answer or end.result.stdout == "7\n"
 
 
-@pytest.mark.parametrize("kind", [case for case in CASES if not case.values[0].hangs])
+@pytest.mark.parametrize("kind", _cases(kind for kind in KINDS if not kind.hangs))
 def test_what_no_node_took_is_not_staged_and_that_is_said(silences: Silences, kind: Kind) -> None:
     end = silences.end(STAGE, kind)
 
