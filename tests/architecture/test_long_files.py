@@ -8,8 +8,8 @@ import re
 from plugins.labs import ROOT
 
 _MOST_LINES = 450
-# They hold more than one subject still.
-_LATER = {"src/muster/plan/build.py", "src/muster/render/script.py"}
+# It holds more than one subject still.
+_LATER = {"src/muster/render/script.py"}
 
 
 def _first_words(text: str) -> str:
