@@ -12,6 +12,7 @@ import pytest
 
 from muster.errors import RequestError
 from muster_check.pack import packed, place_check
+from plugins.patience import patient
 
 MUSTER = str(Path(sys.executable).with_name("muster"))
 ENVIRONMENT = {
@@ -169,7 +170,7 @@ def test_ctrl_c_during_the_check_ends_it(tmp_path: Path) -> None:
         process.wait(1)
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=20)
+    _, said = process.communicate(timeout=patient(20))
     assert process.returncode == -signal.SIGINT
     assert said == ""
     assert not (tmp_path / "started").exists()

@@ -15,6 +15,7 @@ from launch.shells import SHELLS
 from muster.errors import RequestError
 from muster.render.parts import compose
 from muster_build.engine import find_builder
+from plugins.patience import patient
 
 OTHER = 65534
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="by design: only root acts as somebody else")
@@ -46,7 +47,7 @@ def _ranks(shell: tuple[str, ...], start: str, status: int, count: int = 3) -> l
 
 
 def _ends(ranks: list[subprocess.Popen[str]]) -> list[tuple[str, int]]:
-    return [(rank.communicate(timeout=20)[0].strip(), rank.returncode) for rank in ranks]
+    return [(rank.communicate(timeout=patient(20))[0].strip(), rank.returncode) for rank in ranks]
 
 
 def _marks(start: str) -> list[Path]:
@@ -113,7 +114,7 @@ def test_an_image_that_somebody_else_unpacked_is_none(start: str, tmp_path: Path
 
     first, second = _image_prologue(start, tmp_path, 0), _image_prologue(start, tmp_path, 1)
     try:
-        assert "cannot be made" in first.communicate(timeout=20)[1]
+        assert "cannot be made" in first.communicate(timeout=patient(20))[1]
         with pytest.raises(subprocess.TimeoutExpired):
             second.wait(0.5)  # the launcher ends it: the first rank of its node has failed
     finally:

@@ -8,6 +8,7 @@ import pytest
 
 from muster_check.stacks.fold import culprits, fold, lines_of, ranks_in_words
 from muster_check.stacks.read import sort_by_task
+from muster_check.verbs.stacks import _as_json
 from stacks.answers import read_answers
 
 _TORCH = "/env/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
@@ -100,3 +101,20 @@ def test_answers_of_nodes_that_come_line_by_line_are_put_in_order() -> None:
 def test_ranks_are_written_as_runs() -> None:
     assert ranks_in_words([7]) == "rank 7"
     assert ranks_in_words([5, 0, 1, 2, 9, 8]) == "ranks 0-2,5,8-9"
+
+
+def test_the_groups_as_json_say_where_each_stands_and_nothing_where_that_is_unknown() -> None:
+    text = "".join(map(_in_reduce, (0, 1))) + "@rank 2 4 node2 102 S 0\nrefused\n@end\n"
+    document = _as_json(fold(read_answers(text)), 4)
+
+    groups = document["groups"]
+    assert isinstance(groups, list)
+    places = {tuple(group["ranks"]): (group["file"], group["line"], group["function"]) for group in groups}
+    assert places == {(0, 1): ("/home/a/train.py", 120, "train"), (2,): (None, None, None)}
+
+
+def test_a_thread_without_a_name_has_one_in_the_list() -> None:
+    threads = json.dumps([{"frames": []}, {"thread_name": "MainThread", "frames": []}])
+    (stack,) = read_answers(f"@rank 0 1 node1 100 S 0\n{threads}\n@end\n")
+
+    assert [name for name, _ in stack.threads] == ["thread", "MainThread"]
