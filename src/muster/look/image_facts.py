@@ -40,7 +40,8 @@ def look_at_image(request: Request, site: Site, facts: Facts) -> Facts:
     project = _project_of(Path(facts.working_directory))
     package = Path(__file__).resolve().parent.parent
     glibc_paths = _glibc_needed(site)
-    wanted_glibc = bool(glibc_paths) or venv_in_image(request, facts) is not None
+    venv_folder = venv_in_image(request, facts)
+    wanted_glibc = bool(glibc_paths) or venv_folder is not None
     image_facts, tree = ImageFacts(), None
     if reference.path is not None:
         image_facts, tree = _look(Path(reference.path), glibc=wanted_glibc)
@@ -58,7 +59,7 @@ def look_at_image(request: Request, site: Site, facts: Facts) -> Facts:
             package=str(package),
             machine=os.uname().machine,
             gpu_kind=gpu_kind_here(),
-            venv=_look_at_venv(request, facts, tree),
+            venv=_look_at_venv(venv_folder, tree),
         ),
     )
 
@@ -328,9 +329,8 @@ def _look_at_squashfs(path: Path, offset: int, facts: ImageFacts) -> tuple[Image
         return facts, None
 
 
-def _look_at_venv(request: Request, facts: Facts, tree: Tree | None) -> VenvFacts | None:
+def _look_at_venv(folder: str | None, tree: Tree | None) -> VenvFacts | None:
     """Return the virtual environment that the ranks are to have in the image."""
-    folder = venv_in_image(request, facts)
     if folder is None:
         return None
     if not Path(folder).exists() and tree is not None and _has(tree, f"{folder}/bin/python"):

@@ -58,7 +58,7 @@ def use_image(
         verb_reason=verb_reason,
         kind=found_image.kind,
         flags=tuple(_flags(site, container_name, image_engine, gpu_kind, job)),
-        mounts=make_mounts(request, site, facts, job, container_name, library=library or ready),
+        mounts=make_mounts(request, site, facts, job, container_name, venv=venv, library=library or ready),
         activation=_activation(reference, image_facts),
         annotations=tuple(_annotations(container, job.stack)),
         entrypoint=container is not None and job.stack in container.entrypoint_stacks,

@@ -11,7 +11,6 @@ from muster.errors import RequestError
 from muster.facts import Facts, ImageFacts
 from muster.job.request import Request
 from muster.model.plan import Mount, Reason
-from muster.plan.python_environment import venv_in_image
 from muster.plan.site_terms import reason_for
 from muster.sites.schema import Container
 from muster.sites.site import Site
@@ -23,15 +22,15 @@ _NODE_TMP = "/tmp"  # noqa: S108  # the node's own, under the name that POSIX gi
 
 
 def make_mounts(
-    request: Request, site: Site, facts: Facts, job: Situation, name: str | None, *, library: bool
+    request: Request, site: Site, facts: Facts, job: Situation, name: str | None, *, venv: str | None, library: bool
 ) -> tuple[Mount, ...]:
     """Return everything that is bound, parents before what lies in them.
 
-    `name`: the site's container, if it has one.
+    `name`: the site's container, if it has one; `venv`: the virtual environment that the command has in the image.
     """
     image_facts = facts.image or ImageFacts()
     wanted_mounts = [
-        *_places_of_the_run(request, facts, image_facts),
+        *_places_of_the_run(request, facts, image_facts, venv),
         *(_of_site(site, name, site.profile.containers[name], job) if name else ()),
         *_asked_for(request, facts),
     ]
@@ -51,7 +50,7 @@ def _lies_in(path: str, folder: str) -> bool:
     return PurePosixPath(path).is_relative_to(folder)
 
 
-def _places_of_the_run(request: Request, facts: Facts, image_facts: ImageFacts) -> Iterator[Mount]:
+def _places_of_the_run(request: Request, facts: Facts, image_facts: ImageFacts, venv: str | None) -> Iterator[Mount]:
     working_directory = facts.working_directory
     working = str(PurePosixPath(working_directory) / request.chdir) if request.chdir else working_directory
     for path, text in (
@@ -59,15 +58,14 @@ def _places_of_the_run(request: Request, facts: Facts, image_facts: ImageFacts) 
         (image_facts.project, "the project that the working directory belongs to"),
         (working, "the working directory of the ranks"),
         (working_directory, "run directories are made here"),
-        (_venv(request, facts, image_facts), "the virtual environment of the ranks"),
+        (
+            None if image_facts.venv is not None and image_facts.venv.in_image else venv,
+            "the virtual environment of the ranks",
+        ),
         (_NODE_TMP, "the node's own temporary files"),
     ):
         if path is not None and path != "/":
             yield Mount(path, path, Reason(text))
-
-
-def _venv(request: Request, facts: Facts, image_facts: ImageFacts) -> str | None:
-    return None if image_facts.venv is not None and image_facts.venv.in_image else venv_in_image(request, facts)
 
 
 def _of_site(site: Site, name: str, container: Container, job: Situation) -> Iterator[Mount]:
