@@ -90,3 +90,16 @@ def test_a_make_target_in_the_documents_exists(file: str, words: list[str]) -> N
 def test_a_file_that_a_document_links_to_exists(file: Path) -> None:
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", file.read_text())
     assert [link for link in links if not (file.parent / link).exists()] == []
+
+
+def test_an_account_in_a_command_to_copy_is_one_that_the_site_takes() -> None:
+    typed = re.compile(r"--site (\w+)(?: [^`\n]*?)? -A ([^\s`]+)")
+    profiles = {file.stem: file for file in (ROOT / "src/muster/sites/data").glob("*.toml")}
+    texts = [page.read_text(encoding="utf-8") for page in DOCUMENTS]
+    commands = {found.groups() for text in texts for found in typed.finditer(text) if found[1] in profiles}
+
+    assert len(commands) > 5
+    for site, account in commands:
+        profile = profiles[site].read_text(encoding="utf-8")
+        pattern = re.search(r'^account_pattern = "(.*)"$', profile, re.MULTILINE)
+        assert pattern is None or re.fullmatch(pattern[1], account), f"--site {site} -A {account}"
