@@ -9,6 +9,7 @@ import pytest
 
 import muster
 from muster.cli.app import main
+from muster.errors import RequestError
 from muster.job.options import parse, request_from
 from muster.look.gather import gather_facts
 from muster.look.probe import look
@@ -86,3 +87,10 @@ def test_the_job_is_found_by_the_digest_of_its_whole_plan() -> None:
     comment = next(directive.value for directive in plan.directives if directive.name == "comment")
     assert plan.cpu_flags
     assert comment == f"muster:{digest_of(plan)}"
+
+
+def test_without_an_image_the_script_is_read_also_where_none_was_typed(project: Path) -> None:
+    (project / "job.sh").write_text("#!/bin/bash\n#SBATCH -N 2\nhostname\n")
+    for words in ((), ("--image", "none")):
+        with pytest.raises(RequestError, match="is a batch script"):
+            planned("generic", *words, "--", "./job.sh")

@@ -8,6 +8,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from muster.facts import Facts
+from muster.images.reference import NO_IMAGE
 from muster.job.request import Request
 from muster.look.nccl import look_at_nccl
 from muster.model.plan import Engine
@@ -21,6 +22,8 @@ _LARGEST_SETTINGS_BYTES = 1 << 20
 
 def gather_facts(request: Request, site: Site, facts: Facts, engine: Engine) -> Facts:
     """Return the facts with those of what the request names; what it does not name is not looked at, nor loaded."""
+    if request.image == NO_IMAGE:
+        request = replace(request, image=None)
     if request.image:
         from muster.look.image_facts import look_at_image
 
