@@ -15,7 +15,6 @@ from muster.model.plan import Engine, Flag, ImageUse, Reason, Variable
 from muster.plan.image_engine import Reference, choose_engine, find_image, reference_of
 from muster.plan.mounts import LIBRARY, covered, make_mounts
 from muster.plan.python_environment import venv_in_image
-from muster.plan.script_fit import wants_mpi
 from muster.plan.site_terms import node_kind, reason_for
 from muster.rank.vendors import VENDORS
 from muster.sites.schema import Container
@@ -75,7 +74,7 @@ def use_image(
         else None,
         may_be_unpacked=image_engine.unpacks(found_image.kind),
         ranks_start_inside=bool(launcher.agent),
-        joins_mpi=launcher.sets_mpi_variables and wants_mpi(facts.script),
+        joins_mpi=launcher.sets_mpi_variables,
     )
     _check_launch(use, image_engine, launcher, engine, image_facts)
     _check_names(use, image_engine)
