@@ -82,7 +82,7 @@ def planned(*, stream: bool = False) -> Plan:
 def test_a_queued_script_goes_to_the_copy_and_a_run_stays_where_it_is() -> None:
     queued, run_now = planned(), planned(stream=True)
 
-    assert "    muster_begin here " in job_script(queued)
+    assert "    muster_begin dir=here " in job_script(queued)
     assert 'cd -P "$muster_run_dir/$1"' in job_script(queued)
     assert "cd -P" not in job_script(run_now)
     assert any("starts now" in note.text for note in run_now.notes)

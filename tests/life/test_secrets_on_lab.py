@@ -124,7 +124,7 @@ def test_a_rehearsal_and_a_look_at_a_site_hand_their_script_over_unseen(lab: Lab
         seen: set[bytes] = set()
         jobs: set[bytes] = set()
         while process.poll() is None:
-            seen.update(_argv_with(f"muster_begin {shared_directory}".encode()))
+            seen.update(_argv_with(f"muster_begin dir={shared_directory}".encode()))
             seen.update(each for each in _argv_with_secret() if b"API_KEY=" not in each)
             jobs.update(each for each in _argv_with(b"bash\0/dev/fd/") if b"salloc" in each)
         out, err = process.communicate()

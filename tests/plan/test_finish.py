@@ -34,15 +34,18 @@ def test_spare_nodes_are_asked_for_and_have_no_ranks(launcher: str) -> None:
 
     assert (header["nodes"], made.shape.nodes, made.shape.ntasks) == ("3", 2, 4)
     assert "no-kill" in header
-    assert "muster_keep_spares 1\n" in job_script(made)
-    assert "muster_again 3 " in job_script(made)
+    assert "muster_keep_spares spares=1\n" in job_script(made)
+    assert "muster_again times=3 " in job_script(made)
 
 
 def test_a_deputy_stands_in_for_the_script_only_where_slurm_may_run_the_job_again() -> None:
     with_spares = ("--spares", "1", "--restart", "2", "-t", "30")
     for words, has_one in (((), False), (("--requeue",), True), (("--until-done",), True)):
         script = job_script(plan(*with_spares, *words, *_COMMAND))
-        assert ("muster_keep_spares 1 deputy\n" in script, "muster_start_deputy() {" in script) == (has_one, has_one)
+        assert ("muster_keep_spares spares=1 requeue=yes\n" in script, "muster_start_deputy() {" in script) == (
+            has_one,
+            has_one,
+        )
     assert "deputy" not in job_script(plan("--restart", "2", "--requeue", *_COMMAND))
 
 
@@ -78,15 +81,15 @@ def test_slurm_signals_the_script_and_the_script_the_ranks(launcher: str) -> Non
     made = plan("--save-before", "5m", "--save-signal", "sigterm", "-t", "30", *_COMMAND, launcher=launcher)
 
     assert {each.name: each.value for each in made.directives}["signal"] == "B:USR1@300"
-    assert "muster_save_before 300 TERM\n" in job_script(made)
-    assert "muster_again 0 " in job_script(made)
+    assert "muster_save_before seconds=300 signal=TERM\n" in job_script(made)
+    assert "muster_again times=0 " in job_script(made)
 
 
 def test_a_job_that_slurm_does_not_signal_looks_at_the_clock() -> None:
     made = plan("--save-before", "5m", "-t", "30", *_COMMAND, stream=True)
 
     assert "signal" not in {each.name for each in made.directives}
-    assert "muster_save_before 300 USR1 clock\n" in job_script(made)
+    assert "muster_save_before seconds=300 signal=USR1 by=clock\n" in job_script(made)
 
 
 @pytest.mark.parametrize(

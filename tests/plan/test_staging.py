@@ -78,12 +78,12 @@ def test_a_relocatable_environment_says_so(project: Path) -> None:
     with (project / "env/pyvenv.cfg").open("a") as file:
         file.write("relocatable = true\n")
     made = planned(project, "--venv", "env", "--stage-env", "--", "python", "train.py")
-    assert f"muster_stage_closed {project}/env" in job_script(made)
+    assert "muster_stage_closed relocatable=yes" in job_script(made)
 
 
 def test_a_job_that_runs_from_a_copy_of_the_project_starts_the_script_of_that_copy(project: Path) -> None:
     words = ("--venv", "env", "--stage-env", "--snapshot", "--", "python", "train.py")
-    assert 'muster_stage_script train.py "$PWD"/train.py' in job_script(planned(project, *words))
+    assert 'muster_stage_script name=train.py file="$PWD"/train.py' in job_script(planned(project, *words))
 
 
 def test_links_are_followed_and_a_path_twice_is_one(project: Path) -> None:
@@ -132,7 +132,7 @@ def test_an_image_is_its_file_and_sees_copies_by_binds(project: Path) -> None:
     image = ImageFacts(kind="sif", package="/opt/muster")
     words = ("--image", str(project / "x.sif"), "--stage-env", "--stage", "data", "--", "python", "train.py")
     script = job_script(planned(project, *words, image=image))
-    assert f"muster_stage_image {project}/x.sif {project}/x.sif" in script.replace(" \\\n" + 16 * " ", " ")
+    assert f"muster_stage_image name={project}/x.sif file={project}/x.sif" in script.replace(" \\\n" + 16 * " ", " ")
     assert "muster_stage_bind APPTAINER_BIND" in script
     assert "muster_stage_mount ||" not in script
 

@@ -138,7 +138,7 @@ def test_rows_that_share_a_node_are_steps_beside_each_other() -> None:
 
     assert "\n#SBATCH --array=1-3:2%1\n" in script
     assert "\n#SBATCH --nodes=1 --ntasks-per-node=2 --cpus-per-task=3 --gpus-per-node=2 --mem=8G\n" in script
-    assert "    muster_run_rows 2 3 1\n    muster_finish\n}" in script
+    assert "    muster_run_rows at_once=2 rows=3 ranks=1\n    muster_finish\n}" in script
     row = script.partition("row_job() {")[2].partition("\n}\n")[0]
     for flag in ("--exact", "--gpus-per-node=1", "--mem=4G", '--cpus-per-task="$muster_cpus_per_task"'):
         assert row.count(flag) == 1
@@ -154,7 +154,7 @@ def test_rows_without_a_number_of_cpus_or_memory_share_what_the_job_has() -> Non
     row = script.partition("row_job() {")[2].partition("\n}\n")[0]
     assert '--cpus-per-task="$muster_cpus_per_task"' in row
     assert "--mem=0" in row
-    assert "muster_run_rows 2 3 2\n" in script
+    assert "muster_run_rows at_once=2 rows=3 ranks=2\n" in script
 
 
 @pytest.mark.parametrize(

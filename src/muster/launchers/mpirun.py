@@ -17,7 +17,7 @@ from muster.launchers.base import (
 )
 from muster.model.failure import Failure, FailureKind, exit_words
 from muster.model.plan import Engine, Flag, Output, Plan, Reason
-from muster.model.words import Fragment, Word, fold
+from muster.model.words import Fragment, Word, fold, named
 
 # Behind a line whose report passes through the script on its way to the user.
 KEEP_REPORT = Fragment('2> >(tee -i "$muster_report" >&2)')
@@ -77,8 +77,11 @@ class ByMpirun(Launcher):
         if plan.finish is not None and plan.finish.save is not None and plan.finish.save.signal == "TERM":
             # By itself Open MPI kills its ranks one second after SIGTERM, by which Slurm announces an end.
             yield f"export OMPI_MCA_{_PATIENCE}={plan.grace_s} PRTE_MCA_{_PATIENCE}={plan.grace_s}"
-        site = (flag.word for flag in plan.mpirun_flags)
-        yield fold(("muster_mpirun_words", str(int(plan.label)), *names, "--", *site))
+        words = [named("labels", "yes")] if plan.label else []
+        if names:
+            words.append(named("variables", ",".join(dict.fromkeys(names))))
+        site = ("--", *(flag.word for flag in plan.mpirun_flags)) if plan.mpirun_flags else ()
+        yield fold(("muster_mpirun_words", *words, *site))
 
     def step(self, plan: Plan, words: tuple[Word, ...]) -> Iterator[str]:
         """Yield the step and a reader of its reports.

@@ -84,6 +84,11 @@ def _expression(name: str) -> str:
     return PLACEHOLDERS.get(name) or f'"${COLUMN_PREFIX}{name}"'
 
 
+def named(name: str, word: Word | int) -> Fragment:
+    """Return NAME=WORD, as functions of the script read their words."""
+    return Fragment(f"{name}={word if isinstance(word, int) else quote(word)}")
+
+
 def line(words: Iterable[Word]) -> str:
     """Return words as one line of a script."""
     return " ".join(quote(word) for word in words)

@@ -8,7 +8,7 @@ from muster.launchers import launcher_named
 from muster.launchers.base import Part, Starter
 from muster.model.finish import TASK, Finish
 from muster.model.plan import Engine, Output, Plan
-from muster.model.words import fold, quote
+from muster.model.words import fold, named, quote
 from muster.render.parts import compose, kept, part
 
 
@@ -53,21 +53,24 @@ def _has_deputy(plan: Plan) -> bool:
 def spare_lines(plan: Plan) -> Iterator[str]:
     """Yield the line that holds the spare nodes back."""
     if plan.finish is not None and plan.finish.spares:
-        yield fold(("muster_keep_spares", str(plan.finish.spares), *(("deputy",) if _has_deputy(plan) else ())))
+        more = (named("requeue", "yes"),) if _has_deputy(plan) else ()
+        yield fold(("muster_keep_spares", named("spares", plan.finish.spares), *more))
 
 
 def link_lines(plan: Plan) -> Iterator[str]:
     """Yield the line that begins this link of the job, and queues the next one."""
     if plan.finish is not None and plan.finish.links:
-        yield fold(("muster_chain", str(plan.finish.links), *(("ahead",) if plan.finish.links_ahead else ())))
+        more = (named("ahead", "yes"),) if plan.finish.links_ahead else ()
+        yield fold(("muster_chain", named("links", plan.finish.links), *more))
 
 
 def save_lines(plan: Plan) -> Iterator[str]:
     """Yield the line that gets ready to tell the ranks; it stands early, since Slurm may signal early."""
     if plan.finish is not None and plan.finish.save is not None:
         # Slurm tells the script of a queued job only; any other looks at the clock.
-        clock = ("clock",) if plan.output is Output.STREAM else ()
-        yield fold(("muster_save_before", str(plan.finish.save.before_s), plan.finish.save.signal, *clock))
+        clock = (named("by", "clock"),) if plan.output is Output.STREAM else ()
+        words = (named("seconds", plan.finish.save.before_s), named("signal", plan.finish.save.signal))
+        yield fold(("muster_save_before", *words, *clock))
 
 
 def checkpoint_lines(plan: Plan) -> Iterator[str]:
@@ -85,8 +88,10 @@ def attempt_lines(plan: Plan, finish: Finish, lines: Iterable[str]) -> Iterator[
         yield f"    {line}"
     yield "}"
     by_program = launcher_named(plan.launcher).starter(Engine.SLURM) is Starter.PROGRAM
-    starter, lines_are = "program" if by_program else "step", "labelled" if plan.label else "plain"
-    yield fold(("muster_again", str(finish.restarts), starter, lines_are))
+    words = [named("times", finish.restarts), named("starter", "program" if by_program else "step")]
+    if plan.label:
+        words.append(named("lines", "labelled"))
+    yield fold(("muster_again", *words))
     if finish.save is not None:
         yield "muster_end_saves"
     if finish.links:

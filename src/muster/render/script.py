@@ -12,7 +12,7 @@ from muster.images import engine_named
 from muster.launchers import launcher_named
 from muster.launchers.base import KEEPER, RANK, Launcher, Part, Prologue, python_of_ranks
 from muster.model.plan import SNAPSHOT_HERE, Condition, ConditionKind, Engine, Output, Plan, PreludeKind, Variable
-from muster.model.words import WIDTH, Fragment, Hidden, Template, Word, fold, line, quote
+from muster.model.words import WIDTH, Fragment, Hidden, Template, Word, fold, line, named, quote
 from muster.plan.effect import narrows
 from muster.plan.secret import hidden_names
 from muster.rank import contract
@@ -170,6 +170,7 @@ def _texts(plan: Plan, launcher: Launcher) -> Iterator[str]:
 def _parts_of_the_job(plan: Plan, launcher: Launcher) -> Iterator[Part]:
     """Yield the parts of the script itself, those of the beginning first."""
     is_here = plan.engine is Engine.HERE
+    yield "words"
     yield "begin_here" if is_here else "begin"
     if not is_here:
         if plan.output is Output.STREAM:
@@ -284,10 +285,14 @@ def _begin(plan: Plan) -> Iterator[str]:
     shape = plan.shape
     is_short = plan.within or plan.engine is Engine.HERE
     place = SNAPSHOT_HERE if plan.snapshot else plan.working_directory
-    sizes = (shape.ntasks_per_node, shape.cpus_per_task or 0, *((shape.nodes,) if is_short else ()))
+    words = [named("dir", place), named("tasks", shape.ntasks_per_node)]
+    if shape.cpus_per_task:
+        words.append(named("cpus", shape.cpus_per_task))
+    if is_short:
+        words.append(named("nodes", shape.nodes))
     if plan.output is Output.MOVED:
         yield "muster_find_moved_run"
-    yield fold(("muster_begin", place, *map(str, sizes)))
+    yield fold(("muster_begin", *words))
     if _tells_logs(plan):
         yield "muster_tell_logs"
     if plan.pack is None:
@@ -340,7 +345,8 @@ def _environment(plan: Plan, launcher: Launcher) -> Iterator[str]:
     if _chooses_port(plan, launcher):
         yield "muster_choose_port"
     if _chooses_address(plan, launcher):
-        yield f"muster_choose_address {line(plan.rendezvous.rule)}"
+        kind, *interface = plan.rendezvous.rule
+        yield fold(("muster_choose_address", named(kind, interface[0] if interface else "yes")))
     yield from launcher.prepare(plan, tuple(variable.name for variable in plan.variables if variable.value is not None))
 
 
@@ -445,8 +451,10 @@ def _watched(plan: Plan, lines: Iterable[str]) -> Iterator[str]:
     if plan.hang is None:
         yield from lines
         return
-    end = ("muster_end_hang",) if plan.hang.ends else ()
-    yield line(("muster_watch_silence", str(plan.hang.after_s), plan.hang.python, *end))
+    words = [named("seconds", plan.hang.after_s), named("python", plan.hang.python)]
+    if plan.hang.ends:
+        words.append(named("then", "restart"))
+    yield fold(("muster_watch_silence", *words))
     yield from lines
     yield "muster_end_watch"
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from muster.facts import SweepTable
 from muster.model.plan import Pack, Plan
-from muster.model.words import COLUMN_PREFIX, Fragment, Word, line
+from muster.model.words import COLUMN_PREFIX, Fragment, Word, fold, line, named
 from muster.rank import contract
 
 
@@ -22,7 +22,8 @@ def choose_row(plan: Plan) -> Iterator[str]:
 def pack_lines(plan: Plan) -> Iterator[str]:
     """Yield the lines of a job that starts several rows on its node, and ends when all of them have ended."""
     if plan.pack is not None and plan.sweep is not None:
-        yield line(("muster_run_rows", str(plan.pack.rows), str(len(plan.sweep.rows)), str(plan.pack.shape.ntasks)))
+        sizes = {"at_once": plan.pack.rows, "rows": len(plan.sweep.rows), "ranks": plan.pack.shape.ntasks}
+        yield fold(("muster_run_rows", *(named(name, size) for name, size in sizes.items())))
         yield "muster_finish"
 
 

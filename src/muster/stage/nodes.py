@@ -39,10 +39,11 @@ def copy_to_nodes(thing: Thing, folder: Path, environment: Mapping[str, str], ru
         [
             f"unset {' '.join(CLASHING)}",
             part("stop"),
+            part("words"),
             node_text(),
             part("stage"),
             "muster_run_dir=-",
-            f"muster_stage_begin {shlex.quote(str(folder))} -",
+            f"muster_stage_begin folder={shlex.quote(str(folder))}",
             *thing_lines(1, thing, f'printf "%s\\n" "$muster_stage_place"{shlex.quote(thing.paths[0])}'),
             "muster_stage_end",
         ]

@@ -1,10 +1,11 @@
 # A job that goes on when a rank fails: the same ranks start again, as a new step of the same allocation.
 
-# Run the ranks until they end well or must not start again; they may $1 times. $2: who starts them, a "step" of Slurm's
-# or a "program" of the script's. $3: whether their lines are "labelled".
+# Run the ranks until they end well or must not start again; they may so many times. starter: a "step" of Slurm's, or a
+# "program" of the script's. lines=labelled: each begins with its rank.
 muster_again() {
     local again=0 before='' signature
-    muster_allowed=$1 muster_starter=$2 muster_lines=$3
+    muster_times=0 muster_starter=step muster_lines=
+    muster_take 'muster_again: times starter lines' "$@"
     : "${muster_number:=1}"
     muster_open_notes
     while :; do
@@ -176,8 +177,8 @@ muster_decide() {
     fi
     if [ "$2" = "$3" ] && ! muster_has_new_checkpoint; then
         muster_why='the same first error came twice, and no new checkpoint in between'
-    elif [ "$1" -ge "$muster_allowed" ]; then
-        muster_why="that was allowed $muster_allowed time$([ "$muster_allowed" -eq 1 ] || echo s)"
+    elif [ "$1" -ge "$muster_times" ]; then
+        muster_why="that was allowed $muster_times time$([ "$muster_times" -eq 1 ] || echo s)"
     else
         muster_decision=again
     fi
@@ -245,7 +246,7 @@ muster_has_new_checkpoint() {
 muster_tell() {
     local told
     if [ "$muster_decision" = again ]; then
-        told="${muster_lost:+$muster_lost is lost; }the same ranks start again${muster_lost:+ on $SLURM_JOB_NODELIST} (restart $(($1 + 1)) of $muster_allowed)"
+        told="${muster_lost:+$muster_lost is lost; }the same ranks start again${muster_lost:+ on $SLURM_JOB_NODELIST} (restart $(($1 + 1)) of $muster_times)"
     elif [ -n "$muster_outside" ] && [ -n "${muster_link:-}" ] && muster_goes_on_later; then
         muster_decision=next told="$muster_why; the job goes on in its next link"
     else

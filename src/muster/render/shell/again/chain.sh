@@ -5,9 +5,10 @@
 muster_link=1
 [ "${1:-}" != link ] || muster_link=$2 muster_chain_run=$3
 
-# Begins this link, of $1 at most. $2: "ahead" where all links were queued at once, because jobs cannot queue any here.
+# Begins this link, of so many at most. ahead=yes: all links were queued at once, because jobs cannot queue any here.
 muster_chain() {
-    muster_links=$1
+    local muster_ahead=
+    muster_take 'muster_chain: links ahead' "$@"
     muster_own=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}
     muster_own=${muster_own:-$SLURM_JOB_ID}
     [ ! -f "$muster_run_dir/over" ] || muster_end_idle "$(cat "$muster_run_dir/over")"
@@ -18,7 +19,7 @@ muster_chain() {
     [ "$muster_link" -eq 1 ] || muster_look_back
     muster_note_link "$muster_link" "$muster_own"
     muster_keep_array
-    [ -z "${2:-}" ] || return 0
+    [ -z "$muster_ahead" ] || return 0
     [ -f "${muster_run_dir%/task-*}/job.sh" ] || cp "$0" "$muster_run_dir/job.sh"
     [ "$muster_link" -ge "$muster_links" ] || [ -n "$(muster_job_of_link $((muster_link + 1)))" ] || {
         (muster_queue_link new 10 20 40 80 160) </dev/null >/dev/null &

@@ -1,12 +1,14 @@
 # A job whose ranks save before it ends: Slurm tells this script, and this script tells the ranks, whoever started them.
 
-# Prepares it: $1 seconds before the time limit the ranks get the signal $2. "clock" as $3: Slurm does not tell this
-# script of the limit, and a process beside it looks at the clock.
+# Prepares it: so many seconds before the time limit the ranks get the signal. by=clock: Slurm does not tell this script
+# of the limit, and a process beside it looks at the clock.
 muster_save_before() {
-    muster_save_ahead=$1 muster_save_signal=$2 muster_saved='' muster_save_asked=''
+    local muster_seconds muster_signal muster_by=
+    muster_take 'muster_save_before: seconds signal by' "$@"
+    muster_save_ahead=$muster_seconds muster_save_signal=$muster_signal muster_saved='' muster_save_asked=''
     trap 'muster_save_asked=1; [ -z "${muster_heard:-}" ] || muster_save' USR1
-    [ -n "${3:-}" ] || return 0
-    muster_await_limit "$$" "$1" </dev/null >/dev/null 2>&1 &
+    [ -n "$muster_by" ] || return 0
+    muster_await_limit "$$" "$muster_seconds" </dev/null >/dev/null 2>&1 &
     muster_clock=$!
 }
 

@@ -1,8 +1,9 @@
-# Holds $1 of the job's nodes back. The others are those of the ranks. $2: "deputy" where Slurm may put the job back into
-# the queue. A job that lost a node before it went back has one node less: its ranks keep theirs.
+# Holds so many of the job's nodes back. The others are those of the ranks. requeue=yes: Slurm may put the job back into the
+# queue. A job that lost a node before it went back has one node less: its ranks keep theirs.
 muster_keep_spares() {
-    local before
-    muster_has_deputy=${2:-}
+    local before muster_spares
+    muster_requeue=
+    muster_take 'muster_keep_spares: spares requeue' "$@"
     before=$(tail -n 1 "${muster_run_dir:-}/attempts" 2>/dev/null | cut -f 3)
     if [ -n "$before" ]; then
         before=${before//[!,]/}
@@ -10,8 +11,8 @@ muster_keep_spares() {
         [ "$muster_nodes" -le "$SLURM_JOB_NUM_NODES" ] ||
             muster_stop "the job has $SLURM_JOB_NUM_NODES nodes left, and its ranks need $muster_nodes" 'submit it again'
     else
-        muster_nodes=$((muster_nodes - $1))
-        [ "$muster_nodes" -gt 0 ] || muster_stop "the job has $SLURM_JOB_NUM_NODES nodes, and $1 of them are spare" 'ask for more nodes'
+        muster_nodes=$((muster_nodes - muster_spares))
+        [ "$muster_nodes" -gt 0 ] || muster_stop "the job has $SLURM_JOB_NUM_NODES nodes, and $muster_spares of them are spare" 'ask for more nodes'
     fi
     # A step whose node died has to end: its other ranks would wait for ever.
     unset SLURM_NO_KILL
@@ -24,7 +25,7 @@ muster_place_ranks() {
     local names list
     mapfile -t names < <(scontrol show hostnames "$1")
     [ "${#names[@]}" -ge "$muster_nodes" ] || return 1
-    [ -z "$muster_has_deputy" ] || muster_start_deputy "${names[-1]}"
+    [ -z "$muster_requeue" ] || muster_start_deputy "${names[-1]}"
     names=("${names[@]:0:$muster_nodes}")
     list=${names[*]}
     muster_place=("--nodelist=${list// /,}")

@@ -1,5 +1,5 @@
-# Begins the job: finds its id, its directory and its size, and unsets what other jobs and launchers left. $1: the
-# working directory. $2 and $3: the planned ranks per node and CPUs per rank (0: not asked for).
+# Begins the job: finds its id, its directory and its size, and unsets what other jobs and launchers left. dir: the
+# working directory. tasks, cpus: the planned ranks per node and CPUs per rank.
 muster_begin() {
     # Ctrl-C, SIGTERM and SIGHUP end the ranks. The job then ends with this status, whatever the launcher's status is.
     trap 'muster_interrupted=130' INT
@@ -7,9 +7,9 @@ muster_begin() {
     trap 'muster_interrupted=129' HUP
     [ -n "${SLURM_JOB_ID:-}" ] || muster_stop 'there is no Slurm job here' 'submit this file with sbatch, or run it inside salloc'
     muster_job=$SLURM_JOB_ID
+    muster_take_size "$@"
     muster_find_run_directory
-    muster_go_to "$1"
-    muster_take_size "${@:2}"
+    muster_go_to "$muster_dir"
     muster_forget
 }
 

@@ -1,4 +1,4 @@
-# Begins a run on this machine. $1: the working directory. $2, $3: ranks per node and CPUs per rank. $4: nodes.
+# Begins a run on this machine. dir: the working directory. tasks, cpus: ranks per node and CPUs per rank.
 muster_begin() {
     # Ctrl-C, SIGTERM and SIGHUP end the ranks. The job then ends with this status, whatever the launcher's status is.
     trap 'muster_interrupted=130' INT
@@ -6,8 +6,9 @@ muster_begin() {
     trap 'muster_interrupted=129' HUP
     muster_job=here-$$
     muster_run_dir=$PWD/muster-runs/$muster_job
-    muster_go_to "$1"
-    muster_ntasks_per_node=$2 muster_cpus_per_task=$3 muster_nodes=$4
+    muster_take 'muster_begin: dir tasks cpus nodes' "$@"
+    muster_go_to "$muster_dir"
+    muster_ntasks_per_node=$muster_tasks muster_cpus_per_task=${muster_cpus:-0}
     muster_forget
 }
 

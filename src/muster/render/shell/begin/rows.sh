@@ -1,11 +1,13 @@
-# Runs the rows of this task beside each other: $1 at most, of $2 in all, each with $3 ranks. A row that fails does not
-# end its neighbours. Result in $muster_status: that of the first row that failed.
+# Runs the rows of this task beside each other: at_once at most, of rows in all, each with so many ranks. A row that fails
+# does not end its neighbours. Result in $muster_status: that of the first row that failed.
 muster_run_rows() {
-    local row pid status pids=()
-    [ -n "${SLURM_ARRAY_TASK_ID:-}" ] || muster_stop 'the job is not a task of the array' "queue it with --array=1-$2:$1"
-    muster_ntasks_per_node=$3
-    muster_share_cpus "$(($1 * $3))"
-    for ((row = SLURM_ARRAY_TASK_ID; row < SLURM_ARRAY_TASK_ID + $1 && row <= $2; row++)); do
+    local row pid status pids=() muster_at_once muster_rows muster_ranks
+    muster_take 'muster_run_rows: at_once rows ranks' "$@"
+    [ -n "${SLURM_ARRAY_TASK_ID:-}" ] ||
+        muster_stop 'the job is not a task of the array' "queue it with --array=1-$muster_rows:$muster_at_once"
+    muster_ntasks_per_node=$muster_ranks
+    muster_share_cpus "$((muster_at_once * muster_ranks))"
+    for ((row = SLURM_ARRAY_TASK_ID; row < SLURM_ARRAY_TASK_ID + muster_at_once && row <= muster_rows; row++)); do
         muster_run_row "$row" &
         pids+=("$!")
     done

@@ -2,12 +2,14 @@
 # the ranks use the shared one.
 muster_stage_warn() { printf 'muster: warning: %s\n' "$*" >&2; }
 
-# Starts a helper on every node of the job. $1: the folder on the nodes, $2: where to bring what the ranks write (or -).
+# Starts a helper on every node of the job. folder: on the nodes. out: where to bring what the ranks write.
 muster_stage_begin() {
-    muster_stage_top=$1/muster-stage-$UID
-    muster_stage_out=$2
-    [ "$2" = - ] || mkdir -p "$2" || muster_stop "the directory $2, for the files that the ranks write, cannot be made" \
-        'give another one with --stage-out'
+    local muster_folder muster_out=-
+    muster_take 'muster_stage_begin: folder out' "$@"
+    muster_stage_top=$muster_folder/muster-stage-$UID
+    muster_stage_out=$muster_out
+    [ "$muster_out" = - ] || mkdir -p "$muster_out" || muster_stop \
+        "the directory $muster_out, for the files that the ranks write, cannot be made" 'give another one with --stage-out'
     muster_stage_nodes=$SLURM_JOB_NUM_NODES
     muster_stage_mounts=()
     muster_stage_trouble=
@@ -77,36 +79,38 @@ muster_stage_hear() {
     [ -z "$muster_stage_trouble" ]
 }
 
-# Stages one thing. $1: its number, $2: its name in words, $3: the folder with its packed form; then the paths in it;
-# after -- the paths whose change makes the packed form old. The path of the copy is in $muster_stage_place.
+# Stages one thing. number, name: its name in words. packed: the folder with its packed form. path: one in it. unchanged: a
+# path whose change makes the packed form old. The path of the copy is in $muster_stage_place.
 # shellcheck disable=SC2317  # not every job uses it
 muster_stage_thing() {
-    local number=$1 what=$2 packed=$3 key kind count digest when file=- path paths=() began=$SECONDS
-    shift 3
-    while [ "$1" != -- ]; do
-        paths+=("$1")
-        shift
+    local muster_number muster_name muster_packed key kind count digest when file=- path began=$SECONDS words=() paths=() signs=()
+    for path in "$@"; do
+        case $path in
+        path=*) paths+=("${path#*=}") ;;
+        unchanged=*) signs+=("${path#*=}") ;;
+        *) words+=("$path") ;;
+        esac
     done
-    shift
+    muster_take 'muster_stage_thing: number name packed path unchanged' "${words[@]}"
     muster_stage_place=
     muster_stage_trouble=
     [ "$muster_stage_alive" -eq 1 ] || return 1
-    if ! IFS=$'\t' read -r key kind count digest when 2>/dev/null <"$packed/latest"; then
+    if ! IFS=$'\t' read -r key kind count digest when 2>/dev/null <"$muster_packed/latest"; then
         muster_stage_trouble='it is not packed yet (muster submit and muster run pack it)'
     else
-        for path in "$@"; do
-            [ ! "$path" -nt "$packed/latest" ] ||
+        for path in "${signs[@]}"; do
+            [ ! "$path" -nt "$muster_packed/latest" ] ||
                 muster_stage_trouble="$path has changed since it was packed ($when)"
         done
     fi
     [ "$kind" != file ] || file=${paths[0]}
     if [ -z "$muster_stage_trouble" ]; then
         printf 'look\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' \
-            "$number" "$key" "$kind" "$count" "$digest" "$packed/$key" "$file" >&"$muster_stage_to"
-        muster_stage_hear "$number" have
+            "$muster_number" "$key" "$kind" "$count" "$digest" "$muster_packed/$key" "$file" >&"$muster_stage_to"
+        muster_stage_hear "$muster_number" have
         if [ -z "$muster_stage_trouble" ] && [[ " ${muster_stage_answers[*]} " == *' need '* ]]; then
             printf 'fetch\n' >&"$muster_stage_to"
-            muster_stage_hear "$number" have || [ "$muster_stage_alive" -ne 1 ] || printf 'drop\n' >&"$muster_stage_to"
+            muster_stage_hear "$muster_number" have || [ "$muster_stage_alive" -ne 1 ] || printf 'drop\n' >&"$muster_stage_to"
         fi
     fi
     if [ "$muster_stage_alive" -ne 1 ]; then
@@ -114,11 +118,11 @@ muster_stage_thing() {
         return 1
     fi
     if [ -n "$muster_stage_trouble" ]; then
-        muster_stage_warn "$what is not staged: $muster_stage_trouble; all ranks use the shared one"
+        muster_stage_warn "$muster_name is not staged: $muster_stage_trouble; all ranks use the shared one"
         return 1
     fi
     muster_stage_place=$muster_stage_top/$key-${digest:0:8}
-    printf 'muster: %s: on %s nodes (%s s), as of %s\n' "$what" "$muster_stage_nodes" "$((SECONDS - began))" "$when" >&2
+    printf 'muster: %s: on %s nodes (%s s), as of %s\n' "$muster_name" "$muster_stage_nodes" "$((SECONDS - began))" "$when" >&2
 }
 
 # Notes the paths $@, which lie under $muster_stage_place: the ranks will see each one under its own name.
@@ -130,25 +134,27 @@ muster_stage_over() {
     done
 }
 
-# Copies the folder of the script $1, without its subfolders: Python looks there for each module that it imports.
+# Copies the folder of the script's file, without its subfolders: Python looks there for each module that it imports. name:
+# the script, as the command names it.
 # shellcheck disable=SC2317  # not every job uses it
 muster_stage_script() {
+    local muster_name muster_file
+    muster_take 'muster_stage_script: name file' "$@"
     [ "$muster_stage_alive" -eq 1 ] || return 0
     muster_stage_trouble=
-    printf 'script\t%s\n' "$2" >&"$muster_stage_to"
+    printf 'script\t%s\n' "$muster_file" >&"$muster_stage_to"
     if muster_stage_hear script made; then
-        export MUSTER_STAGE_SCRIPT=$1 MUSTER_STAGE_SCRIPT_HERE=$muster_stage_top/job-$SLURM_JOB_ID/script/${2##*/}
+        export MUSTER_STAGE_SCRIPT=$muster_name MUSTER_STAGE_SCRIPT_HERE=$muster_stage_top/job-$SLURM_JOB_ID/script/${muster_file##*/}
     else
         muster_stage_warn "the script's folder is not staged: $muster_stage_trouble"
     fi
 }
 
-# Uses the copy of the environment $1, its Python and all other paths that are packed with it.
+# Uses the copy of the environment $1.
 # shellcheck disable=SC2317  # not every job uses it
 muster_stage_environment() {
     muster_stage_environment_at=$muster_stage_place
     printf 'settle\t%s\t%s\n' "$muster_stage_place" "$1" >&"$muster_stage_to"
-    muster_stage_over "$@"
     # The environment is started under this name: the folders above it are then on the node's disk, too.
     export MUSTER_STAGE_ENV=$1 MUSTER_STAGE_ENV_HERE=$muster_stage_place$1
 }
@@ -159,10 +165,12 @@ muster_stage_except() {
     muster_stage_mounts+=("$1"$'\t'"$muster_stage_place$1")
 }
 
-# Starts the copy of the image $2, which the command names as $1.
+# Starts the copy of the image's file. name: the image, as the command names it.
 # shellcheck disable=SC2317  # not every job uses it
 muster_stage_image() {
-    export MUSTER_STAGE_IMAGE=$1 MUSTER_STAGE_IMAGE_HERE=$muster_stage_place$2
+    local muster_name muster_file
+    muster_take 'muster_stage_image: name file' "$@"
+    export MUSTER_STAGE_IMAGE=$muster_name MUSTER_STAGE_IMAGE_HERE=$muster_stage_place$muster_file
 }
 
 # Names the node's folder for the ranks: what they find there, and where they write.
@@ -198,12 +206,14 @@ muster_stage_mount() {
     return 1
 }
 
-# Decides what to use where users may not mount. An environment that works under another path ($1; else -) is used under
+# Decides what to use where users may not mount. An environment that works under another path (relocatable=yes) is used under
 # the path of its copy.
 # shellcheck disable=SC2317  # not every job uses it
 muster_stage_closed() {
+    local muster_relocatable=
+    muster_take 'muster_stage_closed: relocatable' "$@"
     [ "$muster_stage_alive" -eq 1 ] || return 0
-    if [ "$1" != - ] && [ -n "${muster_stage_environment_at:-}" ]; then
+    if [ -n "$muster_relocatable" ] && [ -n "${muster_stage_environment_at:-}" ]; then
         muster_stage_warn "$muster_stage_trouble: the ranks use the environment as $MUSTER_STAGE_ENV_HERE and all other shared files"
     elif [ -n "${muster_stage_environment_at:-}" ]; then
         muster_stage_warn "$muster_stage_trouble, and the environment contains its own path (it is not relocatable): all ranks use the shared files"

@@ -1,15 +1,16 @@
-# Builds the flags of this mpirun for hosts (in rank order), labels and variables. $1: 1 if each line gets a label; then
-# the variables that the job sets; after -- the site's own flags.
+# Builds the flags of this mpirun for hosts (in rank order), labels and variables. labels=yes: each line gets one.
+# variables: those that the job sets, with commas between them. After -- the site's own flags.
 muster_mpirun_words() {
-    muster_label=$1
-    shift
+    local words=()
+    while [ $# -gt 0 ] && [ "$1" != -- ]; do words+=("$1") && shift; done
+    muster_labels='' muster_variables=
+    muster_take 'muster_mpirun_words: labels variables' "${words[@]}"
     muster_carried=(MUSTER_JOB MUSTER_RUN_DIR MUSTER_LAUNCHER MUSTER_AGENTS MUSTER_NTASKS MUSTER_NTASKS_PER_NODE MUSTER_GPUS
         MUSTER_CPUS MUSTER_VISIBILITY MUSTER_GRACE MUSTER_PORT_LOW MUSTER_PORT_COUNT MUSTER_HOST_SUFFIX MUSTER_ADDRESS
         MUSTER_RANGE_ASKED MUSTER_WIREUP MUSTER_PORT MUSTER_PORT_CHOSEN MUSTER_NODES)
-    while [ "$1" != -- ]; do muster_carried+=("$1") && shift; done
-    shift
-    muster_mpirun_site=("$@")
-    muster_carried+=(MUSTER_STAGE MUSTER_STAGE_SCRIPT MUSTER_STAGE_SCRIPT_HERE MUSTER_STAGE_IMAGE MUSTER_STAGE_IMAGE_HERE
+    muster_mpirun_site=("${@:2}")
+    # shellcheck disable=SC2206  # names without a space
+    muster_carried+=(${muster_variables//,/ } MUSTER_STAGE MUSTER_STAGE_SCRIPT MUSTER_STAGE_SCRIPT_HERE MUSTER_STAGE_IMAGE MUSTER_STAGE_IMAGE_HERE
         MUSTER_STAGE_ENV MUSTER_STAGE_ENV_HERE MUSTER_STAGE_BINDS MUSTER_STAGE_LIBRARY
         PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV @VISIBLE@ OMP_NUM_THREADS)
     # Two runs in one job have the same job id and, with --master-port, the same port. This name tells them apart.
@@ -47,7 +48,7 @@ muster_open_mpi() {
     else
         muster_mpirun_ranks+=(--oversubscribe)
     fi
-    [ "$muster_label" -eq 0 ] || muster_mpirun_ranks+=(--tag-output)
+    [ -z "$muster_labels" ] || muster_mpirun_ranks+=(--tag-output)
     for name in "${muster_carried[@]}"; do
         [ -z "${!name+set}" ] || { muster_mpirun_ranks+=(-x "$name") && muster_mpirun_agents+=(-x "$name"); }
     done
@@ -62,7 +63,7 @@ muster_hydra() {
         muster_mpirun_ranks+=(-hosts "${hosts// /,}" -ppn "$muster_ntasks_per_node")
         muster_mpirun_agents+=(-hosts "${hosts// /,}" -ppn 1)
     fi
-    [ "$muster_label" -eq 0 ] || muster_mpirun_ranks+=(-prepend-rank)
+    [ -z "$muster_labels" ] || muster_mpirun_ranks+=(-prepend-rank)
 }
 
 # Looks after MPICH's mpirun while it runs. Open MPI needs no such watch. $1: the file that takes the ranks' report.

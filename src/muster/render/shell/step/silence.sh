@@ -1,11 +1,14 @@
-# Watches the job beside its ranks, by Muster's Python, $2: where nothing is written for $1 seconds and no rank goes on,
-# it reports a hang in the log and in RUN/hang.
+# Watches the job beside its ranks, by Muster's own python: where nothing is written for so many seconds and no rank goes on,
+# it reports a hang in the log and in RUN/hang. then=restart: the ranks may start again.
 muster_watch_silence() {
-    if [ ! -x "$2" ]; then
-        printf 'muster: note: %s\n' "this node does not see $2: a hang of the ranks is not noticed" >&2
+    local muster_seconds muster_python muster_then=
+    muster_take 'muster_watch_silence: seconds python then' "$@"
+    if [ ! -x "$muster_python" ]; then
+        printf 'muster: note: %s\n' "this node does not see $muster_python: a hang of the ranks is not noticed" >&2
         return
     fi
-    "${@:3}" "$2" -I -m muster.cli.silence "$$" "$muster_job" "$SLURM_JOB_NODELIST" "$muster_run_dir" "$1" </dev/null &
+    set -- "$muster_python" -I -m muster.cli.silence "$$" "$muster_job" "$SLURM_JOB_NODELIST" "$muster_run_dir" "$muster_seconds"
+    ${muster_then:+muster_end_hang} "$@" </dev/null &
     muster_watcher=$!
 }
 
