@@ -32,6 +32,6 @@ def test_the_page_names_every_answer() -> None:
 
 def test_the_page_names_the_fields_of_latest() -> None:
     fields = re.findall(r"^\| (\w+) \|", PAGE.split("| field |")[1].split("\n\n")[0], flags=re.MULTILINE)
-    read = re.search(r"read -r (.*?) 2>/dev/null <\"\$packed/latest\"", (SHELL / "stage.sh").read_text())
+    read = re.search(r"read -r (.*?) 2>/dev/null <\"\$muster_packed/latest\"", (SHELL / "stage.sh").read_text())
     assert read is not None
     assert fields == read[1].replace("when", "time").split()

@@ -95,9 +95,9 @@ class ByMpirun(Launcher):
         yield '[ -n "$muster_keeps_logs" ] || muster_keep_report' if in_files else "muster_keep_report"
         yield from self.watch(report)
         if in_files:
-            yield fold(("muster_to_log", *words))
+            yield fold(("muster_to_log", *words), indent=plan.step_indent)
         else:
-            yield fold((*words, KEEP_REPORT))
+            yield fold((*words, KEEP_REPORT), indent=plan.step_indent)
             yield "muster_status=$?"
             yield REPORT_KEPT
         if plan.finish is not None:
@@ -139,7 +139,10 @@ _LINE = (
     Flag(Fragment('-np "$((muster_nodes * muster_ntasks_per_node))"'), Reason("nodes × ranks of a node")),
     Flag(
         Fragment('"${muster_mpirun_ranks[@]}"'),
-        Reason("hosts, binding, labels and the variables for every host, in the words of this mpirun"),
+        Reason(
+            "hosts, binding, labels and the variables for every host, in the words of this mpirun",
+            short="hosts, binding, labels and variables, for this mpirun",
+        ),
     ),
 )
 

@@ -32,7 +32,10 @@ def step_flags(plan: Plan, *, tasks_per_node: str, cpus: str | None, label: bool
         Flag(Fragment(f'--ntasks-per-node="{_as_variable(tasks_per_node)}"'), Reason("the same number on every node")),
         Flag(
             "--kill-on-bad-exit=0",
-            Reason("this script ends the step when a rank dies: srun would wait the cluster's KillWait for SIGKILL"),
+            Reason(
+                "this script ends the step when a rank dies: srun would wait the cluster's KillWait for SIGKILL",
+                short="this script ends all ranks when one fails",
+            ),
         ),
         Flag("--export=ALL", Reason("the job's header exports nothing; the step gets what this script has set up")),
         Flag(f"--mpi={plan.mpi or 'none'}", _mpi_reason(plan)),
@@ -68,7 +71,10 @@ def _as_variable(tasks_per_node: str) -> str:
 def _mpi_reason(plan: Plan) -> Reason:
     if plan.mpi:
         return Reason("the process management that was asked for")
-    return Reason("the ranks read Slurm's step variables and need no PMI; PMIx would cost 20 to 60 ms a start")
+    return Reason(
+        "the ranks read Slurm's step variables and need no PMI; PMIx would cost 20 to 60 ms a start",
+        short="the ranks need no PMI",
+    )
 
 
 def step_words(plan: Plan, words: tuple[Word, ...], runner: str = "muster_step") -> Iterator[str]:
@@ -80,7 +86,7 @@ def step_words(plan: Plan, words: tuple[Word, ...], runner: str = "muster_step")
     if plan.output is Output.STREAM:
         words = (words[0], Fragment('"${muster_error[@]}"'), *words[1:])
         yield "muster_open_errors"
-    yield fold((Fragment(runner), *words))
+    yield fold((Fragment(runner), *words), indent=plan.step_indent)
 
 
 def output_parts(plan: Plan) -> tuple[Part, ...]:

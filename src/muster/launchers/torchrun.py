@@ -64,6 +64,7 @@ class _OfTorchrun(Launcher):
     """What all launchers of torchrun's agents have in common."""
 
     agent = "torchrun"
+    word_notes = ("the number: so many words start Python, and torchrun's stand behind them",)
     tells_failure = "told_torchrun"
     keeps_signals = "torchrun's agents, which it ends with their ranks"
     needs_sh_in_image = "torchrun starts its ranks in the image"

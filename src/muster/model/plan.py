@@ -27,6 +27,18 @@ class Reason(msgspec.Struct, frozen=True):
     key: str = ""
     """The key of the site's profile that says so; empty: no profile does."""
 
+    short: str = ""
+    """A few words for the line of the script."""
+
+    @property
+    def note(self) -> str:
+        """Return the words beside the line of the script: the short form, or what a profile says in a few words."""
+        is_short = bool(self.key) and len(self.text.split()) <= _FEW_WORDS
+        return self.short or (self.text if is_short else "")
+
+
+_FEW_WORDS = 8
+
 
 class Engine(StrEnum):
     """Who starts the ranks."""
@@ -383,3 +395,8 @@ class Plan(msgspec.Struct, frozen=True):
 
     pack: Pack | None = None
     """Several rows share one node; None: each row is a job of its own."""
+
+    @property
+    def step_indent(self) -> int:
+        """Return where the script puts the line that starts the ranks: in a function, if they may start again."""
+        return 4 if self.finish is None else 8

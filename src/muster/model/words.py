@@ -21,6 +21,7 @@ PLACEHOLDERS = {
 }
 # Of a table's columns, in the script: $row_lr.
 COLUMN_PREFIX = "row_"
+WIDTH = 120
 _PLACEHOLDER = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
 
 
@@ -84,6 +85,15 @@ def _expression(name: str) -> str:
     return PLACEHOLDERS.get(name) or f'"${COLUMN_PREFIX}{name}"'
 
 
+def noted(text: str, note: str, *, indent: int = 4) -> tuple[str, ...]:
+    """Return a line of a script with a few words behind it, or above it where the line is long."""
+    if not note:
+        return (text,)
+    behind = f"{text}  # {note}"
+    fits = "\n" not in text and indent + len(behind) <= WIDTH
+    return (behind,) if fits else (f"# {note}", text)
+
+
 def named(name: str, word: Word | int) -> Fragment:
     """Return NAME=WORD, as functions of the script read their words."""
     return Fragment(f"{name}={word if isinstance(word, int) else quote(word)}")
@@ -92,9 +102,6 @@ def named(name: str, word: Word | int) -> Fragment:
 def line(words: Iterable[Word]) -> str:
     """Return words as one line of a script."""
     return " ".join(quote(word) for word in words)
-
-
-WIDTH = 120
 
 
 def fold(words: Iterable[Word], *, indent: int = 4) -> str:

@@ -198,6 +198,7 @@ def _resolver() -> Iterator[tuple[str, Variable]]:
         "three tries of a second, for one packet may be lost",
         "muster",
         "omit it with --unset-env RES_OPTIONS",
+        short="a silent name server costs little",
     )
     yield "RES_OPTIONS", Variable("RES_OPTIONS", "timeout:1 attempts:3", reason)
 

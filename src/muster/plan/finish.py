@@ -11,7 +11,7 @@ from muster.job.request import Request
 from muster.launchers.base import Launcher
 from muster.model.finish import TASK, Finish, Save
 from muster.model.plan import Directive, Engine, Hang, Reason, Variable
-from muster.model.words import Fragment
+from muster.model.words import Fragment, Word
 from muster.plan.asked import Asked
 from muster.plan.terms import Terms
 from muster.rank import contract
@@ -112,22 +112,21 @@ def finish_variables(finish: Finish | None) -> tuple[Variable, ...]:
     """Return what each rank is told of its attempt."""
     if finish is None:
         return ()
-    attempt = Fragment('"${muster_number:-1}"')
-    variables = [
-        Variable(contract.ATTEMPT, attempt, Reason("which start of the ranks this is, counted from 1")),
-        Variable(contract.RESTARTS, str(finish.restarts), Reason("how often they may start again in this allocation")),
+    values: list[tuple[str, Word, str]] = [
+        (contract.ATTEMPT, Fragment('"${muster_number:-1}"'), "which start of the ranks this is, counted from 1"),
+        (contract.RESTARTS, str(finish.restarts), "how often they may start again in this allocation"),
     ]
     if finish.checkpoint:
-        reason = Reason("the newest whole checkpoint, looked for before the ranks start; empty where there is none")
-        variables.append(Variable(contract.CHECKPOINT, Fragment('"$MUSTER_CHECKPOINT"'), reason))
+        why = "the newest whole checkpoint, looked for before the ranks start; empty where there is none"
+        values.append((contract.CHECKPOINT, Fragment('"$MUSTER_CHECKPOINT"'), why))
     if finish.save is not None:
-        run = Fragment('"$muster_job.$$"')
-        variables += [
-            Variable(contract.SAVE_SIGNAL, finish.save.signal, Reason("at this signal a rank saves")),
-            Variable(contract.SAVE_RUN, run, Reason("the ranks of this run are known by it")),
-            Variable(contract.END, Fragment('"$(muster_find_end)"'), Reason("when the job's time is over")),
+        values += [
+            (contract.SAVE_SIGNAL, finish.save.signal, "at this signal a rank saves"),
+            (contract.SAVE_RUN, Fragment('"$muster_job.$$"'), "the ranks of this run are known by it"),
+            (contract.END, Fragment('"$(muster_find_end)"'), "when the job's time is over"),
         ]
-    return tuple(variables)
+    short = "what each rank is told of its start"
+    return tuple(Variable(name, value, Reason(why, short=short)) for name, value, why in values)
 
 
 def make_hang(asked: Asked, terms: Terms, facts: Facts, launcher: Launcher) -> Hang | None:

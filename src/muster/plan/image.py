@@ -259,8 +259,15 @@ def keep_host_outside(use: ImageUse) -> Iterator[Variable]:
     """Yield what of the host's environment does not enter; what the user or the site sets stands after it."""
     if use.image is None:
         return
-    reason = Reason("the image has its own: the host's stays outside unless asked for (--env)")
+    reason = Reason(
+        "the image has its own: the host's stays outside unless asked for (--env)",
+        short="the host's: the image has its own",
+    )
     # Apptainer never passes LD_LIBRARY_PATH on, and a host's mpirun needs it to start.
     for name in (*HOST_NAMES, *engine_named(use.engine).kept_outside):
         yield Variable(name, None, reason)
-    yield Variable("PYTHONNOUSERSITE", "1", Reason("packages in ~/.local are the host's: they stay outside"))
+    yield Variable(
+        "PYTHONNOUSERSITE",
+        "1",
+        Reason("packages in ~/.local are the host's: they stay outside", short="packages in ~/.local are the host's"),
+    )

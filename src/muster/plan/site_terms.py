@@ -21,7 +21,7 @@ from muster.sites.site import Site
 from muster.sites.when import OFFLINE, Situation, applies, workloads_of
 
 
-def reason_for(site: Site, key: str, text: str, *, shown_key: str | None = None) -> Reason:
+def reason_for(site: Site, key: str, text: str, *, shown_key: str | None = None, short: str = "") -> Reason:
     """Return the reason of a value that the profile gives: its own words first, with document and date.
 
     `shown`: the key in a person's words, where `key` is the number of an entry.
@@ -30,7 +30,7 @@ def reason_for(site: Site, key: str, text: str, *, shown_key: str | None = None)
     source = None if origin.source is None else f"{origin.source.title}, {origin.source.at}"
     place = f"site {site.name}: {shown_key or key}" if origin.layer == "bundled" else origin.words()
     checked = str(origin.checked) if origin.checked else None
-    return Reason(origin.reason or text, place, source, checked, shown_key or key)
+    return Reason(origin.reason or text, place, source, checked, shown_key or key, short)
 
 
 def node_kind(site: Site, request: Request) -> tuple[str | None, NodeKind]:
@@ -238,7 +238,9 @@ def _step_flags(site: Site, shape: Shape, job: Situation, request: Request) -> I
         _, node = node_kind(site, request)
         bound = bind_ranks(site.profile, node, ranks=shape.ntasks_per_node, whole_node=job.whole_node)
         for flag in bound.flags:
-            yield Flag(flag, reason_for(site, "binding.kind", bound.reason))
+            yield Flag(
+                flag, reason_for(site, "binding.kind", bound.reason, short="each rank on the cores beside its GPU")
+            )
 
 
 def _variables(site: Site, request: Request, job: Situation) -> Iterator[Variable]:
@@ -247,14 +249,23 @@ def _variables(site: Site, request: Request, job: Situation) -> Iterator[Variabl
         if applies(variable, job):
             value = None if variable.unset else template(variable.value or "")
             reason = reason_for(
-                site, f"environment.{number}", variable.reason, shown_key=f"environment.{variable.name}"
+                site,
+                f"environment.{number}",
+                variable.reason,
+                shown_key=f"environment.{variable.name}",
+                short=variable.short or "",
             )
             yield Variable(variable.name, value, reason)
     if OFFLINE in job.workloads:
         for name, value in profile.network.offline.items():
             yield Variable(name, value, reason_for(site, "network.offline", "libraries do not wait for the internet"))
     if profile.launch.mpirun_starts_with == "ssh":
-        reason = reason_for(site, "launch.mpirun_starts_with", "mpirun reaches the other hosts by ssh, not by Slurm")
+        reason = reason_for(
+            site,
+            "launch.mpirun_starts_with",
+            "mpirun reaches the other hosts by ssh, not by Slurm",
+            short="mpirun reaches the other hosts by ssh",
+        )
         for name, value in launcher_named(job.launcher).reaches_by_ssh:
             yield Variable(name, value, reason)
     yield from _proxies(site, request)
@@ -281,7 +292,7 @@ def _proxies(site: Site, request: Request) -> Iterator[Variable]:
             yield Variable(spelled, value, reason)
     if proxies and "no_proxy" not in proxies:
         outside = ",".join(dict.fromkeys((*_OWN_NAMES, *network.no_proxy)))
-        reason = reason_for(site, "network.no_proxy", "the cluster's own names are reached without a proxy")
+        reason = reason_for(site, "network.no_proxy", "the cluster's own names need no proxy")
         for spelled in ("no_proxy", "NO_PROXY"):
             yield Variable(spelled, outside, reason)
 

@@ -12,7 +12,7 @@ from muster.images import engine_named
 from muster.launchers import launcher_named
 from muster.launchers.base import KEEPER, RANK, Launcher, Part, Prologue, python_of_ranks
 from muster.model.plan import SNAPSHOT_HERE, Condition, ConditionKind, Engine, Output, Plan, PreludeKind, Variable
-from muster.model.words import WIDTH, Fragment, Hidden, Template, Word, fold, line, named, quote
+from muster.model.words import WIDTH, Fragment, Hidden, Template, Word, fold, line, named, noted, quote
 from muster.plan.effect import narrows
 from muster.plan.secret import hidden_names
 from muster.rank import contract
@@ -74,7 +74,8 @@ def lines_of_job(requested_plan: Plan) -> list[tuple[str, str]]:
     launcher = launcher_named(plan.launcher)
     opening_lines = [*_begin(plan), *_environment(plan, launcher)]
     labelled_lines = [(_SECTIONS.get(line.split(maxsplit=1)[0], "prelude"), line) for line in opening_lines]
-    return [*labelled_lines, *(("step", line) for line in _step(plan, launcher))]
+    lines = [*labelled_lines, *(("step", line) for line in _step(plan, launcher))]
+    return [(section, line) for section, line in lines if not line.lstrip().startswith("#")]
 
 
 _SECTIONS = {"export": "environment", "unset": "environment", "[": "condition"}
@@ -328,25 +329,34 @@ def _environment(plan: Plan, launcher: Launcher) -> Iterator[str]:
     if hidden_names(plan):
         yield fold(("muster_pass", *hidden_names(plan)))
     if plan.rank_library is not None:
-        yield f'export PYTHONPATH="${{PYTHONPATH:+$PYTHONPATH:}}"{quote(plan.rank_library)}'
+        yield from noted(
+            f'export PYTHONPATH="${{PYTHONPATH:+$PYTHONPATH:}}"{quote(plan.rank_library)}',
+            "import muster works in every rank",
+        )
     if plan.ready is not None:
-        yield f'export PYTHONPATH={quote(plan.ready)}"${{PYTHONPATH:+:$PYTHONPATH}}"'
+        yield from noted(
+            f'export PYTHONPATH={quote(plan.ready)}"${{PYTHONPATH:+:$PYTHONPATH}}"',
+            "each rank can show its stack",
+        )
     if not launcher.starts_ranks:
         return
     written_names = {contract.JOB, contract.RUN_DIRECTORY, contract.EXPECTED_TASKS, contract.TASKS_PER_NODE}
     task_values = {
         name.removeprefix("MUSTER_"): value for name, value in told_to_tasks(plan).items() if name not in written_names
     }
+    starter = "AGENTS=1: a program of its own" if launcher.leaves_daemons else "AGENTS=0: Slurm itself"
+    yield f"# The ranks compare these with what they find. {starter} starts them."
     yield fold(("muster_expect", *(Fragment(f"{name}={quote(value)}") for name, value in task_values.items())))
     if plan.staging is not None:
         from muster.render.staging import stage_lines
 
         yield from stage_lines(plan, plan.staging)
     if _chooses_port(plan, launcher):
-        yield "muster_choose_port"
+        yield from noted("muster_choose_port", "a free one, where the ranks meet")
     if _chooses_address(plan, launcher):
         kind, *interface = plan.rendezvous.rule
-        yield fold(("muster_choose_address", named(kind, interface[0] if interface else "yes")))
+        text = fold(("muster_choose_address", named(kind, interface[0] if interface else "yes")))
+        yield from noted(text, "the host's name is not enough here")
     yield from launcher.prepare(plan, tuple(variable.name for variable in plan.variables if variable.value is not None))
 
 
@@ -366,20 +376,20 @@ def _prelude(plan: Plan) -> Iterator[str]:
 
 def _variables(variables: Iterable[Variable]) -> Iterator[str]:
     """Yield as few lines as hold the variables in their order; a value that the shell fills in sees those before it."""
-    verb, words, names = "", list[Word](), set[str]()
+    verb, note, words, names = "", "", list[Word](), set[str]()
     for variable in _unset_first(tuple(variables)):
         own = "unset" if variable.value is None and not variable.pass_on else "export"
-        sees_those_before = isinstance(variable.value, Fragment) or (
-            isinstance(variable.value, Template) and "TMPDIR" in names
-        )
-        if words and (own != verb or sees_those_before):
-            yield fold((verb, *words))
+        sees_those_before = (
+            isinstance(variable.value, Fragment) and any(name in variable.value.text for name in names)
+        ) or (isinstance(variable.value, Template) and "TMPDIR" in names)
+        if words and (own != verb or variable.reason.note != note or sees_those_before):
+            yield from noted(fold((verb, *words)), note)
             words, names = [], set()
-        verb = own
+        verb, note = own, variable.reason.note
         names.add(variable.name)
         words.append(_word_of(variable))
     if words:
-        yield fold((verb, *words))
+        yield from noted(fold((verb, *words)), note)
 
 
 def _unset_first(variables: tuple[Variable, ...]) -> list[Variable]:
@@ -454,14 +464,41 @@ def _watched(plan: Plan, lines: Iterable[str]) -> Iterator[str]:
     words = [named("seconds", plan.hang.after_s), named("python", plan.hang.python)]
     if plan.hang.ends:
         words.append(named("then", "restart"))
-    yield fold(("muster_watch_silence", *words))
+    yield from noted(
+        fold(("muster_watch_silence", *words), indent=plan.step_indent),
+        "reports ranks that hang",
+        indent=plan.step_indent,
+    )
     yield from lines
     yield "muster_end_watch"
 
 
+def _notes(plan: Plan, launcher: Launcher) -> Iterator[str]:
+    """Yield why the line that starts the ranks has its flags that are not plain Slurm, in as few lines as hold them."""
+    notes = [f"{_name_of(flag.word)}: {flag.reason.note}" for flag in launcher.flags(plan) if flag.reason.note]
+    notes += launcher.word_notes
+    text = "# "
+    for note in notes:
+        if len(text) > 2 and plan.step_indent + len(text) + len(note) + 1 > WIDTH:
+            yield text.rstrip("; ")
+            text = "# "
+        text += f"{note}; "
+    if notes:
+        yield text.rstrip("; ")
+
+
+def _name_of(word: Word) -> str:
+    """Return a flag as a comment names it: a long value is not read there."""
+    text = "".join(letter for letter in quote(word) if letter.isprintable())
+    return text if len(text) <= _LONGEST_NAME else text.partition("=")[0]
+
+
+_LONGEST_NAME = 30
+
+
 def _step(plan: Plan, launcher: Launcher) -> Iterator[str]:
     yield from definition_lines(plan)
-    lines = _watched(plan, launcher.step(plan, step_words(plan)))
+    lines = _watched(plan, (*_notes(plan, launcher), *launcher.step(plan, step_words(plan))))
     yield from lines if plan.finish is None else attempt_lines(plan, plan.finish, lines)
     if not launcher.starts_ranks:
         return

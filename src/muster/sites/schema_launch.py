@@ -138,6 +138,9 @@ class SiteVariable(Part, frozen=True, kw_only=True):
     """Variables that may not be set beside it."""
 
     reason: Text
+    short: Text | None = None
+    """The reason in eight words or fewer, for the line of the script; needed where the reason itself is longer."""
+
     source: str | None = None
 
 
