@@ -112,7 +112,7 @@ def fold(words: Iterable[Word], *, indent: int = 4) -> str:
     lines: list[str] = []
     width = WIDTH
     for piece in map(quote, words):
-        room = WIDTH - (indent if len(lines) < 2 else 2 * indent) - len(" \\")
+        room = WIDTH - (indent if len(lines) < 2 else indent + 4) - len(" \\")
         if lines and piece != "sh" and width + 1 + len(piece) <= room:
             lines[-1] += f" {piece}"
             width += 1 + len(piece)
@@ -120,7 +120,7 @@ def fold(words: Iterable[Word], *, indent: int = 4) -> str:
         rendered_lines = _broken(piece, room)
         lines.append(rendered_lines)
         width = len(rendered_lines.rpartition("\n")[2])
-    return f" \\\n{' ' * 2 * indent}".join(lines)
+    return f" \\\n{' ' * (indent + 4)}".join(lines)
 
 
 def _broken(piece: str, room: int) -> str:

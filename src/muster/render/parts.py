@@ -50,13 +50,13 @@ _PLACE = re.compile(f"@({'|'.join(_WORDS)})@")
 
 
 def compose(names: Iterable[Part]) -> str:
-    """Return several parts as one text."""
-    return "\n".join(part(name) for name in names)
+    """Return several parts as one text: a comment begins each of them."""
+    return "".join(part(name) for name in names)
 
 
 def kept(variable: str, text: str, common: str = "") -> str:
     """Return the assignment of a text to a variable; what all have in common stands in another already."""
     prefix = ""
     if common:
-        text, prefix = text.removeprefix(f"{common}\n"), "$muster_common$'\\n\\n'"
+        text, prefix = text.removeprefix(common), "$muster_common$'\\n'"
     return f"{variable}={prefix}$(\n    cat <<'MUSTER_TEXT'\n{text}MUSTER_TEXT\n)"

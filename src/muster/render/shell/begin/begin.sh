@@ -1,10 +1,7 @@
-# Begins the job: finds its id, its directory and its size, and unsets what other jobs and launchers left. dir: the
-# working directory. tasks, cpus: the planned ranks per node and CPUs per rank.
+# Begins the job: its id, directory and size. dir: the working directory; tasks, cpus: planned ranks per node, CPUs per rank.
 muster_begin() {
-    # Ctrl-C, SIGTERM and SIGHUP end the ranks. The job then ends with this status, whatever the launcher's status is.
-    trap 'muster_interrupted=130' INT
-    trap 'muster_interrupted=143' TERM
-    trap 'muster_interrupted=129' HUP
+    # These end the ranks. The job then ends with this status, whatever the launcher's status is.
+    trap 'muster_interrupted=130' INT && trap 'muster_interrupted=143' TERM && trap 'muster_interrupted=129' HUP
     [ -n "${SLURM_JOB_ID:-}" ] || muster_stop 'there is no Slurm job here' 'submit this file with sbatch, or run it inside salloc'
     muster_job=$SLURM_JOB_ID
     muster_take_size "$@"

@@ -1,9 +1,7 @@
 # Begins a run on this machine. dir: the working directory. tasks, cpus: ranks per node and CPUs per rank.
 muster_begin() {
-    # Ctrl-C, SIGTERM and SIGHUP end the ranks. The job then ends with this status, whatever the launcher's status is.
-    trap 'muster_interrupted=130' INT
-    trap 'muster_interrupted=143' TERM
-    trap 'muster_interrupted=129' HUP
+    # These end the ranks. The job then ends with this status, whatever the launcher's status is.
+    trap 'muster_interrupted=130' INT && trap 'muster_interrupted=143' TERM && trap 'muster_interrupted=129' HUP
     muster_job=here-$$
     muster_run_dir=$PWD/muster-runs/$muster_job
     muster_take 'muster_begin: dir tasks cpus nodes' "$@"

@@ -1,5 +1,4 @@
-# Chooses a free port for the meeting point, if the job's script runs on the host of rank 0: jobs that start side by
-# side then take different ports.
+# Chooses a free port for the meeting point on the host of rank 0, if this is the one: jobs side by side take different ports.
 muster_choose_port() {
     muster_first_host "$SLURM_JOB_NODELIST"
     read -r muster_here </proc/sys/kernel/hostname

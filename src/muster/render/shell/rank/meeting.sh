@@ -11,8 +11,7 @@ muster_first_host() {
     done
 }
 
-# Computes a port from the ids of job $1 and step $2. Jobs that follow each other get different ports, all of them below
-# the ephemeral range. Result in $muster_port.
+# Computes a port below the ephemeral range, another one for the next job, from the ids of job $1 and step $2.
 muster_port_from_ids() {
     muster_port=$((${MUSTER_PORT_LOW:-20000} + ($1 * 61 + $2) % ${MUSTER_PORT_COUNT:-12000}))
 }

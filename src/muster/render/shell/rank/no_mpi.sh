@@ -1,5 +1,4 @@
-# Unsets the variables of MPI: they describe the agent. A rank of torchrun is not a rank of MPI, but a program that
-# finds them takes them for its own.
+# Unsets the variables of MPI: they describe the agent, and a program that finds them takes them for its own.
 while read -r muster_word muster_name; do
     case $muster_word in
     export) ;;

@@ -4,10 +4,7 @@ muster_doubled() {
     muster_tail=$1
     while :; do
         case $muster_tail in
-        *'$'*)
-            muster_word=$muster_word${muster_tail%%'$'*}'$$'
-            muster_tail=${muster_tail#*'$'}
-            ;;
+        *'$'*) muster_word=$muster_word${muster_tail%%'$'*}'$$' muster_tail=${muster_tail#*'$'} ;;
         *) break ;;
         esac
     done

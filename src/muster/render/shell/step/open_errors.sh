@@ -1,5 +1,4 @@
-# Decides where the ranks' errors go. A socket, or a pipe of another user, cannot be opened by its name. Then srun's
-# messages and the ranks' errors share one stream.
+# Lets the ranks' errors go past srun, unless they go to a socket or another user's pipe: these cannot be opened by name.
 muster_open_errors() {
     muster_error=(--error=/dev/fd/9 --open-mode=append)
     { : >>/dev/fd/9; } 9>&2 2>/dev/null || muster_error=()

@@ -1,12 +1,11 @@
-# Watches the job beside its ranks, by Muster's own python: where nothing is written for so many seconds and no rank goes on,
-# it reports a hang in the log and in RUN/hang. then=restart: the ranks may start again.
+# Watches the job by Muster's own Python, and reports a hang in the log and in RUN/hang. then=restart: the ranks start again.
 muster_watch_silence() {
     local muster_seconds muster_python muster_then=
     muster_take 'muster_watch_silence: seconds python then' "$@"
-    if [ ! -x "$muster_python" ]; then
-        printf 'muster: note: %s\n' "this node does not see $muster_python: a hang of the ranks is not noticed" >&2
+    [ -x "$muster_python" ] || {
+        printf 'muster: note: this node does not see %s: a hang of the ranks is not noticed\n' "$muster_python" >&2
         return
-    fi
+    }
     set -- "$muster_python" -I -m muster.cli.silence "$$" "$muster_job" "$SLURM_JOB_NODELIST" "$muster_run_dir" "$muster_seconds"
     ${muster_then:+muster_end_hang} "$@" </dev/null &
     muster_watcher=$!

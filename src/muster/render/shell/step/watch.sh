@@ -1,7 +1,5 @@
-# Reads srun's messages, passes every line on, and prints the exit status of the first rank that failed: srun's own
-# status is that of the ended step (143, 137). After the first failure the other ranks get SIGTERM, and SIGKILL $1
-# seconds later. srun's --kill-on-bad-exit would send SIGKILL only after the cluster's KillWait, and blocks other
-# signals until then.
+# Passes srun's messages on, and prints the exit status of the first rank that failed: srun's own is that of the ended step.
+# The other ranks get SIGTERM, and SIGKILL $1 seconds later: --kill-on-bad-exit would wait the cluster's KillWait, and block.
 muster_watch() {
     trap '' INT TERM HUP
     local line status='' seen='' pid=''
@@ -21,8 +19,8 @@ muster_watch() {
     printf '%s\n' "${seen:-$status}"
 }
 
-# Sends the signal $1 to the step of the srun with the pid $2, after $3 seconds. If the controller does not answer, srun
-# gets SIGTERM. No process sleeps here: a reader of this output would have to wait for it.
+# Sends the signal $1 to the step of the srun $2, after $3 seconds; where no controller answers, SIGTERM to srun. No process
+# sleeps here: a reader of this output would have to wait for it.
 muster_end_step() {
     (
         [ -z "${3:-}" ] || read -rt "$3" <> <(:)
@@ -43,10 +41,8 @@ muster_status_in() {
     [[ $1 != 'srun: interrupt '* ]] || seen=130
     [[ $1 =~ ^srun:\ error:\ [^:]+:\ tasks?\ [0-9,-]+:\ (.+)$ ]] || return 0
     what=${BASH_REMATCH[1]%' (core dumped)'}
-    case $what in
-    'Exited with exit code '*) seen=${what##* } ;;
-    *) [ -z "${signals[$what]:-}" ] || seen=$((128 + ${signals[$what]})) ;;
-    esac
+    [[ $what != 'Exited with exit code '* ]] || seen=${what##* }
+    [ -z "${signals[$what]:-}" ] || seen=$((128 + ${signals[$what]}))
 }
 
 # Runs the srun command $@. Result in $muster_status. Only srun's own messages pass through here, not the ranks' output.
