@@ -7,24 +7,29 @@
 # shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
-    muster_begin /home/ada/project 1 0
-    unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
-    export PYTHONNOUSERSITE=1 RES_OPTIONS='timeout:1 attempts:3'
+    muster_begin dir=/home/ada/project tasks=1
+    unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"  # the host's: the image has its own
+    export PYTHONNOUSERSITE=1  # packages in ~/.local are the host's
+    export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
+    # The ranks compare these with what they find. AGENTS=1: a program of its own starts them.
     muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=0 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000
     # Copies on the nodes' own disks. If a thing cannot be staged, a warning names it; the shared one is used.
-    muster_stage_begin /tmp -
-    muster_stage_thing 1 'the image /images/x.sif' /home/ada/project/muster-runs/stage/x.sif-cf81b4c4 /images/x.sif -- \
-        /images/x.sif && {
-        muster_stage_image /images/x.sif /images/x.sif
+    muster_stage_begin folder=/tmp
+    muster_stage_thing number=1 name='the image /images/x.sif' \
+        packed=/home/ada/project/muster-runs/stage/x.sif-cf81b4c4 path=/images/x.sif unchanged=/images/x.sif && {
+        muster_stage_image name=/images/x.sif file=/images/x.sif
     }
-    muster_stage_thing 2 '/scratch/it'"'"'s data' '/home/ada/project/muster-runs/stage/it'"'"'s data-fc46bfb9' \
-        '/pfs/it'"'"'s data' -- '/pfs/it'"'"'s data' && {
+    muster_stage_thing number=2 name='/scratch/it'"'"'s data' \
+        packed='/home/ada/project/muster-runs/stage/it'"'"'s data-fc46bfb9' path='/pfs/it'"'"'s data' \
+        unchanged='/pfs/it'"'"'s data' && {
         muster_stage_over '/pfs/it'"'"'s data'
     }
-    muster_stage_script train.py /home/ada/project/train.py
+    muster_stage_script name=train.py file=/home/ada/project/train.py
     muster_stage_bind APPTAINER_BIND
-    muster_choose_port
-    muster_watch_silence 1800 /opt/muster/bin/python
+    muster_choose_port  # a free one, where the ranks meet
+    muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
+    # --kill-on-bad-exit=0: this script ends all ranks when one fails; --mpi=none: the ranks need no PMI
+    # the number: so many words start Python, and torchrun's stand behind them
     muster_step_reported srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
         --kill-on-bad-exit=0 --export=ALL --mpi=none "${muster_output_flags[@]}" --input=all \
         sh -c "$muster_task" muster 18 apptainer --quiet exec --bind /tmp --bind /home/ada --bind \
@@ -43,7 +48,7 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   begin, run_directory, size_granted, go_to, expect, silence, port, report, open_errors, reported, watch,
+#   words, begin, run_directory, size_granted, go_to, expect, silence, port, report, open_errors, reported, watch,
 #   torchrun_status, unpacked, stage, muster_forget
 # in the text muster_task:
 #   rank_slurm, directory, agent

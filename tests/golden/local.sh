@@ -4,10 +4,12 @@
 # shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
-    muster_begin /home/ada/project 2 0 1
+    muster_begin dir=/home/ada/project tasks=2 nodes=1
     . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
-    export RES_OPTIONS='timeout:1 attempts:3'
+    export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
+    # import muster works in every rank
     export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/home/ada/.local/share/muster/rank-library/0
+    # The ranks compare these with what they find. AGENTS=0: Slurm itself starts them.
     muster_expect LAUNCHER=local AGENTS=0 GPUS=0 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000 \
         PYTHON=/home/ada/env/bin/python
     export MUSTER_PORT=${MUSTER_PORT:-20000}
@@ -31,6 +33,6 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   begin_here, go_to, not_there, expect, muster_forget
+#   words, begin_here, go_to, not_there, expect, muster_forget
 # in the text muster_task:
 #   rank_local, directory, python_there, size_as_planned, cpus, threads, publish, slurm_names, jax, go_rank

@@ -7,15 +7,18 @@
 # shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
-    muster_begin /home/ada/project 4 0
+    muster_begin dir=/home/ada/project tasks=4
     . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
-    export RES_OPTIONS='timeout:1 attempts:3'
+    export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
+    # import muster works in every rank
     export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/home/ada/.local/share/muster/rank-library/0
+    # The ranks compare these with what they find. AGENTS=1: a program of its own starts them.
     muster_expect LAUNCHER=mpirun+torchrun AGENTS=1 GPUS=4 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 \
         PORT_COUNT=12000 PYTHON=/home/ada/env/bin/python
-    muster_choose_port
-    muster_mpirun_words 1 RES_OPTIONS --
-    muster_watch_silence 1800 /opt/muster/bin/python
+    muster_choose_port  # a free one, where the ranks meet
+    muster_mpirun_words labels=yes variables=RES_OPTIONS
+    muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
+    # the number: so many words start Python, and torchrun's stand behind them
     [ -n "$muster_keeps_logs" ] || muster_keep_report
     muster_watch_hydra "${muster_report:-$muster_logs/ranks.log}"
     muster_to_log mpirun -np "$muster_nodes" "${muster_mpirun_agents[@]}" \
@@ -31,8 +34,8 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   begin, run_directory, size_granted, go_to, not_there, expect, silence, port, report, to_log, torchrun_status,
-#   mpirun, muster_forget
+#   words, begin, run_directory, size_granted, go_to, not_there, expect, silence, port, report, to_log,
+#   torchrun_status, mpirun, muster_forget
 # in the text muster_task:
 #   rank_mpi, directory, python_there, agent, torchrun_words, go_mpi_agent
 # in the text muster_keeper:

@@ -7,13 +7,18 @@
 # shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
-    muster_begin /home/ada/project 1 0
+    muster_begin dir=/home/ada/project tasks=1
+    # the host's: the image has its own
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}" LD_LIBRARY_PATH
-    export PYTHONNOUSERSITE=1 RES_OPTIONS='timeout:1 attempts:3' A='$x'
+    export PYTHONNOUSERSITE=1  # packages in ~/.local are the host's
+    export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
+    export A='$x'
+    # The ranks compare these with what they find. AGENTS=0: Slurm itself starts them.
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=0 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000
-    muster_choose_port
+    muster_choose_port  # a free one, where the ranks meet
     muster_define
-    muster_watch_silence 1800 /opt/muster/bin/python
+    muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
+    # --kill-on-bad-exit=0: this script ends all ranks when one fails; --mpi=none: the ranks need no PMI
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
         --ntasks-per-node="$muster_ntasks_per_node" --kill-on-bad-exit=0 --export=ALL --mpi=none --label \
         "${muster_output_flags[@]}" '--container-image=nvcr.io#nvidia/pytorch:26.02-py3' \
@@ -30,7 +35,8 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   begin, run_directory, size_granted, go_to, expect, silence, port, definition, open_errors, watch, muster_forget
+#   words, begin, run_directory, size_granted, go_to, expect, silence, port, definition, open_errors, watch,
+#   muster_forget
 # in the text muster_task:
 #   rank_slurm, directory, size_as_planned, cpus, threads, publish, jax, look, library
 muster_add_library /opt/muster-ranks

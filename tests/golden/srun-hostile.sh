@@ -9,14 +9,18 @@
 # shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
-    muster_begin '/home/ada/project/a'"'"'; echo foo' 1 0
+    muster_begin dir='/home/ada/project/a'"'"'; echo foo' tasks=1
     . '/home/ada/my env/bin/activate' || muster_not_there 'the virtual environment /home/ada/my env is not there'
     unset LD_PRELOAD
-    export RES_OPTIONS='timeout:1 attempts:3' A='$(touch canary) '"'"'x'"'"'' OUT="$muster_run_dir"/"$muster_job"
+    export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
+    export A='$(touch canary) '"'"'x'"'"'' OUT="$muster_run_dir"/"$muster_job"
+    # import muster works in every rank
     export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/home/ada/.local/share/muster/rank-library/0
+    # The ranks compare these with what they find. AGENTS=0: Slurm itself starts them.
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=0 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000 \
         PORT=23456 PYTHON='/home/ada/my env/bin/python'
-    muster_watch_silence 1800 /opt/muster/bin/python
+    muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
+    # --kill-on-bad-exit=0: this script ends all ranks when one fails; --mpi=none: the ranks need no PMI
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
         --ntasks-per-node="$muster_ntasks_per_node" --kill-on-bad-exit=0 --export=ALL --mpi=none --label \
         "${muster_output_flags[@]}" --input=0 \
@@ -31,7 +35,7 @@ line' '*'
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   begin, run_directory, size_granted, go_to, not_there, expect, silence, open_errors, watch, muster_forget
+#   words, begin, run_directory, size_granted, go_to, not_there, expect, silence, open_errors, watch, muster_forget
 # in the text muster_task:
 #   rank_slurm, once_per_node
 muster_node_prologue echo 'warm; up'

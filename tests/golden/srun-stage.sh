@@ -8,28 +8,33 @@
 # shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
-    muster_begin /home/ada/project 4 0
+    muster_begin dir=/home/ada/project tasks=4
     . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
-    export RES_OPTIONS='timeout:1 attempts:3'
+    export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
+    # import muster works in every rank
     export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/home/ada/.local/share/muster/rank-library/0
+    # The ranks compare these with what they find. AGENTS=0: Slurm itself starts them.
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=4 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000
     # Copies on the nodes' own disks. If a thing cannot be staged, a warning names it; the shared one is used.
-    muster_stage_begin /tmp /home/ada/project/out
-    muster_stage_thing 1 'the environment /home/ada/env' /home/ada/project/muster-runs/stage/env-8a10ebf8 \
-        /home/ada/env /apps/python/bin/python3.11 /apps/python/lib -- /home/ada/env \
-        /home/ada/env/lib/python3.11/site-packages && {
+    muster_stage_begin folder=/tmp out=/home/ada/project/out
+    muster_stage_thing number=1 name='the environment /home/ada/env' \
+        packed=/home/ada/project/muster-runs/stage/env-8a10ebf8 path=/home/ada/env path=/apps/python/bin/python3.11 \
+        path=/apps/python/lib unchanged=/home/ada/env unchanged=/home/ada/env/lib/python3.11/site-packages && {
         muster_stage_except /apps/python/lib/python3.11/site-packages
-        muster_stage_environment /home/ada/env /apps/python/bin/python3.11 /apps/python/lib
+        muster_stage_over /home/ada/env /apps/python/bin/python3.11 /apps/python/lib
+        muster_stage_environment /home/ada/env
     }
-    muster_stage_thing 2 '/scratch/it'"'"'s data' '/home/ada/project/muster-runs/stage/it'"'"'s data-fc46bfb9' \
-        '/pfs/it'"'"'s data' -- '/pfs/it'"'"'s data' && {
+    muster_stage_thing number=2 name='/scratch/it'"'"'s data' \
+        packed='/home/ada/project/muster-runs/stage/it'"'"'s data-fc46bfb9' path='/pfs/it'"'"'s data' \
+        unchanged='/pfs/it'"'"'s data' && {
         muster_stage_over '/pfs/it'"'"'s data'
     }
-    muster_stage_script train.py /home/ada/project/train.py
+    muster_stage_script name=train.py file=/home/ada/project/train.py
     muster_stage_library /home/ada/.local/share/muster/rank-library/0
-    muster_stage_mount || muster_stage_closed -
-    muster_choose_port
-    muster_watch_silence 1800 /opt/muster/bin/python
+    muster_stage_mount || muster_stage_closed
+    muster_choose_port  # a free one, where the ranks meet
+    muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
+    # --kill-on-bad-exit=0: this script ends all ranks when one fails; --mpi=none: the ranks need no PMI
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
         --ntasks-per-node="$muster_ntasks_per_node" --kill-on-bad-exit=0 --export=ALL --mpi=none --label \
         "${muster_output_flags[@]}" --input=0 \
@@ -44,7 +49,7 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   begin, run_directory, size_granted, go_to, not_there, expect, silence, port, open_errors, watch, stage,
+#   words, begin, run_directory, size_granted, go_to, not_there, expect, silence, port, open_errors, watch, stage,
 #   muster_forget
 # in the text muster_task:
 #   rank_slurm, directory, size_as_planned, gpus, cpus, threads, publish, jax, look, stage_rank, go_looking_rank

@@ -7,17 +7,21 @@
 # shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
-    muster_begin /home/ada/project 4 0
+    muster_begin dir=/home/ada/project tasks=4
     [ -O /home/ada/project/muster-runs/check-ada.pyz ] || muster_stop \
         '/home/ada/project/muster-runs/check-ada.pyz, which checks the nodes before the run, is not there, or is not '\
 'yours' 'muster run --check and muster submit --check put it there; without --check the script needs no file'
     . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
-    export RES_OPTIONS='timeout:1 attempts:3'
+    export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
+    # import muster works in every rank
     export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/home/ada/.local/share/muster/rank-library/0
+    # The ranks compare these with what they find. AGENTS=1: a program of its own starts them.
     muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=4 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000 \
         PYTHON=/home/ada/env/bin/python
-    muster_choose_port
-    muster_watch_silence 1800 /opt/muster/bin/python
+    muster_choose_port  # a free one, where the ranks meet
+    muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
+    # --kill-on-bad-exit=0: this script ends all ranks when one fails; --mpi=none: the ranks need no PMI
+    # the number: so many words start Python, and torchrun's stand behind them
     muster_step_reported srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
         --kill-on-bad-exit=0 --export=ALL --mpi=none "${muster_output_flags[@]}" --input=all \
         sh -c "$muster_task" muster 10 /home/ada/env/bin/python /home/ada/project/muster-runs/check-ada.pyz gate \
@@ -33,8 +37,8 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   begin, run_directory, size_granted, go_to, not_there, expect, silence, port, report, open_errors, reported, watch,
-#   torchrun_status, muster_forget
+#   words, begin, run_directory, size_granted, go_to, not_there, expect, silence, port, report, open_errors, reported,
+#   watch, torchrun_status, muster_forget
 # in the text muster_task:
 #   rank_slurm, directory, python_there, agent, checked_agent, torchrun_words, go_agent
 # in the text muster_keeper:

@@ -7,14 +7,18 @@
 # shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
-    muster_begin /home/ada/project 4 0
+    muster_begin dir=/home/ada/project tasks=4
     . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
-    export RES_OPTIONS='timeout:1 attempts:3'
+    export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
+    # import muster works in every rank
     export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/home/ada/.local/share/muster/rank-library/0
+    # The ranks compare these with what they find. AGENTS=1: a program of its own starts them.
     muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=4 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000 \
         PYTHON=/home/ada/env/bin/python
-    muster_choose_port
-    muster_watch_silence 1800 /opt/muster/bin/python
+    muster_choose_port  # a free one, where the ranks meet
+    muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
+    # --kill-on-bad-exit=0: this script ends all ranks when one fails; --mpi=none: the ranks need no PMI
+    # the number: so many words start Python, and torchrun's stand behind them
     muster_step_reported srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
         --kill-on-bad-exit=0 --export=ALL --mpi=none "${muster_output_flags[@]}" --input=all \
         sh -c "$muster_task" muster 6 python -I -S -c "$muster_keeper" label \
@@ -29,14 +33,11 @@ job() {
 
 muster_common=$(
     cat <<'MUSTER_TEXT'
-# What the job and every started process call: POSIX sh that needs no other program, since an image may hold none.
-
-# Stops with the sentence $1 and the hint $2.
+# Stops with the sentence $1 and the hint $2. It needs no other program, since an image may hold none.
 muster_stop() {
     printf 'muster: error: %s\n\nhint: %s\n' "$1" "$2" >&2
     exit 2
 }
-
 # Finds the first name of the Slurm node list $1: hkn[0518-0520,0630],cpu1 -> hkn0518. Result in $muster_first.
 muster_first_host() {
     muster_first=${1%%[[,]*}
@@ -50,8 +51,7 @@ muster_first_host() {
     done
 }
 
-# Computes a port from the ids of job $1 and step $2. Jobs that follow each other get different ports, all of them below
-# the ephemeral range. Result in $muster_port.
+# Computes a port below the ephemeral range, another one for the next job, from the ids of job $1 and step $2.
 muster_port_from_ids() {
     muster_port=$((${MUSTER_PORT_LOW:-20000} + ($1 * 61 + $2) % ${MUSTER_PORT_COUNT:-12000}))
 }
@@ -65,18 +65,27 @@ MUSTER_TEXT
 )
 eval "$muster_common"
 
-# Begins the job: finds its id, its directory and its size, and unsets what other jobs and launchers left. $1: the
-# working directory. $2 and $3: the planned ranks per node and CPUs per rank (0: not asked for).
+# Reads words NAME=VALUE into variables muster_NAME. $1: the function that has them, a colon, and the names that it knows.
+muster_take() {
+    muster_known=$1
+    shift
+    for muster_word in "$@"; do
+        case "$muster_known $muster_word" in
+        *" ${muster_word%%=*} "*=*) eval "muster_${muster_word%%=*}=\${muster_word#*=}" ;;
+        *) muster_stop "${muster_known%%:*} knows no word '$muster_word'" "its words are NAME=VALUE, of the names${muster_known#*:}" ;;
+        esac
+    done
+}
+
+# Begins the job: its id, directory and size. dir: the working directory; tasks, cpus: planned ranks per node, CPUs per rank.
 muster_begin() {
-    # Ctrl-C, SIGTERM and SIGHUP end the ranks. The job then ends with this status, whatever the launcher's status is.
-    trap 'muster_interrupted=130' INT
-    trap 'muster_interrupted=143' TERM
-    trap 'muster_interrupted=129' HUP
+    # These end the ranks. The job then ends with this status, whatever the launcher's status is.
+    trap 'muster_interrupted=130' INT && trap 'muster_interrupted=143' TERM && trap 'muster_interrupted=129' HUP
     [ -n "${SLURM_JOB_ID:-}" ] || muster_stop 'there is no Slurm job here' 'submit this file with sbatch, or run it inside salloc'
     muster_job=$SLURM_JOB_ID
+    muster_take_size "$@"
     muster_find_run_directory
-    muster_go_to "$1"
-    muster_take_size "${@:2}"
+    muster_go_to "$muster_dir"
     muster_forget
 }
 
@@ -86,9 +95,8 @@ muster_finish() {
     exit "${muster_interrupted:-$muster_status}"
 }
 
-# Finds the run directory: `muster submit` points the output to RUN/logs/batch.log, and the run keeps the output of its
-# ranks in files (muster_keeps_logs). Without that, the directory is made, all output goes to where sbatch sends that of
-# the script, and RUN/output names this place.
+# Finds the run directory: `muster submit` points the output to RUN/logs/batch.log, and ranks write files there. Otherwise it
+# is made, all output goes to where sbatch sends that of the script, and RUN/output names this place.
 muster_find_run_directory() {
     muster_output=$(readlink /proc/$$/fd/1 2>/dev/null)
     muster_run_dir=${muster_chain_run:-${muster_output%/logs/batch.log}}
@@ -121,9 +129,10 @@ muster_leave_run_directory() {
 
 # Sets the size that Slurm granted, so that `sbatch -N 8 FILE` works; where Slurm does not name it, the planned size.
 muster_take_size() {
+    muster_take 'muster_begin: dir tasks cpus' "$@"
     muster_nodes=$SLURM_JOB_NUM_NODES
-    muster_ntasks_per_node=${SLURM_NTASKS_PER_NODE:-$1}
-    muster_cpus_per_task=${SLURM_CPUS_PER_TASK:-$2}
+    muster_ntasks_per_node=${SLURM_NTASKS_PER_NODE:-$muster_tasks}
+    muster_cpus_per_task=${SLURM_CPUS_PER_TASK:-${muster_cpus:-0}}
 }
 
 # Changes to the working directory of the ranks.
@@ -143,14 +152,16 @@ muster_expect() {
     export "${@/#/MUSTER_}"
 }
 
-# Watches the job beside its ranks, by Muster's Python, $2: where nothing is written for $1 seconds and no rank goes on,
-# it reports a hang in the log and in RUN/hang.
+# Watches the job by Muster's own Python, and reports a hang in the log and in RUN/hang. then=restart: the ranks start again.
 muster_watch_silence() {
-    if [ ! -x "$2" ]; then
-        printf 'muster: note: %s\n' "this node does not see $2: a hang of the ranks is not noticed" >&2
+    local muster_seconds muster_python muster_then=
+    muster_take 'muster_watch_silence: seconds python then' "$@"
+    [ -x "$muster_python" ] || {
+        printf 'muster: note: this node does not see %s: a hang of the ranks is not noticed\n' "$muster_python" >&2
         return
-    fi
-    "${@:3}" "$2" -I -m muster.cli.silence "$$" "$muster_job" "$SLURM_JOB_NODELIST" "$muster_run_dir" "$1" </dev/null &
+    }
+    set -- "$muster_python" -I -m muster.cli.silence "$$" "$muster_job" "$SLURM_JOB_NODELIST" "$muster_run_dir" "$muster_seconds"
+    ${muster_then:+muster_end_hang} "$@" </dev/null &
     muster_watcher=$!
 }
 
@@ -159,8 +170,7 @@ muster_end_watch() {
     [ -z "${muster_watcher:-}" ] || { kill "$muster_watcher" && wait "$muster_watcher"; } 2>/dev/null
 }
 
-# Chooses a free port for the meeting point, if the job's script runs on the host of rank 0: jobs that start side by
-# side then take different ports.
+# Chooses a free port for the meeting point on the host of rank 0, if this is the one: jobs side by side take different ports.
 muster_choose_port() {
     muster_first_host "$SLURM_JOB_NODELIST"
     read -r muster_here </proc/sys/kernel/hostname
@@ -186,8 +196,7 @@ muster_report_kept() {
     for _ in {1..20}; do kill -0 "$1" 2>/dev/null && sleep 0.05; done
 }
 
-# Decides where the ranks' errors go. A socket, or a pipe of another user, cannot be opened by its name. Then srun's
-# messages and the ranks' errors share one stream.
+# Lets the ranks' errors go past srun, unless they go to a socket or another user's pipe: these cannot be opened by name.
 muster_open_errors() {
     muster_error=(--error=/dev/fd/9 --open-mode=append)
     { : >>/dev/fd/9; } 9>&2 2>/dev/null || muster_error=()
@@ -204,10 +213,8 @@ muster_step_reported() {
     muster_report_kept "$!"
 }
 
-# Reads srun's messages, passes every line on, and prints the exit status of the first rank that failed: srun's own
-# status is that of the ended step (143, 137). After the first failure the other ranks get SIGTERM, and SIGKILL $1
-# seconds later. srun's --kill-on-bad-exit would send SIGKILL only after the cluster's KillWait, and blocks other
-# signals until then.
+# Passes srun's messages on, and prints the exit status of the first rank that failed: srun's own is that of the ended step.
+# The other ranks get SIGTERM, and SIGKILL $1 seconds later: --kill-on-bad-exit would wait the cluster's KillWait, and block.
 muster_watch() {
     trap '' INT TERM HUP
     local line status='' seen='' pid=''
@@ -227,8 +234,8 @@ muster_watch() {
     printf '%s\n' "${seen:-$status}"
 }
 
-# Sends the signal $1 to the step of the srun with the pid $2, after $3 seconds. If the controller does not answer, srun
-# gets SIGTERM. No process sleeps here: a reader of this output would have to wait for it.
+# Sends the signal $1 to the step of the srun $2, after $3 seconds; where no controller answers, SIGTERM to srun. No process
+# sleeps here: a reader of this output would have to wait for it.
 muster_end_step() {
     (
         [ -z "${3:-}" ] || read -rt "$3" <> <(:)
@@ -249,10 +256,8 @@ muster_status_in() {
     [[ $1 != 'srun: interrupt '* ]] || seen=130
     [[ $1 =~ ^srun:\ error:\ [^:]+:\ tasks?\ [0-9,-]+:\ (.+)$ ]] || return 0
     what=${BASH_REMATCH[1]%' (core dumped)'}
-    case $what in
-    'Exited with exit code '*) seen=${what##* } ;;
-    *) [ -z "${signals[$what]:-}" ] || seen=$((128 + ${signals[$what]})) ;;
-    esac
+    [[ $what != 'Exited with exit code '* ]] || seen=${what##* }
+    [ -z "${signals[$what]:-}" ] || seen=$((128 + ${signals[$what]}))
 }
 
 # Runs the srun command $@. Result in $muster_status. Only srun's own messages pass through here, not the ranks' output.
@@ -267,9 +272,8 @@ muster_step() {
     : "${muster_status:=143}" # a signal to the whole group also ended the reader of the messages
 } 8>&1 9>&2
 
-# Finds the exit status of the first rank that failed, in the reports $@: torchrun itself always ends with 1. Each node
-# reports its first failure. The earliest one that torchrun did not cause itself (SIGTERM) is the job's. Result in
-# $muster_status.
+# Finds the exit status of the first rank that failed, in the reports $@: torchrun itself ends with 1. Each node reports its
+# first failure: the earliest one that torchrun did not cause itself (SIGTERM) is the job's.
 muster_torchrun_status() {
     local found
     [ "$muster_status" -ne 0 ] || return 0
@@ -296,17 +300,15 @@ muster_forget() {
 }
 
 # What every started process runs before the command: POSIX sh, without Python.
-muster_task=$muster_common$'\n\n'$(
+muster_task=$muster_common$'\n'$(
     cat <<'MUSTER_TEXT'
 # Who this task is, from the variables of its Slurm step: no daemon is asked.
 [ -n "${SLURM_PROCID:+${SLURM_LOCALID:+${SLURM_NODEID:-}}}" ] || muster_stop \
     'this task was not started by srun: SLURM_PROCID, SLURM_LOCALID or SLURM_NODEID is missing' 'start it with srun'
-muster_rank=$SLURM_PROCID
+muster_rank=$SLURM_PROCID muster_local_rank=$SLURM_LOCALID muster_node_rank=$SLURM_NODEID
 muster_size=${SLURM_STEP_NUM_TASKS:-${SLURM_NTASKS:-1}}
-muster_local_rank=$SLURM_LOCALID
 muster_local_size=${SLURM_STEP_TASKS_PER_NODE:-${SLURM_TASKS_PER_NODE:-$muster_size}}
 muster_local_size=${muster_local_size%%[(,]*}
-muster_node_rank=$SLURM_NODEID
 muster_nodes=${SLURM_STEP_NUM_NODES:-${SLURM_NNODES:-1}}
 muster_first_host "${SLURM_STEP_NODELIST:-${SLURM_JOB_NODELIST:-}}"
 muster_address=${MUSTER_ADDRESS:-$muster_first${MUSTER_HOST_SUFFIX:-}}
@@ -321,14 +323,12 @@ muster_id=$muster_job.${SLURM_STEP_ID:-0}.${SLURM_RESTART_COUNT:-0}
     muster_stop "the node $muster_here does not see the working directory $MUSTER_DIRECTORY" \
         'use a file system that the compute nodes see, or --chdir'
 }
-
 # A node without the Python of the environment would find another one.
 [ -x "$MUSTER_PYTHON" ] || {
     read -r muster_here </proc/sys/kernel/hostname
     muster_stop "the node $muster_here does not see the Python of the environment, $MUSTER_PYTHON" \
         'put the environment on a file system that the compute nodes see, or --stage-env'
 }
-
 # One torchrun agent runs on each node. The agent is told whether it hosts the meeting point, so it compares no names.
 read -r muster_here </proc/sys/kernel/hostname
 muster_host=0
@@ -347,10 +347,7 @@ muster_doubled() {
     muster_tail=$1
     while :; do
         case $muster_tail in
-        *'$'*)
-            muster_word=$muster_word${muster_tail%%'$'*}'$$'
-            muster_tail=${muster_tail#*'$'}
-            ;;
+        *'$'*) muster_word=$muster_word${muster_tail%%'$'*}'$$' muster_tail=${muster_tail#*'$'} ;;
         *) break ;;
         esac
     done
@@ -386,7 +383,6 @@ while [ "$muster_rest" -gt 0 ]; do
     shift
     muster_rest=$((muster_rest - 1))
 done
-
 exec "$@"
 MUSTER_TEXT
 )
@@ -649,39 +645,33 @@ MUSTER_TEXT
 )
 muster_worker=$(
     cat <<'MUSTER_TEXT'
-# Counts the CPUs of the list $1, such as 0-3,8 ($muster_cpu_count), and their cores ($muster_core_count). The numbers of
-# package, die, cluster and core name a core. The file thread_siblings_list would too, but dash and busybox read byte by
-# byte, and newer kernels (seen with 6.18) then return an empty list.
+# Counts the CPUs of the list $1, such as 0-3,8, and their cores. The numbers below name a core: of thread_siblings_list newer
+# kernels (seen with 6.18) return nothing to dash and busybox, which read byte by byte.
 muster_count_cpus() {
-    muster_cpu_count=0
-    muster_core_count=0
-    muster_cores=,
-    muster_ifs=$IFS
-    IFS=,
+    muster_cpu_count=0 muster_core_count=0 muster_cores=,
+    muster_ifs=$IFS && IFS=,
     for muster_range in $1; do
         muster_cpu=${muster_range%-*}
         while [ "$muster_cpu" -le "${muster_range#*-}" ]; do
             muster_cpu_count=$((muster_cpu_count + 1))
             muster_core=
             for muster_name in physical_package_id die_id cluster_id core_id; do
-                muster_number=
-                muster_file=${MUSTER_SYS:-/sys}/devices/system/cpu/cpu$muster_cpu/topology/$muster_name
+                muster_number='' muster_file=${MUSTER_SYS:-/sys}/devices/system/cpu/cpu$muster_cpu/topology/$muster_name
                 [ ! -r "$muster_file" ] || read -r muster_number <"$muster_file" || :
                 muster_core=$muster_core.$muster_number
             done
             [ "$muster_core" != .... ] || muster_core=$muster_cpu
-            if [ "${muster_cores#*,"$muster_core",}" = "$muster_cores" ]; then
-                muster_cores=$muster_cores$muster_core,
-                muster_core_count=$((muster_core_count + 1))
-            fi
+            case $muster_cores in
+            *,"$muster_core",*) ;;
+            *) muster_cores=$muster_cores$muster_core, muster_core_count=$((muster_core_count + 1)) ;;
+            esac
             muster_cpu=$((muster_cpu + 1))
         done
     done
     IFS=$muster_ifs
 }
 
-# Finds the number of threads of a rank by its CPU mask. $1: the ranks of its node, $2: the CPUs asked for (0: none).
-# Results in $muster_threads and $muster_cpus, the mask as the kernel writes it.
+# Finds the threads of a rank by its CPU mask, $muster_cpus. $1: the ranks of its node, $2: the CPUs asked for (0: none).
 muster_find_threads() {
     muster_cpus=
     while read -r muster_key muster_value; do
@@ -696,7 +686,6 @@ muster_find_threads() {
     [ "$2" -eq 0 ] || [ "$muster_threads" -le "$2" ] || muster_threads=$2
     [ "$muster_threads" -ge 1 ] || muster_threads=1
 }
-
 # Sets Slurm's variables for this rank. Some programs (JAX, ignite, mmengine) read them, and would find there the agent
 # or the daemon that started the rank.
 if [ -n "${SLURM_JOB_ID:-}${MUSTER_SLURM_NAMES:-}" ]; then
@@ -717,9 +706,7 @@ if [ -n "${SLURM_JOB_ID:-}${MUSTER_SLURM_NAMES:-}" ]; then
     [ -z "${MUSTER_LOCAL_NNODES:-}${MUSTER_SLURM_NAMES:-}" ] || read -r muster_list </proc/sys/kernel/hostname
     [ -z "$muster_list" ] || export SLURM_STEP_NODELIST="$muster_list"
 fi
-
-# Unsets the variables of MPI: they describe the agent. A rank of torchrun is not a rank of MPI, but a program that
-# finds them takes them for its own.
+# Unsets the variables of MPI: they describe the agent, and a program that finds them takes them for its own.
 while read -r muster_word muster_name; do
     case $muster_word in
     export) ;;
@@ -736,19 +723,12 @@ while read -r muster_word muster_name; do
 done <<MUSTER_NAMES
 $(export -p)
 MUSTER_NAMES
-
-# The agent's store uses the port of the meeting point. JAX takes the next port, or the port before at the end of the
-# range.
+# The agent's store uses the port of the meeting point. JAX takes the next port, or at the end of the range the one before.
 muster_jax_port=$((MASTER_PORT + 1))
 [ "$MASTER_PORT" -ne $((${MUSTER_PORT_LOW:-0} + ${MUSTER_PORT_COUNT:-65536} - 1)) ] || muster_jax_port=$((MASTER_PORT - 1))
-
 # The address for jax.distributed.initialize(), with the port of the meeting point, or a port that the agent leaves free.
-case $MASTER_ADDR in
-*:*) muster_jax_host=[$MASTER_ADDR] ;;
-*) muster_jax_host=$MASTER_ADDR ;;
-esac
+case $MASTER_ADDR in *:*) muster_jax_host=[$MASTER_ADDR] ;; *) muster_jax_host=$MASTER_ADDR ;; esac
 export JAX_COORDINATOR_ADDRESS="${JAX_COORDINATOR_ADDRESS:-$muster_jax_host:${muster_jax_port:-$MASTER_PORT}}"
-
 # A rank of torchrun. The agent has set who this rank is; its threads and its standard input are set here.
 if [ "${MUSTER_OMP:-}" = own ]; then
     muster_find_threads "$LOCAL_WORLD_SIZE" "${MUSTER_CPUS:-0}"

@@ -4,13 +4,16 @@
 # shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
-    muster_begin /home/ada/project 3 0 2
+    muster_begin dir=/home/ada/project tasks=3 nodes=2
     . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
-    export RES_OPTIONS='timeout:1 attempts:3'
+    export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
+    # import muster works in every rank
     export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/home/ada/.local/share/muster/rank-library/0
+    # The ranks compare these with what they find. AGENTS=0: Slurm itself starts them.
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=0 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000 \
         PYTHON=/home/ada/env/bin/python
-    muster_choose_port
+    muster_choose_port  # a free one, where the ranks meet
+    # --kill-on-bad-exit=0: this script ends all ranks when one fails; --mpi=none: the ranks need no PMI
     muster_open_errors
     muster_step srun "${muster_error[@]}" --nodes="$muster_nodes" \
         --ntasks="$((muster_nodes * muster_ntasks_per_node))" --ntasks-per-node="$muster_ntasks_per_node" \
@@ -24,6 +27,7 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   begin, run_directory_of_stream, size_asked, go_to, not_there, expect, port, open_errors, watch, muster_forget
+#   words, begin, run_directory_of_stream, size_asked, go_to, not_there, expect, port, open_errors, watch,
+#   muster_forget
 # in the text muster_task:
 #   rank_slurm, tasks_of_node, directory, python_there, size_as_planned, cpus, threads, publish, jax, go_rank

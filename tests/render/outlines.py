@@ -47,7 +47,7 @@ _PART = "# (the part) "
 _OF_ALL = (
     (r"^# What every started process.*\n", ""),
     (r"(?:^#.*\n)*^muster_forget\(\) \{\n(?:    .*\n)+\}\n", f"{_PART}muster_forget\n"),
-    (r"^(\w+)=(?:\$muster_common\$'\\n\\n')?\$\(\n    cat <<'MUSTER_TEXT'\n", r"# in the text \1:\n"),
+    (r"^(\w+)=(?:\$muster_common\$'\\n')?\$\(\n    cat <<'MUSTER_TEXT'\n", r"# in the text \1:\n"),
     (r"^MUSTER_TEXT\n\)\n", ""),
     (r'^eval "\$muster_common"\n', "# in the script:\n"),
     (r"^job\n", ""),

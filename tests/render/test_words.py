@@ -19,7 +19,7 @@ def take(shell: Sequence[str], *words: str) -> ProgramResult:
     found = shutil.which(shell[0])
     assert found is not None, f"{shell[0]} is missing"
     text = compose(("stop", "words")) + (
-        'muster_take \'muster_begin: dir tasks \' "$@"\nprintf "%s|%s" "${muster_dir-unset}" "${muster_tasks-unset}"\n'
+        'muster_take \'muster_begin: dir tasks\' "$@"\nprintf "%s|%s" "${muster_dir-unset}" "${muster_tasks-unset}"\n'
     )
     return run([found, *shell[1:], "-c", text, "muster", *words])
 

@@ -8,16 +8,25 @@
 # shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
-    muster_begin /home/ada/project 4 72
+    muster_begin dir=/home/ada/project tasks=4 cpus=72
     [ "$muster_ntasks_per_node" -eq 4 ] || muster_other_size 'the CPU masks are for 4 ranks on each node'
     [ "$muster_nodes" -ge 2 ] || muster_other_size 'NCCL_PROTO and one more were decided for 2 nodes or more'
     ulimit -c 0 || muster_stop 'the site'"'"'s command failed: ulimit -c 0' 'run it by hand to see why'
-    unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}" LD_LIBRARY_PATH NCCL_NET_PLUGIN
-    export PYTHONNOUSERSITE=1 NCCL_PROTO='^LL128' NCCL_SOCKET_IFNAME=hsn MPICH_GPU_SUPPORT_ENABLED=0 \
-        TORCH_NCCL_ASYNC_ERROR_HANDLING=1 CUDA_CACHE_DISABLE=1 PMIX_MCA_psec=native RES_OPTIONS='timeout:1 attempts:3'
+    # the host's: the image has its own
+    unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}" LD_LIBRARY_PATH
+    unset NCCL_NET_PLUGIN  # it would take precedence over NCCL_NET
+    export PYTHONNOUSERSITE=1  # packages in ~/.local are the host's
+    export NCCL_PROTO='^LL128'  # LL128 over Slingshot gives wrong sums on GH200
+    export NCCL_SOCKET_IFNAME=hsn  # NCCL meets over the fast network
+    export MPICH_GPU_SUPPORT_ENABLED=0  # GPU-aware MPI beside NCCL can deadlock
+    export TORCH_NCCL_ASYNC_ERROR_HANDLING=1  # a dead peer ends the rank
+    export CUDA_CACHE_DISABLE=1  # no compiled code on the shared file system
+    export PMIX_MCA_psec=native  # no warnings of PMIx at the start
+    export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
+    # The ranks compare these with what they find. AGENTS=0: Slurm itself starts them.
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
         PORT_COUNT=12000
-    muster_choose_port
+    muster_choose_port  # a free one, where the ranks meet
     muster_define 'image = "jfrog.svc.cscs.ch#docker-group-csstaff/alps-images/ngc-pytorch:26.02-py3-alps6"' \
         'workdir = "/home/ada/project"' 'mounts = [' '    "/tmp:/tmp",' '    "/capstor:/capstor",' \
         '    "/home/ada:/home/ada",' '    "/iopsstor:/iopsstor",' \
@@ -26,7 +35,9 @@ job() {
         'MPICH_GPU_SUPPORT_ENABLED = "0"' 'TORCH_NCCL_ASYNC_ERROR_HANDLING = "1"' 'CUDA_CACHE_DISABLE = "1"' \
         'PMIX_MCA_psec = "native"' 'RES_OPTIONS = "timeout:1 attempts:3"' '' '[annotations]' \
         'com.hooks.cxi.enabled = "false"'
-    muster_watch_silence 1800 /opt/muster/bin/python
+    muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
+    # --kill-on-bad-exit=0: this script ends all ranks when one fails; --mpi=none: the ranks need no PMI
+    # --network=disable_rdzv_get: every step with extended-image; --cpu-bind: each rank on the cores beside its GPU
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
         --ntasks-per-node="$muster_ntasks_per_node" --kill-on-bad-exit=0 --export=ALL --mpi=none \
         --cpus-per-task="$muster_cpus_per_task" --label "${muster_output_flags[@]}" --network=disable_rdzv_get \
@@ -44,8 +55,8 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   begin, run_directory, size_granted, go_to, other_size, expect, silence, port, definition, open_errors, watch,
-#   muster_forget
+#   words, begin, run_directory, size_granted, go_to, other_size, expect, silence, port, definition, open_errors,
+#   watch, muster_forget
 # in the text muster_task:
 #   rank_slurm, directory, size_as_planned, gpus, cpus, threads, cpus_asked, publish, jax, look, gpu_kind, stack,
 #   stack_inside, library

@@ -8,18 +8,26 @@
 # shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
-    muster_begin /home/ada/project 4 72
+    muster_begin dir=/home/ada/project tasks=4 cpus=72
     [ "$muster_ntasks_per_node" -eq 4 ] || muster_other_size 'the CPU masks are for 4 ranks on each node'
     [ "$muster_nodes" -ge 2 ] || muster_other_size 'NCCL_PROTO and one more were decided for 2 nodes or more'
     ulimit -c 0 || muster_stop 'the site'"'"'s command failed: ulimit -c 0' 'run it by hand to see why'
     . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
-    export NCCL_PROTO='^LL128' NCCL_SOCKET_IFNAME=hsn MPICH_GPU_SUPPORT_ENABLED=0 TORCH_NCCL_ASYNC_ERROR_HANDLING=1 \
-        CUDA_CACHE_DISABLE=1 RES_OPTIONS='timeout:1 attempts:3'
+    export NCCL_PROTO='^LL128'  # LL128 over Slingshot gives wrong sums on GH200
+    export NCCL_SOCKET_IFNAME=hsn  # NCCL meets over the fast network
+    export MPICH_GPU_SUPPORT_ENABLED=0  # GPU-aware MPI beside NCCL can deadlock
+    export TORCH_NCCL_ASYNC_ERROR_HANDLING=1  # a dead peer ends the rank
+    export CUDA_CACHE_DISABLE=1  # no compiled code on the shared file system
+    export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
+    # import muster works in every rank
     export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/home/ada/.local/share/muster/rank-library/0
+    # The ranks compare these with what they find. AGENTS=0: Slurm itself starts them.
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
         PORT_COUNT=12000 PYTHON=/home/ada/env/bin/python
-    muster_choose_port
-    muster_watch_silence 1800 /opt/muster/bin/python
+    muster_choose_port  # a free one, where the ranks meet
+    muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
+    # --kill-on-bad-exit=0: this script ends all ranks when one fails; --mpi=none: the ranks need no PMI
+    # --cpu-bind: each rank on the cores beside its GPU
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
         --ntasks-per-node="$muster_ntasks_per_node" --kill-on-bad-exit=0 --export=ALL --mpi=none \
         --cpus-per-task="$muster_cpus_per_task" --label "${muster_output_flags[@]}" \
@@ -36,7 +44,7 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   begin, run_directory, size_granted, go_to, other_size, not_there, expect, silence, port, open_errors, watch,
+#   words, begin, run_directory, size_granted, go_to, other_size, not_there, expect, silence, port, open_errors, watch,
 #   muster_forget
 # in the text muster_task:
 #   rank_slurm, directory, python_there, size_as_planned, gpus, cpus, threads, cpus_asked, publish, jax, look,

@@ -8,18 +8,29 @@
 # shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
-    muster_begin /home/ada/project 8 12
+    muster_begin dir=/home/ada/project tasks=8 cpus=12
     [ "$muster_nodes" -ge 2 ] || muster_other_size 'NCCL_SOCKET_IFNAME and 7 more were decided for 2 nodes or more'
+    # the host's: the image has its own
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}" LD_LIBRARY_PATH
-    export PYTHONNOUSERSITE=1 NCCL_SOCKET_IFNAME=eth0 CUDA_DEVICE_ORDER=PCI_BUS_ID \
-        NCCL_TOPO_FILE=/opt/microsoft/ndv5-topo.xml NCCL_IGNORE_CPU_AFFINITY=1 NCCL_PXN_DISABLE=1 \
-        NCCL_MIN_NCHANNELS=32 NCCL_IB_PCI_RELAXED_ORDERING=1 NCCL_IB_QPS_PER_CONNECTION=4 \
-        NCCL_P2P_NET_CHUNKSIZE=524288 UCX_TLS=rc UCX_NET_DEVICES=mlx5_ib0:1 RES_OPTIONS='timeout:1 attempts:3'
+    export PYTHONNOUSERSITE=1  # packages in ~/.local are the host's
+    export NCCL_SOCKET_IFNAME=eth0  # the machine's own network
+    export CUDA_DEVICE_ORDER=PCI_BUS_ID  # the topology file counts the GPUs so
+    export NCCL_TOPO_FILE=/opt/microsoft/ndv5-topo.xml  # which NIC is next to which GPU
+    export NCCL_IGNORE_CPU_AFFINITY=1  # the topology file decides, not a rank's cores
+    export NCCL_PXN_DISABLE=1 NCCL_MIN_NCHANNELS=32  # the site's set for ND v5
+    export NCCL_IB_PCI_RELAXED_ORDERING=1  # without it a virtual machine's NICs are slow
+    export NCCL_IB_QPS_PER_CONNECTION=4  # the site's set for ND v5
+    export NCCL_P2P_NET_CHUNKSIZE=524288  # the value of the site's own training
+    export UCX_TLS=rc UCX_NET_DEVICES=mlx5_ib0:1  # for MPI beside NCCL
+    export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
+    # The ranks compare these with what they find. AGENTS=1: a program of its own starts them.
     muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=8 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
         PORT_LOW=20000 PORT_COUNT=12000
-    muster_choose_port
+    muster_choose_port  # a free one, where the ranks meet
     muster_define
-    muster_watch_silence 1800 /opt/muster/bin/python
+    muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
+    # --kill-on-bad-exit=0: this script ends all ranks when one fails; --mpi=none: the ranks need no PMI
+    # the number: so many words start Python, and torchrun's stand behind them
     muster_step_reported srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
         --kill-on-bad-exit=0 --export=ALL --mpi=none \
         --cpus-per-task="$((muster_cpus_per_task * muster_ntasks_per_node))" "${muster_output_flags[@]}" \
@@ -42,8 +53,8 @@ NCCL_P2P_NET_CHUNKSIZE,UCX_TLS,UCX_NET_DEVICES,RES_OPTIONS --input=all \
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   begin, run_directory, size_granted, go_to, other_size, expect, silence, port, definition, report, open_errors,
-#   reported, watch, torchrun_status, muster_forget
+#   words, begin, run_directory, size_granted, go_to, other_size, expect, silence, port, definition, report,
+#   open_errors, reported, watch, torchrun_status, muster_forget
 # in the text muster_task:
 #   rank_slurm, directory, agent
 # The first word of the command is a number.

@@ -8,21 +8,35 @@
 # shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
-    muster_begin /home/ada/project 4 72
+    muster_begin dir=/home/ada/project tasks=4 cpus=72
     [ "$muster_nodes" -ge 2 ] || muster_other_size 'NCCL_SOCKET_IFNAME and 16 more were decided for 2 nodes or more'
     muster_modules /etc/profile
     muster_load brics/nccl
     . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
-    export NCCL_SOCKET_IFNAME=hsn NCCL_NET_GDR_LEVEL=PHB NCCL_CROSS_NIC=1 NCCL_MIN_NCHANNELS=4 NCCL_GDRCOPY_ENABLE=1 \
-        NCCL_NET_FORCE_FLUSH=0 FI_CXI_DEFAULT_CQ_SIZE=131072 FI_CXI_DEFAULT_TX_SIZE=2048 \
-        FI_CXI_DISABLE_NON_INJECT_MSG_IDC=1 FI_HMEM_CUDA_USE_GDRCOPY=1 FI_CXI_DISABLE_HOST_REGISTER=1 \
-        FI_MR_CACHE_MONITOR=userfaultfd FI_CXI_RDZV_PROTO=alt_read FI_CXI_RDZV_THRESHOLD=0 FI_CXI_RDZV_GET_MIN=0 \
-        FI_CXI_RDZV_EAGER_SIZE=0 FI_CXI_RX_MATCH_MODE=hybrid RES_OPTIONS='timeout:1 attempts:3'
+    export NCCL_SOCKET_IFNAME=hsn  # the interfaces of the fabric
+    export NCCL_NET_GDR_LEVEL=PHB  # GPU memory goes straight to the NIC
+    export NCCL_CROSS_NIC=1  # rings may change the NIC between nodes
+    export NCCL_MIN_NCHANNELS=4  # a channel for each NIC at least
+    export NCCL_GDRCOPY_ENABLE=1 NCCL_NET_FORCE_FLUSH=0  # the site's set
+    export FI_CXI_DEFAULT_CQ_SIZE=131072  # room for the completions of many ranks
+    export FI_CXI_DEFAULT_TX_SIZE=2048  # room for many outstanding sends
+    export FI_CXI_DISABLE_NON_INJECT_MSG_IDC=1 FI_HMEM_CUDA_USE_GDRCOPY=1  # the site's set
+    export FI_CXI_DISABLE_HOST_REGISTER=1  # registering host memory inside libfabric can deadlock
+    export FI_MR_CACHE_MONITOR=userfaultfd  # the other monitors can deadlock
+    export FI_CXI_RDZV_PROTO=alt_read  # the other rendezvous protocol, faster for collectives
+    export FI_CXI_RDZV_THRESHOLD=0 FI_CXI_RDZV_GET_MIN=0  # correctness: LL128 messages stay off the eager path
+    export FI_CXI_RDZV_EAGER_SIZE=0  # no eager messages
+    export FI_CXI_RX_MATCH_MODE=hybrid  # the NIC's own matching first, then software
+    export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
+    # import muster works in every rank
     export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/home/ada/.local/share/muster/rank-library/0
+    # The ranks compare these with what they find. AGENTS=0: Slurm itself starts them.
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
         PORT_COUNT=12000 PYTHON=/home/ada/env/bin/python
-    muster_choose_port
-    muster_watch_silence 1800 /opt/muster/bin/python
+    muster_choose_port  # a free one, where the ranks meet
+    muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
+    # --kill-on-bad-exit=0: this script ends all ranks when one fails; --mpi=none: the ranks need no PMI
+    # --network=disable_rdzv_get: needed by FI_CXI_RDZV_PROTO=alt_read
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
         --ntasks-per-node="$muster_ntasks_per_node" --kill-on-bad-exit=0 --export=ALL --mpi=none \
         --cpus-per-task="$muster_cpus_per_task" --label "${muster_output_flags[@]}" --network=disable_rdzv_get \
@@ -37,8 +51,8 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   begin, run_directory, size_granted, go_to, other_size, modules, not_there, expect, silence, port, open_errors,
-#   watch, muster_forget
+#   words, begin, run_directory, size_granted, go_to, other_size, modules, not_there, expect, silence, port,
+#   open_errors, watch, muster_forget
 # in the text muster_task:
 #   rank_slurm, directory, python_there, size_as_planned, gpus, cpus, threads, cpus_asked, publish, jax, look,
 #   go_looking_rank

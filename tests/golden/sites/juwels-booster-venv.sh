@@ -8,7 +8,7 @@
 # shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
-    muster_begin /home/ada/project 4 12
+    muster_begin dir=/home/ada/project tasks=4 cpus=12
     [ "$muster_nodes" -le 384 ] || muster_other_size 'the partition booster takes jobs of at most 384 nodes'
     [ "$muster_ntasks_per_node" -eq 4 ] || muster_other_size 'the CPU masks are for 4 ranks on each node'
     [ "$muster_nodes" -ge 2 ] || muster_other_size 'NCCL_SOCKET_IFNAME and 3 more were decided for 2 nodes or more'
@@ -16,14 +16,22 @@ job() {
     module purge || muster_stop 'module purge failed' 'module list shows what is loaded'
     muster_load 'Stages/2026|Stages/2025|Stages/2024' GCC OpenMPI CUDA cuDNN MPI-settings/CUDA
     . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
-    unset PYTHONPATH
-    export CUDA_VISIBLE_DEVICES=0,1,2,3 NCCL_SOCKET_IFNAME=ib0 GLOO_SOCKET_IFNAME=ib0 NCCL_SOCKET_FAMILY=AF_INET \
-        NCCL_IB_TIMEOUT=18 RES_OPTIONS='timeout:1 attempts:3'
+    unset PYTHONPATH  # the stage's modules set it
+    export CUDA_VISIBLE_DEVICES=0,1,2,3  # otherwise each process sees one GPU here
+    export NCCL_SOCKET_IFNAME=ib0  # the ranks meet over InfiniBand
+    export GLOO_SOCKET_IFNAME=ib0  # gloo would take the wrong interface
+    export NCCL_SOCKET_FAMILY=AF_INET  # the InfiniBand names have IPv4 addresses only
+    export NCCL_IB_TIMEOUT=18  # bears a link that flaps
+    export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
+    # import muster works in every rank
     export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/home/ada/.local/share/muster/rank-library/0
+    # The ranks compare these with what they find. AGENTS=0: Slurm itself starts them.
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
         PORT_COUNT=12000 HOST_SUFFIX=i PYTHON=/home/ada/env/bin/python
-    muster_choose_port
-    muster_watch_silence 1800 /opt/muster/bin/python
+    muster_choose_port  # a free one, where the ranks meet
+    muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
+    # --kill-on-bad-exit=0: this script ends all ranks when one fails; --mpi=none: the ranks need no PMI
+    # --threads-per-core=1: every step of this site; --cpu-bind: each rank on the cores beside its GPU
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
         --ntasks-per-node="$muster_ntasks_per_node" --kill-on-bad-exit=0 --export=ALL --mpi=none \
         --cpus-per-task="$muster_cpus_per_task" --label "${muster_output_flags[@]}" --threads-per-core=1 \
@@ -38,8 +46,8 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   begin, run_directory, size_granted, go_to, other_size, modules, not_there, expect, silence, port, open_errors,
-#   watch, muster_forget
+#   words, begin, run_directory, size_granted, go_to, other_size, modules, not_there, expect, silence, port,
+#   open_errors, watch, muster_forget
 # in the text muster_task:
 #   rank_slurm, directory, python_there, size_as_planned, gpus, cpus, threads, cpus_asked, publish, jax, look,
 #   go_looking_rank

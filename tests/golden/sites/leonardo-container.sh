@@ -8,15 +8,20 @@
 # shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
-    muster_begin /home/ada/project 4 8
+    muster_begin dir=/home/ada/project tasks=4 cpus=8
     [ "$muster_nodes" -ge 2 ] || muster_other_size 'NCCL_IB_TIMEOUT was decided for 2 nodes or more'
-    unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
-    export PYTHONNOUSERSITE=1 NCCL_IB_TIMEOUT=20 RES_OPTIONS='timeout:1 attempts:3'
+    unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"  # the host's: the image has its own
+    export PYTHONNOUSERSITE=1  # packages in ~/.local are the host's
+    export NCCL_IB_TIMEOUT=20  # 30 s for a link that flaps
+    export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
+    # The ranks compare these with what they find. AGENTS=1: a program of its own starts them.
     muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
         PORT_LOW=20000 PORT_COUNT=12000
-    muster_choose_port
-    muster_choose_address numeric
-    muster_watch_silence 1800 /opt/muster/bin/python
+    muster_choose_port  # a free one, where the ranks meet
+    muster_choose_address numeric=yes  # the host's name is not enough here
+    muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
+    # --kill-on-bad-exit=0: this script ends all ranks when one fails; --mpi=none: the ranks need no PMI
+    # the number: so many words start Python, and torchrun's stand behind them
     muster_step_reported srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
         --kill-on-bad-exit=0 --export=ALL --mpi=none \
         --cpus-per-task="$((muster_cpus_per_task * muster_ntasks_per_node))" "${muster_output_flags[@]}" --input=all \
@@ -35,7 +40,7 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   begin, run_directory, size_granted, go_to, other_size, expect, silence, port, address, report, open_errors,
+#   words, begin, run_directory, size_granted, go_to, other_size, expect, silence, port, address, report, open_errors,
 #   reported, watch, torchrun_status, unpacked, muster_forget
 # in the text muster_task:
 #   rank_slurm, directory, agent

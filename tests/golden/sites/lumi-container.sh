@@ -8,7 +8,7 @@
 # shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
-    muster_begin /home/ada/project 8 7
+    muster_begin dir=/home/ada/project tasks=8 cpus=7
     [ "$muster_nodes" -le 1024 ] || muster_other_size 'the partition standard-g takes jobs of at most 1024 nodes'
     [ "$muster_ntasks_per_node" -eq 8 ] || muster_other_size 'the CPU masks are for 8 ranks on each node'
     [ "$muster_nodes" -ge 2 ] || muster_other_size 'NCCL_SOCKET_IFNAME and one more were decided for 2 nodes or more'
@@ -17,15 +17,21 @@ job() {
     module purge || muster_stop 'module purge failed' 'module list shows what is loaded'
     muster_use /appl/local/laifs/modules
     muster_load lumi-aif-singularity-bindings
-    unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
-    export PYTHONNOUSERSITE=1 NCCL_SOCKET_IFNAME=hsn0,hsn1,hsn2,hsn3 NCCL_NET_GDR_LEVEL=PHB \
-        MIOPEN_USER_DB_PATH="${TMPDIR:-/tmp}"/miopen-"$muster_job" \
-        MIOPEN_CUSTOM_CACHE_DIR="${TMPDIR:-/tmp}"/miopen-"$muster_job" \
-        AITER_JIT_DIR="${TMPDIR:-/tmp}"/aiter-"$muster_job" RES_OPTIONS='timeout:1 attempts:3'
+    unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"  # the host's: the image has its own
+    export PYTHONNOUSERSITE=1  # packages in ~/.local are the host's
+    export NCCL_SOCKET_IFNAME=hsn0,hsn1,hsn2,hsn3  # the four interfaces of the fabric
+    export NCCL_NET_GDR_LEVEL=PHB  # GPU memory goes straight to the NIC
+    export MIOPEN_USER_DB_PATH="${TMPDIR:-/tmp}"/miopen-"$muster_job"  # MIOpen's SQLite file needs the node's own disk
+    export MIOPEN_CUSTOM_CACHE_DIR="${TMPDIR:-/tmp}"/miopen-"$muster_job"  # the compiled kernels beside it
+    export AITER_JIT_DIR="${TMPDIR:-/tmp}"/aiter-"$muster_job"  # compiled kernels stay off the shared file system
+    export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
+    # The ranks compare these with what they find. AGENTS=0: Slurm itself starts them.
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=8 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=10000 \
         PORT_COUNT=10000
-    muster_choose_port
-    muster_watch_silence 1800 /opt/muster/bin/python
+    muster_choose_port  # a free one, where the ranks meet
+    muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
+    # --kill-on-bad-exit=0: this script ends all ranks when one fails; --mpi=none: the ranks need no PMI
+    # --cpu-bind: each rank on the cores beside its GPU
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
         --ntasks-per-node="$muster_ntasks_per_node" --kill-on-bad-exit=0 --export=ALL --mpi=none \
         --cpus-per-task="$muster_cpus_per_task" --label "${muster_output_flags[@]}" \
@@ -45,7 +51,7 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   begin, run_directory, size_granted, go_to, other_size, modules, expect, silence, port, open_errors, watch,
+#   words, begin, run_directory, size_granted, go_to, other_size, modules, expect, silence, port, open_errors, watch,
 #   unpacked, muster_forget
 # in the text muster_task:
 #   rank_slurm, once_per_node

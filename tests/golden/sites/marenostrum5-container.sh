@@ -8,19 +8,27 @@
 # shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
-    muster_begin /home/ada/project 4 20
+    muster_begin dir=/home/ada/project tasks=4 cpus=20
     [ "$muster_nodes" -le 100 ] || muster_other_size 'the QOS acc_ehpc takes jobs of at most 100 nodes'
     [ "$muster_nodes" -ge 2 ] || muster_other_size 'NCCL_SOCKET_IFNAME and 2 more were decided for 2 nodes or more'
     muster_modules /etc/profile
     module purge || muster_stop 'module purge failed' 'module list shows what is loaded'
     muster_load singularity
-    unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
-    export PYTHONNOUSERSITE=1 NCCL_SOCKET_IFNAME=ib0,ib1,ib2,ib3 NCCL_IB_HCA=mlx5_0,mlx5_1,mlx5_4,mlx5_5 NCCL_NET=IB \
-        HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 HF_DATASETS_OFFLINE=1 RES_OPTIONS='timeout:1 attempts:3'
+    unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"  # the host's: the image has its own
+    export PYTHONNOUSERSITE=1  # packages in ~/.local are the host's
+    export NCCL_SOCKET_IFNAME=ib0,ib1,ib2,ib3  # the ranks meet over InfiniBand
+    export NCCL_IB_HCA=mlx5_0,mlx5_1,mlx5_4,mlx5_5  # the four cards of the fabric
+    export NCCL_NET=IB  # no silent fall-back to TCP
+    export HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 HF_DATASETS_OFFLINE=1  # there is no way out to wait for
+    export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
+    # The ranks compare these with what they find. AGENTS=1: a program of its own starts them.
     muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
         PORT_LOW=20000 PORT_COUNT=12000
-    muster_choose_port
-    muster_watch_silence 1800 /opt/muster/bin/python
+    muster_choose_port  # a free one, where the ranks meet
+    muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
+    # --kill-on-bad-exit=0: this script ends all ranks when one fails; --mpi=none: the ranks need no PMI
+    # --hint=nomultithread: the site's course starts one torchrun a node
+    # the number: so many words start Python, and torchrun's stand behind them
     muster_step_reported srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
         --kill-on-bad-exit=0 --export=ALL --mpi=none \
         --cpus-per-task="$((muster_cpus_per_task * muster_ntasks_per_node))" "${muster_output_flags[@]}" \
@@ -40,7 +48,7 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   begin, run_directory, size_granted, go_to, other_size, modules, expect, silence, port, report, open_errors,
+#   words, begin, run_directory, size_granted, go_to, other_size, modules, expect, silence, port, report, open_errors,
 #   reported, watch, torchrun_status, unpacked, muster_forget
 # in the text muster_task:
 #   rank_slurm, directory, agent

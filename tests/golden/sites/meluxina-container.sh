@@ -8,17 +8,21 @@
 # shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
-    muster_begin /home/ada/project 4 16
+    muster_begin dir=/home/ada/project tasks=4 cpus=16
     [ "$muster_nodes" -ge 2 ] || muster_other_size 'NCCL_SOCKET_IFNAME was decided for 2 nodes or more'
     muster_modules /etc/profile
     module purge || muster_stop 'module purge failed' 'module list shows what is loaded'
     muster_load 'Apptainer|Apptainer/1.3.6-GCCcore-13.3.0|Apptainer/1.2.4-GCCcore-12.3.0'
-    unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
-    export PYTHONNOUSERSITE=1 NCCL_SOCKET_IFNAME=ib0 RES_OPTIONS='timeout:1 attempts:3'
+    unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"  # the host's: the image has its own
+    export PYTHONNOUSERSITE=1  # packages in ~/.local are the host's
+    export NCCL_SOCKET_IFNAME=ib0  # the ranks meet over InfiniBand
+    export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
+    # The ranks compare these with what they find. AGENTS=0: Slurm itself starts them.
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
         PORT_COUNT=12000
-    muster_choose_port
-    muster_watch_silence 1800 /opt/muster/bin/python
+    muster_choose_port  # a free one, where the ranks meet
+    muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
+    # --kill-on-bad-exit=0: this script ends all ranks when one fails; --mpi=none: the ranks need no PMI
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
         --ntasks-per-node="$muster_ntasks_per_node" --kill-on-bad-exit=0 --export=ALL --mpi=none \
         --cpus-per-task="$muster_cpus_per_task" --label "${muster_output_flags[@]}" --input=0 \
@@ -35,7 +39,7 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   begin, run_directory, size_granted, go_to, other_size, modules, expect, silence, port, open_errors, watch,
+#   words, begin, run_directory, size_granted, go_to, other_size, modules, expect, silence, port, open_errors, watch,
 #   unpacked, muster_forget
 # in the text muster_task:
 #   rank_slurm, directory, size_as_planned, gpus, cpus, threads, cpus_asked, publish, jax, look, image_node, image,

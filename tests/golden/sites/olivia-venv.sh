@@ -8,23 +8,37 @@
 # shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
-    muster_begin /home/ada/project 4 72
+    muster_begin dir=/home/ada/project tasks=4 cpus=72
     [ "$muster_nodes" -le 8 ] || muster_other_size 'the partition accel takes jobs of at most 8 nodes'
     [ "$muster_nodes" -ge 2 ] || muster_other_size 'NCCL_PROTO and 12 more were decided for 2 nodes or more'
     muster_modules /etc/profile
     muster_load NRIS/GPU 'NCCL/2.26.6-GCCcore-14.2.0-CUDA-12.8.0|NCCL'
     . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
-    export NCCL_PROTO='^LL128' NCCL_SOCKET_IFNAME=hsn0,hsn1,hsn2,hsn3 NCCL_CROSS_NIC=1 NCCL_NET_GDR_LEVEL=PHB \
-        FI_MR_CACHE_MONITOR=userfaultfd FI_CXI_DISABLE_HOST_REGISTER=1 FI_CXI_DEFAULT_CQ_SIZE=131072 \
-        FI_CXI_DEFAULT_TX_SIZE=2048 FI_CXI_RDZV_PROTO=alt_read FI_CXI_RDZV_EAGER_SIZE=0 FI_CXI_RDZV_THRESHOLD=0 \
-        FI_CXI_RDZV_GET_MIN=0 FI_CXI_RX_MATCH_MODE=hybrid http_proxy=http://10.63.2.48:3128/ \
-        HTTP_PROXY=http://10.63.2.48:3128/ https_proxy=http://10.63.2.48:3128/ HTTPS_PROXY=http://10.63.2.48:3128/ \
-        no_proxy=localhost,127.0.0.1,::1 NO_PROXY=localhost,127.0.0.1,::1 RES_OPTIONS='timeout:1 attempts:3'
+    export NCCL_PROTO='^LL128'  # LL128 over Slingshot gives wrong sums on GH200
+    export NCCL_SOCKET_IFNAME=hsn0,hsn1,hsn2,hsn3  # the four interfaces of the fabric
+    export NCCL_CROSS_NIC=1  # rings may change the NIC between nodes
+    export NCCL_NET_GDR_LEVEL=PHB  # GPU memory goes straight to the NIC
+    export FI_MR_CACHE_MONITOR=userfaultfd  # the other monitors can deadlock
+    export FI_CXI_DISABLE_HOST_REGISTER=1  # registering host memory inside libfabric can deadlock
+    export FI_CXI_DEFAULT_CQ_SIZE=131072  # room for the completions of many ranks
+    export FI_CXI_DEFAULT_TX_SIZE=2048  # room for many outstanding sends
+    export FI_CXI_RDZV_PROTO=alt_read  # one of the vendor's set against wrong sums
+    export FI_CXI_RDZV_EAGER_SIZE=0 FI_CXI_RDZV_THRESHOLD=0 FI_CXI_RDZV_GET_MIN=0  # no eager messages
+    export FI_CXI_RX_MATCH_MODE=hybrid  # the NIC's own matching first, then software
+    # the way out of the compute nodes
+    export http_proxy=http://10.63.2.48:3128/ HTTP_PROXY=http://10.63.2.48:3128/ https_proxy=http://10.63.2.48:3128/ \
+        HTTPS_PROXY=http://10.63.2.48:3128/
+    export no_proxy=localhost,127.0.0.1,::1 NO_PROXY=localhost,127.0.0.1,::1  # the cluster's own names need no proxy
+    export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
+    # import muster works in every rank
     export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/home/ada/.local/share/muster/rank-library/0
+    # The ranks compare these with what they find. AGENTS=1: a program of its own starts them.
     muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
         PORT_LOW=20000 PORT_COUNT=12000 PYTHON=/home/ada/env/bin/python
-    muster_choose_port
-    muster_watch_silence 1800 /opt/muster/bin/python
+    muster_choose_port  # a free one, where the ranks meet
+    muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
+    # --kill-on-bad-exit=0: this script ends all ranks when one fails; --mpi=none: the ranks need no PMI
+    # the number: so many words start Python, and torchrun's stand behind them
     muster_step_reported srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
         --kill-on-bad-exit=0 --export=ALL --mpi=none \
         --cpus-per-task="$((muster_cpus_per_task * muster_ntasks_per_node))" "${muster_output_flags[@]}" --input=all \
@@ -40,7 +54,7 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   begin, run_directory, size_granted, go_to, other_size, modules, not_there, expect, silence, port, report,
+#   words, begin, run_directory, size_granted, go_to, other_size, modules, not_there, expect, silence, port, report,
 #   open_errors, reported, watch, torchrun_status, muster_forget
 # in the text muster_task:
 #   rank_slurm, directory, python_there, agent, torchrun_words, go_agent

@@ -8,17 +8,27 @@
 # shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
-    muster_begin /home/ada/project 4 32
+    muster_begin dir=/home/ada/project tasks=4 cpus=32
     [ "$muster_ntasks_per_node" -eq 4 ] || muster_other_size 'the CPU masks are for 4 ranks on each node'
     [ "$muster_nodes" -ge 2 ] || muster_other_size 'FI_MR_CACHE_MONITOR and 4 more were decided for 2 nodes or more'
     . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
-    export FI_MR_CACHE_MONITOR=userfaultfd HDF5_USE_FILE_LOCKING=FALSE NCCL_SOCKET_IFNAME=hsn NCCL_NET_GDR_LEVEL=PHB \
-        NCCL_CROSS_NIC=1 FI_CXI_DISABLE_HOST_REGISTER=1 MPICH_GPU_SUPPORT_ENABLED=0 RES_OPTIONS='timeout:1 attempts:3'
+    export FI_MR_CACHE_MONITOR=userfaultfd  # memhooks deadlocks
+    export HDF5_USE_FILE_LOCKING=FALSE  # locks do not work on its file systems
+    export NCCL_SOCKET_IFNAME=hsn  # NCCL meets over the fast network
+    export NCCL_NET_GDR_LEVEL=PHB  # GPU memory goes straight to the NIC
+    export NCCL_CROSS_NIC=1  # rings may change the NIC between nodes
+    export FI_CXI_DISABLE_HOST_REGISTER=1  # registering host memory inside libfabric can deadlock
+    export MPICH_GPU_SUPPORT_ENABLED=0  # GPU-aware MPI beside NCCL can deadlock
+    export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
+    # import muster works in every rank
     export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/home/ada/.local/share/muster/rank-library/0
+    # The ranks compare these with what they find. AGENTS=0: Slurm itself starts them.
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
         PORT_COUNT=12000 PYTHON=/home/ada/env/bin/python
-    muster_choose_port
-    muster_watch_silence 1800 /opt/muster/bin/python
+    muster_choose_port  # a free one, where the ranks meet
+    muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
+    # --kill-on-bad-exit=0: this script ends all ranks when one fails; --mpi=none: the ranks need no PMI
+    # --cpu-bind: each rank on the cores beside its GPU
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
         --ntasks-per-node="$muster_ntasks_per_node" --kill-on-bad-exit=0 --export=ALL --mpi=none \
         --cpus-per-task="$muster_cpus_per_task" --label "${muster_output_flags[@]}" \
@@ -34,7 +44,7 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   begin, run_directory, size_granted, go_to, other_size, not_there, expect, silence, port, open_errors, watch,
+#   words, begin, run_directory, size_granted, go_to, other_size, not_there, expect, silence, port, open_errors, watch,
 #   muster_forget
 # in the text muster_task:
 #   rank_slurm, directory, python_there, size_as_planned, gpus, cpus, threads, cpus_asked, publish, jax, look,

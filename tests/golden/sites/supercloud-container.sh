@@ -9,17 +9,24 @@
 # shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
-    muster_begin /home/ada/project 2 20
+    muster_begin dir=/home/ada/project tasks=2 cpus=20
     [ "$muster_nodes" -ge 2 ] || muster_other_size 'PSM2_GPUDIRECT and 2 more were decided for 2 nodes or more'
-    unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
-    export PYTHONNOUSERSITE=1 PSM2_GPUDIRECT=1 NCCL_NET_GDR_LEVEL=SYS NCCL_P2P_LEVEL=SYS NCCL_NET_GDR_READ=1 \
-        RES_OPTIONS='timeout:1 attempts:3'
+    unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"  # the host's: the image has its own
+    export PYTHONNOUSERSITE=1  # packages in ~/.local are the host's
+    export PSM2_GPUDIRECT=1  # Omni-Path's library may then read GPU memory itself
+    export NCCL_NET_GDR_LEVEL=SYS  # GPU memory goes straight to the NIC
+    export NCCL_P2P_LEVEL=SYS  # the two V100 talk across the sockets
+    export NCCL_NET_GDR_READ=1  # also when sending
+    export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
+    # The ranks compare these with what they find. AGENTS=1: a program of its own starts them.
     muster_expect LAUNCHER=mpirun AGENTS=1 GPUS=2 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
         PORT_COUNT=12000
-    muster_choose_port
-    muster_mpirun_words 1 PYTHONNOUSERSITE PSM2_GPUDIRECT NCCL_NET_GDR_LEVEL NCCL_P2P_LEVEL NCCL_NET_GDR_READ \
-        RES_OPTIONS -- --bind-to socket --map-by socket
-    muster_watch_silence 1800 /opt/muster/bin/python
+    muster_choose_port  # a free one, where the ranks meet
+    muster_mpirun_words labels=yes \
+        variables=PYTHONNOUSERSITE,PSM2_GPUDIRECT,NCCL_NET_GDR_LEVEL,NCCL_P2P_LEVEL,NCCL_NET_GDR_READ,RES_OPTIONS -- \
+        --bind-to socket --map-by socket
+    muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
+    # "${muster_mpirun_ranks[@]}": hosts, binding, labels and variables, for this mpirun
     [ -n "$muster_keeps_logs" ] || muster_keep_report
     muster_watch_hydra "${muster_report:-$muster_logs/ranks.log}"
     muster_to_log mpirun -np "$((muster_nodes * muster_ntasks_per_node))" "${muster_mpirun_ranks[@]}" \
@@ -36,8 +43,8 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   begin, run_directory, size_granted, go_to, other_size, expect, silence, port, report, to_log, mpirun, hydra_status,
-#   unpacked, muster_forget
+#   words, begin, run_directory, size_granted, go_to, other_size, expect, silence, port, report, to_log, mpirun,
+#   hydra_status, unpacked, muster_forget
 # in the text muster_task:
 #   rank_mpi, directory, size_as_planned, gpus, cpus, threads, cpus_asked, publish, slurm_names, jax, look, image_node,
 #   image, image_unpack, gpu_kind, stack, image_asks

@@ -9,22 +9,29 @@
 # shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
-    muster_begin /home/ada/project 2 20
+    muster_begin dir=/home/ada/project tasks=2 cpus=20
     [ "$muster_nodes" -ge 2 ] || muster_other_size 'PSM2_GPUDIRECT and 2 more were decided for 2 nodes or more'
     muster_modules /etc/profile
     module purge || muster_stop 'module purge failed' 'module list shows what is loaded'
     muster_load 'anaconda/Python-ML-2025a|anaconda/Python-ML-2024b|anaconda/2023a' \
         'mpi/openmpi-5.0.5|mpi/openmpi-4.1.5' 'cuda/12.2|cuda/11.6' 'nccl/2.23.4-cuda12.2|nccl/2.11.4-cuda11.6'
     . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
-    export PSM2_GPUDIRECT=1 NCCL_NET_GDR_LEVEL=SYS NCCL_P2P_LEVEL=SYS NCCL_NET_GDR_READ=1 \
-        RES_OPTIONS='timeout:1 attempts:3'
+    export PSM2_GPUDIRECT=1  # Omni-Path's library may then read GPU memory itself
+    export NCCL_NET_GDR_LEVEL=SYS  # GPU memory goes straight to the NIC
+    export NCCL_P2P_LEVEL=SYS  # the two V100 talk across the sockets
+    export NCCL_NET_GDR_READ=1  # also when sending
+    export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
+    # import muster works in every rank
     export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/home/ada/.local/share/muster/rank-library/0
+    # The ranks compare these with what they find. AGENTS=1: a program of its own starts them.
     muster_expect LAUNCHER=mpirun AGENTS=1 GPUS=2 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
         PORT_COUNT=12000 PYTHON=/home/ada/env/bin/python
-    muster_choose_port
-    muster_mpirun_words 1 PSM2_GPUDIRECT NCCL_NET_GDR_LEVEL NCCL_P2P_LEVEL NCCL_NET_GDR_READ RES_OPTIONS -- --bind-to \
-        socket --map-by socket
-    muster_watch_silence 1800 /opt/muster/bin/python
+    muster_choose_port  # a free one, where the ranks meet
+    muster_mpirun_words labels=yes \
+        variables=PSM2_GPUDIRECT,NCCL_NET_GDR_LEVEL,NCCL_P2P_LEVEL,NCCL_NET_GDR_READ,RES_OPTIONS -- --bind-to socket \
+        --map-by socket
+    muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
+    # "${muster_mpirun_ranks[@]}": hosts, binding, labels and variables, for this mpirun
     [ -n "$muster_keeps_logs" ] || muster_keep_report
     muster_watch_hydra "${muster_report:-$muster_logs/ranks.log}"
     muster_to_log mpirun -np "$((muster_nodes * muster_ntasks_per_node))" "${muster_mpirun_ranks[@]}" \
@@ -39,8 +46,8 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   begin, run_directory, size_granted, go_to, other_size, modules, not_there, expect, silence, port, report, to_log,
-#   mpirun, hydra_status, muster_forget
+#   words, begin, run_directory, size_granted, go_to, other_size, modules, not_there, expect, silence, port, report,
+#   to_log, mpirun, hydra_status, muster_forget
 # in the text muster_task:
 #   rank_mpi, directory, python_there, size_as_planned, gpus, cpus, threads, cpus_asked, publish, slurm_names, jax,
 #   look, go_mpi_rank

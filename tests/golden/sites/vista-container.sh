@@ -8,15 +8,17 @@
 # shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
-    muster_begin /home/ada/project 1 72
+    muster_begin dir=/home/ada/project tasks=1 cpus=72
     [ "$muster_nodes" -le 64 ] || muster_other_size 'the partition gh takes jobs of at most 64 nodes'
-    unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"
-    export PYTHONNOUSERSITE=1 RES_OPTIONS='timeout:1 attempts:3'
+    unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"  # the host's: the image has its own
+    export PYTHONNOUSERSITE=1  # packages in ~/.local are the host's
+    export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
+    # The ranks compare these with what they find. AGENTS=1: a program of its own starts them.
     muster_expect LAUNCHER=ibrun AGENTS=1 GPUS=1 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
         PORT_COUNT=12000
-    muster_choose_port
+    muster_choose_port  # a free one, where the ranks meet
     MUSTER_NODES=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | tr "\n" " ") && export MUSTER_NODES
-    muster_watch_silence 1800 /opt/muster/bin/python
+    muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
     [ -n "$muster_keeps_logs" ] || muster_keep_report
     muster_to_log ibrun -np "$((muster_nodes * muster_ntasks_per_node))" \
         sh -c "$muster_task" muster apptainer --quiet exec --nv --bind /tmp --bind /home/ada --bind \
@@ -32,7 +34,7 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   begin, run_directory, size_granted, go_to, other_size, expect, silence, port, report, to_log, hydra_status,
+#   words, begin, run_directory, size_granted, go_to, other_size, expect, silence, port, report, to_log, hydra_status,
 #   unpacked, muster_forget
 # in the text muster_task:
 #   rank_mpi, directory, size_as_planned, gpus, cpus, threads, cpus_asked, publish, slurm_names, jax, image_node,

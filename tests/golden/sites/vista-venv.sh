@@ -8,18 +8,20 @@
 # shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
-    muster_begin /home/ada/project 1 72
+    muster_begin dir=/home/ada/project tasks=1 cpus=72
     [ "$muster_nodes" -le 64 ] || muster_other_size 'the partition gh takes jobs of at most 64 nodes'
     muster_modules /etc/profile
     muster_load gcc cuda
     . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
-    export RES_OPTIONS='timeout:1 attempts:3'
+    export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
+    # import muster works in every rank
     export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/home/ada/.local/share/muster/rank-library/0
+    # The ranks compare these with what they find. AGENTS=1: a program of its own starts them.
     muster_expect LAUNCHER=ibrun AGENTS=1 GPUS=1 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
         PORT_COUNT=12000 PYTHON=/home/ada/env/bin/python
-    muster_choose_port
+    muster_choose_port  # a free one, where the ranks meet
     MUSTER_NODES=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | tr "\n" " ") && export MUSTER_NODES
-    muster_watch_silence 1800 /opt/muster/bin/python
+    muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
     [ -n "$muster_keeps_logs" ] || muster_keep_report
     muster_to_log ibrun -np "$((muster_nodes * muster_ntasks_per_node))" \
         sh -c "$muster_task" muster python train.py
@@ -33,8 +35,8 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   begin, run_directory, size_granted, go_to, other_size, modules, not_there, expect, silence, port, report, to_log,
-#   hydra_status, muster_forget
+#   words, begin, run_directory, size_granted, go_to, other_size, modules, not_there, expect, silence, port, report,
+#   to_log, hydra_status, muster_forget
 # in the text muster_task:
 #   rank_mpi, directory, python_there, size_as_planned, gpus, cpus, threads, cpus_asked, publish, slurm_names, jax,
 #   go_mpi_rank

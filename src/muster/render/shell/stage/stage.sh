@@ -208,7 +208,7 @@ muster_stage_mount() {
 
 # Decides what to use where users may not mount. An environment that works under another path (relocatable=yes) is used under
 # the path of its copy.
-# shellcheck disable=SC2317  # not every job uses it
+# shellcheck disable=SC2120,SC2317  # not every job uses it, nor its word
 muster_stage_closed() {
     local muster_relocatable=
     muster_take 'muster_stage_closed: relocatable' "$@"
