@@ -42,10 +42,17 @@ def _plan(*options: str) -> Plan:
 
 
 def test_a_queued_job_is_watched_unasked_and_as_asked() -> None:
-    assert "    muster_watch_silence seconds=1800 python=/opt/muster/bin/python\n" in job_part(_plan())
-    assert "    muster_watch_silence seconds=300 python=/opt/muster/bin/python\n" in job_part(_plan("--hang", "5m"))
-    assert "muster_watch_silence seconds=300 python=/opt/muster/bin/python then=restart\n" in job_part(
-        _plan("--hang", "5m", "--restart", "2")
+    assert (
+        "    muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang\n"
+        in job_part(_plan())
+    )
+    assert (
+        "    muster_watch_silence seconds=300 python=/opt/muster/bin/python  # reports ranks that hang\n"
+        in job_part(_plan("--hang", "5m"))
+    )
+    assert (
+        "muster_watch_silence seconds=300 python=/opt/muster/bin/python then=restart  # reports ranks that hang\n"
+        in job_part(_plan("--hang", "5m", "--restart", "2"))
     )
     assert "muster_watch_silence" not in job_script(_plan("--hang", "off"))
 
