@@ -71,16 +71,16 @@ def test_the_script_is_the_same_twice_and_passes_shellcheck(case: Case, tmp_path
 
 # Lines of Muster's own text in a job that `muster submit` queues: without an image, and what each engine adds.
 _LINES = {
-    "srun": 385,
-    "ibrun": 370,
-    "local": 223,
-    "flux": 275,
-    "mpirun": 509,
-    "torchrun": 744,
-    "ft": 744,
-    "mpirun+torchrun": 820,
+    "srun": 366,
+    "ibrun": 358,
+    "local": 212,
+    "flux": 268,
+    "mpirun": 497,
+    "torchrun": 720,
+    "ft": 720,
+    "mpirun+torchrun": 804,
 }
-_LINES_OF_ENGINE = {"none": 0, "shifter": 13, "pyxis": 66, "cscs": 66, "docker": 111, "podman": 110, "podman-hpc": 110}
+_LINES_OF_ENGINE = {"none": 0, "shifter": 14, "pyxis": 66, "cscs": 66, "docker": 111, "podman": 110, "podman-hpc": 110}
 
 
 @each_case

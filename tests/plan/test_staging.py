@@ -132,7 +132,7 @@ def test_an_image_is_its_file_and_sees_copies_by_binds(project: Path) -> None:
     image = ImageFacts(kind="sif", package="/opt/muster")
     words = ("--image", str(project / "x.sif"), "--stage-env", "--stage", "data", "--", "python", "train.py")
     script = job_script(planned(project, *words, image=image))
-    assert f"muster_stage_image name={project}/x.sif file={project}/x.sif" in script.replace(" \\\n" + 16 * " ", " ")
+    assert f"muster_stage_image name={project}/x.sif file={project}/x.sif" in script.replace(" \\\n" + 12 * " ", " ")
     assert "muster_stage_bind APPTAINER_BIND" in script
     assert "muster_stage_mount ||" not in script
 
