@@ -210,11 +210,17 @@ muster_to_log() {
 }
 
 # Builds the flags of this mpirun for hosts (in rank order), labels and variables. labels=yes: each line gets one.
-# variables: those that the job sets, with commas between them. After -- the site's own flags.
+# variables: those that the job sets, with commas between them, more than once where they are many. After -- the site's own flags.
 muster_mpirun_words() {
     local words=()
-    while [ $# -gt 0 ] && [ "$1" != -- ]; do words+=("$1") && shift; done
     muster_labels='' muster_variables=
+    while [ $# -gt 0 ] && [ "$1" != -- ]; do
+        case $1 in
+        variables=*) muster_variables+=${1#*=}, ;;
+        *) words+=("$1") ;;
+        esac
+        shift
+    done
     muster_take 'muster_mpirun_words: labels variables' "${words[@]}"
     muster_carried=(MUSTER_JOB MUSTER_RUN_DIR MUSTER_LAUNCHER MUSTER_AGENTS MUSTER_NTASKS MUSTER_NTASKS_PER_NODE MUSTER_GPUS
         MUSTER_CPUS MUSTER_VISIBILITY MUSTER_GRACE MUSTER_PORT_LOW MUSTER_PORT_COUNT MUSTER_HOST_SUFFIX MUSTER_ADDRESS

@@ -175,7 +175,7 @@ def test_an_example_and_its_batch_script_run_copied_out_with_sbatch_alone(
 
     ended = lab.exec(["sbatch", "--wait", f"{name}.sh"], cwd=shared_directory, timeout_s=300)
 
-    logs = "\n".join(path.read_text() for path in shared_directory.glob("muster-runs/*/logs/node*.log"))
+    logs = "\n".join(path.read_text() for path in shared_directory.glob("slurm-*.out"))
     assert ended.ok, logs
     told = {"hello": "(ranks: 4, hosts: 2)", "pi": "pi is about 3.14159265"}
     assert told.get(name, "right on the test images") in logs

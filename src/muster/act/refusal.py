@@ -61,7 +61,7 @@ def refusal_of(answer: ProgramResult, misfit: Misfit | None = None) -> MusterErr
 def silence_of(program: str, status: int, stderr: str) -> SchedulerSilent:
     """Return the error for a client that brought no answer: how it ended, and what to try."""
     if munge_is_down():
-        return SchedulerSilent(f"the Slurm controller does not answer: {MUNGE_IS_DOWN}", hint=MUNGE_HINT)
+        return SchedulerSilent(f"Slurm cannot be asked: {MUNGE_IS_DOWN}", hint=MUNGE_HINT)
     return SchedulerSilent(
         f"the Slurm controller does not answer: {program} {last_words(status, stderr)}",
         hint="try again in a minute: scontrol ping says whether a controller answers",

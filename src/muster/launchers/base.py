@@ -172,7 +172,7 @@ class Launcher(ABC):
     """Whether several launches of it share one node, each with its own GPUs and CPUs."""
 
     word_notes: tuple[str, ...] = ()
-    """What stands above the line that starts the ranks, of its words that are no flags: a few words each."""
+    """What stands above the line that starts the ranks, of its words that are not flags: a few words each."""
 
     many_nodes_note: str = ""
     """What the user should know of it where the job has several nodes."""

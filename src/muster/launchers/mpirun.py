@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from textwrap import wrap
 
 from muster.launchers.base import (
     RANK,
@@ -24,6 +25,7 @@ KEEP_REPORT = Fragment('2> >(tee -i "$muster_report" >&2)')
 REPORT_KEPT = 'muster_report_kept "$!"'
 
 _PATIENCE = "odls_base_sigkill_timeout"
+_MOST_NAMES = 90  # letters, so that no line is wider than a page
 
 # What the shell of the rank itself says (render/shell/rank/go_mpi_rank.sh).
 _OF_A_RANK = re.compile(
@@ -78,8 +80,8 @@ class ByMpirun(Launcher):
             # By itself Open MPI kills its ranks one second after SIGTERM, by which Slurm announces an end.
             yield f"export OMPI_MCA_{_PATIENCE}={plan.grace_s} PRTE_MCA_{_PATIENCE}={plan.grace_s}"
         words = [named("labels", "yes")] if plan.label else []
-        if names:
-            words.append(named("variables", ",".join(dict.fromkeys(names))))
+        lines = wrap(" ".join(dict.fromkeys(names)), _MOST_NAMES, break_long_words=False, break_on_hyphens=False)
+        words += [named("variables", line.replace(" ", ",")) for line in lines]
         site = ("--", *(flag.word for flag in plan.mpirun_flags)) if plan.mpirun_flags else ()
         yield fold(("muster_mpirun_words", *words, *site))
 

@@ -46,5 +46,5 @@ def slurm_here(environment: Mapping[str, str], runner: Runner = run) -> SlurmHer
 def _silent(evidence: str) -> SchedulerSilent:
     """Return the error, with what was seen; where munge is down, that is why."""
     if munge_is_down():
-        return SchedulerSilent(f"the Slurm controller does not answer: {MUNGE_IS_DOWN}", hint=MUNGE_HINT)
+        return SchedulerSilent(f"Slurm cannot be asked: {MUNGE_IS_DOWN}", hint=MUNGE_HINT)
     return SchedulerSilent(f"the Slurm controller does not answer: {evidence}", hint=_HINT)

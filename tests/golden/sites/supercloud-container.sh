@@ -23,8 +23,8 @@ job() {
         PORT_COUNT=12000
     muster_choose_port  # a free one, where the ranks meet
     muster_mpirun_words labels=yes \
-        variables=PYTHONNOUSERSITE,PSM2_GPUDIRECT,NCCL_NET_GDR_LEVEL,NCCL_P2P_LEVEL,NCCL_NET_GDR_READ,RES_OPTIONS -- \
-        --bind-to socket --map-by socket
+        variables=PYTHONNOUSERSITE,PSM2_GPUDIRECT,NCCL_NET_GDR_LEVEL,NCCL_P2P_LEVEL,NCCL_NET_GDR_READ \
+        variables=RES_OPTIONS -- --bind-to socket --map-by socket
     muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
     # "${muster_mpirun_ranks[@]}": hosts, binding, labels and variables, for this mpirun
     [ -n "$muster_keeps_logs" ] || muster_keep_report
