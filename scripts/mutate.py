@@ -396,6 +396,7 @@ def _become_pytest(work: Path, tests: Sequence[str], left_out: Sequence[str], wi
         os.chdir(ROOT)
         source = str(work / "src")
         os.environ["PYTHONPATH"] = source
+        sys.dont_write_bytecode = True  # of a change made in the same second Python would read the old bytecode
         sys.path.insert(0, source)
         hypothesis.configuration.set_hypothesis_home_dir(work / "hypothesis")
         words = ["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0", "-m", _MARKS]
