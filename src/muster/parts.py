@@ -64,8 +64,11 @@ def load_place(place: str) -> Any:
         if error.name != package:
             raise
         distribution = package.replace("_", "-")
+        # No name for pip: on an index the name might be a stranger's.
         raise MachineLacks(
-            distribution, f"this needs {distribution}, which is not installed", hint=f"install {distribution}"
+            distribution,
+            f"this needs {distribution}, which is not installed",
+            hint="install the whole of Muster from its folder: pip install .",
         ) from None
     return getattr(loaded, name)
 
@@ -85,10 +88,7 @@ def _entry_points(group: str) -> tuple[EntryPoint, ...]:
 
 
 def _brings(folder: str, group: str) -> bool:
-    """Return whether an installed package of the folder has entry points of the group.
-
-    It costs a tenth of importlib.metadata.
-    """
+    """Return whether an installed package of the folder has entry points of the group."""
     try:
         names = [name for name in os.listdir(folder or ".") if name.endswith(".dist-info")]  # noqa: PTH208  # no pathlib
     except OSError:
