@@ -10,6 +10,8 @@ MADE := $(ENVIRONMENT)/.made
 TESTS_READY := $(ENVIRONMENT)/.tests-ready
 TORCH_READY := $(ENVIRONMENT)/.torch-ready
 DEMO_READY := $(ENVIRONMENT)/.demo-ready
+DIST_READY := $(ENVIRONMENT)/.dist-ready
+DOCS_READY := $(ENVIRONMENT)/.docs-ready
 PYTEST := $(BIN)/python -m pytest
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Whole scripts; the fragments that are rendered into one are checked by their own tests.
@@ -20,7 +22,7 @@ ifeq ($(filter test-gpu,$(MAKECMDGOALS)),)
 unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONWARNINGS PYTHONUSERBASE MYPYPATH
 endif
 
-.PHONY: help bytecode demo all-garbage less-garbage dist docs test test-fast test-slurm test-long test-night test-changes test-gpu test-places lint bench bench-lab bench-launch clean packages-demo packages-fast packages-test packages-long
+.PHONY: help bytecode demo all-garbage less-garbage dist docs release test test-fast test-slurm test-long test-night test-changes test-gpu test-places lint bench bench-lab bench-launch clean packages-demo packages-fast packages-test packages-long
 
 help: ## show this page
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -92,11 +94,14 @@ less-garbage: $(MADE)
 all-garbage: $(MADE)
 	@rm -f $(ENVIRONMENT)/lib/python*/site-packages/less_garbage.pth
 
-docs: $(TESTS_READY) ## the documents as pages for a browser, in dist/docs; every link checked, searched without a network
+docs: $(DOCS_READY) ## the documents as pages for a browser, in dist/docs; every link checked, searched without a network
 	@$(BIN)/python scripts/make_docs.py
 
-dist: $(TESTS_READY) ## a wheel, an sdist, and muster.pyz, one file for login nodes with an old Python
+dist: $(DIST_READY) ## a wheel, an sdist, recipes, and muster.pyz, one file for login nodes with an old Python
 	@$(BIN)/python scripts/make_dist.py
+
+release: $(MADE) ## check, build and tag this version in a fresh clone; uploading is a person's step; TESTS=test-fast
+	@$(BIN)/python scripts/release.py --tests $(or $(TESTS),test)
 
 clean: ## remove the environment and everything that was made here
 	rm -rf $(ENVIRONMENT) dist build/lib .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
@@ -121,6 +126,15 @@ $(MADE):
 
 $(TESTS_READY): pyproject.toml $(MADE)
 	@$(PIP) install --quiet --editable . --group test
+	@touch $@
+
+# What builds packages and pages, and nothing of the tests: seconds, not minutes.
+$(DIST_READY): pyproject.toml $(MADE)
+	@$(PIP) install --quiet --group dist
+	@touch $@
+
+$(DOCS_READY): pyproject.toml $(MADE)
+	@$(PIP) install --quiet --editable . --group docs
 	@touch $@
 
 $(TORCH_READY): $(TESTS_READY) scripts/install-torch

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Written by muster 0.1.0 for the site 'generic'. It runs with sbatch alone.
+# Written by muster 0.2.0 for the site 'generic'. It runs with sbatch alone.
 #   muster submit --site generic -N 2 --ntasks-per-node 2 -t 10 -J train_ddp --venv .venv -- python train_ddp.py
-#SBATCH --job-name=train_ddp --comment=muster:fec0da5d3a54
+#SBATCH --job-name=train_ddp --comment=muster:d359f0ae979c
 #SBATCH --nodes=2 --ntasks-per-node=2
 #SBATCH --time=00:10:00
 #SBATCH --export=NONE --no-requeue
@@ -24,7 +24,7 @@ job() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Below is Muster's own text (0.1.0, sha256 1a731652), explained in docs/explanation/script.md.
+# Below is Muster's own text (0.2.0, sha256 1a731652), explained in docs/explanation/script.md.
 
 muster_common=$(
     cat <<'MUSTER_TEXT'

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Written by muster 0.1.0 for the site 'generic'. It runs with sbatch alone.
+# Written by muster 0.2.0 for the site 'generic'. It runs with sbatch alone.
 #   muster submit --site generic -N 2 --ntasks-per-node 2 -t 10 -J train_env --venv .venv -- python train_env.py
-#SBATCH --job-name=train_env --comment=muster:6c901a008fab
+#SBATCH --job-name=train_env --comment=muster:f354725f34b9
 #SBATCH --nodes=2 --ntasks-per-node=2
 #SBATCH --time=00:10:00
 #SBATCH --export=NONE --no-requeue
@@ -24,7 +24,7 @@ job() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Below is Muster's own text (0.1.0, sha256 1a731652), explained in docs/explanation/script.md.
+# Below is Muster's own text (0.2.0, sha256 1a731652), explained in docs/explanation/script.md.
 
 muster_common=$(
     cat <<'MUSTER_TEXT'

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Written by muster 0.1.0 for the site 'generic'. It runs with sbatch alone.
+# Written by muster 0.2.0 for the site 'generic'. It runs with sbatch alone.
 #   muster submit --site generic -N 1 --ntasks-per-node 1 -t 10 -J train_single --venv .venv -- python train_single.py
-#SBATCH --job-name=train_single --comment=muster:a47a6099a576
+#SBATCH --job-name=train_single --comment=muster:52e8dbe7c136
 #SBATCH --nodes=1 --ntasks-per-node=1
 #SBATCH --time=00:10:00
 #SBATCH --export=NONE --no-requeue
@@ -24,7 +24,7 @@ job() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Below is Muster's own text (0.1.0, sha256 1a731652), explained in docs/explanation/script.md.
+# Below is Muster's own text (0.2.0, sha256 1a731652), explained in docs/explanation/script.md.
 
 muster_common=$(
     cat <<'MUSTER_TEXT'

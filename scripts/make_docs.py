@@ -16,6 +16,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from muster import __version__
 from muster.cli.docs import KINDS, find_pages
 from muster.runner import run
 
@@ -54,7 +55,8 @@ def make(site: Path, *, work: Path) -> str:
     shutil.copy(LOOK / SHIM, work / "docs" / SHIM)
     nav = json.dumps(navigation(work / "docs"), ensure_ascii=False).replace('": ', '" = ')
     text = (LOOK / "zensical.toml").read_text(encoding="utf-8")
-    (work / "zensical.toml").write_text(text.replace("[project]\n", f"[project]\nnav = {nav}\n", 1), encoding="utf-8")
+    text = text.replace("[project]\n", f"[project]\nnav = {nav}\n", 1).replace("@VERSION@", __version__)
+    (work / "zensical.toml").write_text(text, encoding="utf-8")
     program = str(Path(sys.executable).with_name("zensical"))
     done = run([program, "build", "--strict", "--clean"], cwd=work, timeout_s=120)
     if not done.ok:

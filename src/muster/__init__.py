@@ -7,7 +7,7 @@ because training images still carry it and `import muster` has to work in a rank
 
 import sys
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = ["WireupError", "World", "__version__", "world"]
 

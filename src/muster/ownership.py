@@ -14,9 +14,21 @@ from pathlib import Path
 import msgspec
 
 from muster.errors import RequestError
+from muster.rank import contract
 
 SAFE = "MUSTER_SAFE_DIRECTORY"
 """Directories, with colons between them, whose settings you trust whoever may write them."""
+
+
+def system_directory(environment: Mapping[str, str]) -> Path:
+    """Return the administrator's folder: the one that a module file names, else /etc/muster."""
+    named = environment.get(contract.SYSTEM_DIRECTORY) or "/etc/muster"
+    if not named.startswith("/"):
+        raise RequestError(
+            f"{contract.SYSTEM_DIRECTORY}={named}: a folder is named from / on",
+            hint=f"unset {contract.SYSTEM_DIRECTORY}, or ask whoever wrote the module file that sets it",
+        )
+    return Path(named)
 
 
 class Trust(msgspec.Struct, frozen=True):

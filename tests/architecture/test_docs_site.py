@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from muster import __version__
+
 from .paths import ROOT
 
 _SPEC = importlib.util.spec_from_file_location("make_docs", ROOT / "scripts/make_docs.py")
@@ -34,6 +36,13 @@ def test_every_document_has_its_page(site: Path) -> None:
     pages = {path.with_name(path.name.replace("README.md", "index.md")).with_suffix(".html") for path in documents}
 
     assert {page for page in pages if not (site / page).exists()} == set()
+
+
+@pytest.mark.wide
+def test_every_page_says_which_version_it_is_of(site: Path) -> None:
+    without = [page for page in site.rglob("*.html") if f"Muster {__version__}" not in page.read_text()]
+
+    assert without == []
 
 
 @pytest.mark.wide

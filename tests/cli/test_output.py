@@ -9,7 +9,7 @@ import pty
 
 import pytest
 
-from muster.cli.output import _widths, hanging, print_json, print_table, say
+from muster.cli.output import _widths, at_words, hanging, print_json, print_table, say
 from muster.cli.verbs import VERBS
 
 COLUMNS = ("host", "rank")
@@ -54,6 +54,45 @@ def test_json_keeps_order_and_letters(capsys: pytest.CaptureFixture[str]) -> Non
     said = capsys.readouterr().out
     assert list(json.loads(said)) == ["b", "a"]
     assert "é" in said
+
+
+class Screen(io.StringIO):
+    """A terminal of so many columns."""
+
+    def isatty(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return 2
+
+
+SENTENCE = "muster: error: -N 9: partition 'main' has 2 nodes, and more of them will not come: ask for fewer of them"
+
+
+@pytest.mark.parametrize("width", [20, 23, 38, 40, 41, 80, 160])
+@pytest.mark.parametrize("head", ["", "  ", " " * 30])
+def test_a_terminal_breaks_sentences_between_words_and_copies_one_line(
+    width: int, head: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    text = f"{head}{SENTENCE}\n\nhint: -N 2"
+    shown = at_words(text, Screen())
+    assert [line.split() for line in shown.split("\n")] == [line.split() for line in text.split("\n")]
+    line = shown.split("\n")[0]
+    rows = [line[start : start + width] for start in range(0, len(line), width)]
+    assert [word for row in rows for word in row.split()] == SENTENCE.split()
+
+
+def test_what_no_terminal_reads_keeps_its_lines_and_so_does_a_word_that_is_wider_than_the_screen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    assert at_words(SENTENCE, io.StringIO()) == SENTENCE
+    assert at_words("/a/path/that/is/longer/than/the/row", Screen()) == "/a/path/that/is/longer/than/the/row"
+    assert (
+        at_words("in /a/path/that/is/longer/than/the/row or so", Screen()).split()[1]
+        == "/a/path/that/is/longer/than/the/row"
+    )
 
 
 def test_news_go_to_stderr_and_can_be_silenced(capsys: pytest.CaptureFixture[str]) -> None:

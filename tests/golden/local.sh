@@ -1,5 +1,5 @@
 #!/bin/bash
-# Written by muster 0.1.0 for the site 'laptop'. It runs with bash alone.
+# Written by muster VERSION for the site 'laptop'. It runs with bash alone.
 #   muster run --ntasks-per-node 2 -- python train.py
 # shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
@@ -29,7 +29,7 @@ job() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Below is Muster's own text (0.1.0, sha256 DIGEST), explained in docs/explanation/script.md.
+# Below is Muster's own text (VERSION, sha256 DIGEST), explained in docs/explanation/script.md.
 # in the text muster_common:
 #   stop, meeting
 # in the script:

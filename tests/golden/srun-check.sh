@@ -1,5 +1,5 @@
 #!/bin/bash
-# Written by muster 0.1.0 for the site 'generic'. It runs with sbatch alone.
+# Written by muster VERSION for the site 'generic'. It runs with sbatch alone.
 #   muster submit -N 2 -g 4 --check --chdir '/scratch/it'"'"'s' -- python train.py
 #SBATCH --job-name=train --comment=muster:DIGEST
 #SBATCH --nodes=2 --ntasks-per-node=4 --gpus-per-node=4
@@ -31,7 +31,7 @@ job() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Below is Muster's own text (0.1.0, sha256 DIGEST), explained in docs/explanation/script.md.
+# Below is Muster's own text (VERSION, sha256 DIGEST), explained in docs/explanation/script.md.
 # in the text muster_common:
 #   stop, meeting
 # in the script:

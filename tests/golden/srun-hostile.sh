@@ -1,5 +1,5 @@
 #!/bin/bash
-# Written by muster 0.1.0 for the site 'generic'. It runs with sbatch alone.
+# Written by muster VERSION for the site 'generic'. It runs with sbatch alone.
 #   muster submit -N 2 --env 'A=$(touch canary) '"'"'x'"'"'' --env 'OUT={run_dir}/{job_id}' --unset-env LD_PRELOAD
 #     --node-prologue 'echo '"'"'warm; up'"'"'' --chdir 'a'"'"'; echo foo' -J 'my job' --venv '/home/ada/my env'
 #     --master-port 23456 -- python train.py 'a  b' '$(touch canary)' 'it'"'"'s' 'new\x0aline' '*'
@@ -31,7 +31,7 @@ line' '*'
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Below is Muster's own text (0.1.0, sha256 DIGEST), explained in docs/explanation/script.md.
+# Below is Muster's own text (VERSION, sha256 DIGEST), explained in docs/explanation/script.md.
 # in the text muster_common:
 #   stop, meeting
 # in the script:

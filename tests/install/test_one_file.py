@@ -118,3 +118,28 @@ def test_the_start_is_read_by_every_python() -> None:
         pytest.skip("vermin is in the project's own environment")
     done = subprocess.run([vermin, *words, ROOT / "packaging/one_file.py"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
+
+
+def wheel_of(name: str, version: str, **fields: str) -> dict[str, bytes]:
+    """Return the files of a package that say what it is."""
+    lines = [
+        f"Name: {name}",
+        f"Version: {version}",
+        *(f"{key.replace('_', '-')}: {text}" for key, text in fields.items()),
+    ]
+    folder = f"{name}-{version}.dist-info"
+    return {f"{folder}/METADATA": "\n".join([*lines, "", "words"]).encode(), f"{folder}/licenses/LICENSE": b"do"}
+
+
+def test_what_it_bundles_is_listed_with_licences_and_a_package_without_one_stops_the_build() -> None:
+    make_dist = module(ROOT / "scripts" / "make_dist.py")
+    one = wheel_of("one", "1.0", License_Expression="MIT")
+    two = {f"compiled/cp39-x86_64/{name}": text for name, text in wheel_of("two", "2.0", License="BSD").items()}
+    newer = {f"compiled/cp314-x86_64/{name}": text for name, text in wheel_of("two", "2.1", License="BSD").items()}
+    table = make_dist.list_of_bundled({**one, **two, **newer, "one/__init__.py": b""})
+    assert "| one | 1.0 | MIT | `one-1.0.dist-info/licenses/LICENSE` |\n" in table
+    assert "| two | 2.0, 2.1 | BSD | `compiled/cp314-x86_64/two-2.1.dist-info/licenses/LICENSE` |\n" in table
+    with pytest.raises(SystemExit, match="three 3"):
+        make_dist.list_of_bundled({**one, **wheel_of("three", "3")})
+    with pytest.raises(SystemExit, match=r"one 1\.0: no licence"):
+        make_dist.list_of_bundled({name: text for name, text in one.items() if "METADATA" in name})

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
+
+import pytest
 
 from muster import __version__
 from muster.older import tomllib
 
-from .test_one_file import ROOT
+from .test_one_file import ROOT, module
+
+release = module(ROOT / "scripts/release.py")
 
 TEXT = (ROOT / "CHANGELOG.md").read_text()
 SECTIONS = re.findall(r"^## (.*)$", TEXT, flags=re.MULTILINE)
@@ -23,6 +28,31 @@ def test_the_version_is_three_numbers_and_stands_in_one_place() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert project["project"]["dynamic"] == ["version"]
     assert project["tool"]["hatch"]["version"]["path"] == "src/muster/__init__.py"
+
+
+def test_a_release_dates_what_is_unreleased_and_opens_the_next_section() -> None:
+    before = "# Changelog\n\n## Unreleased\n\n### What changes for you\n- New.\n\n## 0.1.0 — 2026-01-01\n\nOld.\n"
+    after = release.dated(before, "0.2.0", "2026-11-23")
+    assert re.findall(r"^## (.*)$", after, flags=re.MULTILINE) == [
+        "Unreleased",
+        "0.2.0 — 2026-11-23",
+        "0.1.0 — 2026-01-01",
+    ]
+    assert "### What changes for you\nNothing yet.\n\n## 0.2.0" in after
+    assert "## 0.2.0 — 2026-11-23\n\n### What changes for you\n- New.\n" in after
+    with pytest.raises(SystemExit, match="nothing is said there of this version"):
+        release.dated(after, "0.3.0", "2026-12-01")
+    with pytest.raises(SystemExit, match=r"has version 0\.2\.0 already"):
+        release.dated(after, "0.2.0", "2026-12-01")
+
+
+def test_the_notes_hold_this_version_alone_and_the_digest_of_each_file(tmp_path: Path) -> None:
+    changelog = release.dated("## Unreleased\n\n- New.\n\n## 0.1.0 — 2026-01-01\n\nOld.\n", "0.2.0", "2026-11-23")
+    (tmp_path / "muster.pyz").write_bytes(b"")
+    notes = release.notes_of(changelog, "0.2.0", tmp_path, "test")
+    assert notes.startswith("Muster 0.2.0\n\n- New.\n\n### Checked\n")
+    assert "Old." not in notes
+    assert notes.endswith("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  muster.pyz\n")
 
 
 def test_the_changelog_goes_from_what_is_next_to_the_first_version() -> None:

@@ -11,11 +11,13 @@ import pytest
 from muster.errors import RequestError
 from muster.job.option import parse_gpus
 from muster.job.request import Request
-from muster.job.settings import SYSTEM_FILE, merge_settings
+from muster.job.settings import merge_settings, system_file
+
+SYSTEM_FILE = system_file({})
 
 
-def request_of(path: str) -> Request:
-    settings = merge_settings([(path, 'partition = "big"\n')], {})
+def request_of(path: str, **environment: str) -> Request:
+    settings = merge_settings([(path, 'partition = "big"\n')], environment)
     return Request(
         command=("x",),
         **{name: value for name, (value, _) in settings.items()},
@@ -27,6 +29,15 @@ def test_what_stands_in_etc_was_set_by_the_administrator() -> None:
     assert request_of(SYSTEM_FILE).set_by("partition") == "set by the administrator"
     assert request_of("/home/you/.config/muster/config.toml").set_by("partition") == "set by you"
     assert request_of(SYSTEM_FILE).set_by("account") == "set by you"
+
+
+def test_the_folder_of_a_module_file_is_the_administrators_in_the_place_of_etc() -> None:
+    module = {"MUSTER_SYSTEM_DIRECTORY": "/opt/muster/etc"}
+    assert request_of("/opt/muster/etc/config.toml", **module).set_by("partition") == "set by the administrator"
+    assert request_of(SYSTEM_FILE, **module).set_by("partition") == "set by you"
+    assert system_file({"MUSTER_SYSTEM_DIRECTORY": ""}) == "/etc/muster/config.toml"
+    with pytest.raises(RequestError, match="named from / on"):
+        system_file({"MUSTER_SYSTEM_DIRECTORY": "opt/muster"})
 
 
 @pytest.mark.parametrize(

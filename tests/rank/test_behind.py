@@ -8,7 +8,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from muster import _IN_IMAGES
+from muster import _IN_IMAGES, __version__
 from muster.plan.mounts import LIBRARY
 from muster.rank.behind import own_package
 from muster.runner import run
@@ -46,7 +46,7 @@ def test_the_environments_own_comes_first_also_behind_it(tmp_path: Path) -> None
     bound = bound_into(tmp_path)
     own = tmp_path / "own/muster"
     shutil.copytree(PACKAGE / "rank", own / "rank", ignore=shutil.ignore_patterns("__pycache__"))
-    (own / "__init__.py").write_text((PACKAGE / "__init__.py").read_text().replace("0.1.0", "0.0.1"))
+    (own / "__init__.py").write_text((PACKAGE / "__init__.py").read_text().replace(__version__, "0.0.1"))
     version, package, part, *_ = shown(bound, own.parent)
 
     assert (version, package, part) == ("0.0.1", f"{own}/__init__.py", f"{own}/rank/contract.py")

@@ -12,8 +12,9 @@ from muster.render.script import RULE
 
 
 def without_digests(script: str) -> str:
-    """Return a script without the digests, which follow every field and have tests of their own."""
-    script = re.sub(r"sha256 [0-9a-f]{8}\)", "sha256 DIGEST)", script)
+    """Return a script without the version and the digests, which follow every field and have tests of their own."""
+    script = re.sub(r"^(# Written by muster )[\w.]+", r"\1VERSION", script, flags=re.MULTILINE)
+    script = re.sub(r"\([\w.]+, sha256 [0-9a-f]{8}\)", "(VERSION, sha256 DIGEST)", script)
     return re.sub(r"comment=muster:[0-9a-f]{12}", "comment=muster:DIGEST", script)
 
 

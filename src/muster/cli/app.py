@@ -239,9 +239,10 @@ def _has_working_directory() -> bool:
 
 def print_error(message: str, hint: str | None = None) -> None:
     """Print a sentence on stderr, then, after an empty line, what to do about it."""
-    print(f"muster: error: {message}", file=sys.stderr)
-    if hint:
-        print(f"\nhint: {hint}", file=sys.stderr)
+    from muster.cli.output import at_words
+
+    text = f"muster: error: {message}" + (f"\n\nhint: {hint}" if hint else "")
+    print(at_words(text, sys.stderr), file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from muster import __version__
 from muster.cli.command_line import JSON, CommandLine, Words
 from muster.cli.output import print_json
 from muster.errors import MusterError, RequestError, UnknownName
@@ -38,6 +39,8 @@ class Page(NamedTuple):
 
 def main(words: Words) -> int:
     """List the pages, show one, or say which of them hold a text."""
+    if words.man is not None:
+        return _write_man_pages(words.man)
     pages = find_pages(documents_folder())
     if words.find is not None:
         return _show_hits(words.find, pages)
@@ -47,6 +50,14 @@ def main(words: Words) -> int:
         print_json([{"page": page.name, "kind": page.kind, "title": page.title} for page in pages])
     else:
         print("\n".join(_contents(pages)))
+    return 0
+
+
+def _write_man_pages(folder: str) -> int:
+    from muster.cli.man_page import write_man_pages
+
+    paths = write_man_pages(Path(folder))
+    print(f"{len(paths)} manual pages in {paths[0].parent}\n\nhint: export MANPATH={paths[0].parent.parent.resolve()}:")
     return 0
 
 
@@ -108,6 +119,7 @@ def _contents(pages: Sequence[Page]) -> Iterator[str]:
 
     width = max(20, min(shutil.get_terminal_size().columns, 120))
     column = max(len(page.name) for page in pages) + 4
+    yield from (f"The documents of Muster {__version__}", "")
     for kind, purpose in KINDS.items():
         yield f"{kind} ({purpose})"
         for page in (page for page in pages if page.kind == kind):
@@ -169,7 +181,11 @@ COMMAND = CommandLine(
     summary="""\
 Show a page of the documents in the terminal, or list all pages: a tutorial, how-tos, reference, explanation, and a page
 for each site. Into a file or a pipe a page is written as Markdown.""",
-    options=(option("--find", metavar="TEXT", help="print the lines of all pages that hold this text"), JSON),
+    options=(
+        option("--find", metavar="TEXT", help="print the lines of all pages that hold this text"),
+        option("--man", metavar="DIR", help="write a manual page for each verb into this folder: share/man"),
+        JSON,
+    ),
     operands="[PAGE]",
     most=1,
     hint="muster docs lists the pages",

@@ -22,7 +22,7 @@ def print_page(command: CommandLine, *, with_all: bool) -> None:
     print(help_page(command, width=screen_width(), with_all=with_all), end="")
 
 
-def screen_width() -> int:
+def screen_width(descriptor: int = 1) -> int:
     """Return the columns of the screen: what COLUMNS says, else what the terminal says, else 80.
 
     shutil has the same answer, and opens 16 files more: its module loads three compressors.
@@ -31,7 +31,7 @@ def screen_width() -> int:
     if asked.isdecimal() and int(asked) > 0:
         return int(asked)
     try:
-        return os.get_terminal_size(1).columns or 80
+        return os.get_terminal_size(descriptor).columns or 80
     except OSError:
         return 80
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -113,4 +114,33 @@ def _print_plain(columns: Sequence[str], rows: Sequence[Sequence[object]], strea
 def say(message: str, *, quiet: bool = False) -> None:
     """Print one line of news on stderr."""
     if not quiet:
-        print(f"muster: {message}", file=sys.stderr, flush=True)
+        print(at_words(f"muster: {message}", sys.stderr), file=sys.stderr, flush=True)
+
+
+def at_words(text: str, stream: Any) -> str:
+    """Return a text whose long lines a terminal breaks between words; the text as it is where the stream is none.
+
+    Blanks fill each row up to its end, so a command that is copied from the screen is still one line.
+    """
+    if not stream.isatty():
+        return text
+    from muster.cli.help_page import screen_width
+
+    width = screen_width(stream.fileno())
+    return "\n".join(line if len(line) <= width else _filled(line, width) for line in text.split("\n"))
+
+
+def _filled(line: str, width: int) -> str:
+    """Return one long line with blanks where a word would reach over the end of a row."""
+    text = line.lstrip(" ")
+    indent = min(len(line) - len(text), width // 2)
+    filled, column = " " * indent, indent
+    for blanks, word in re.findall(r"( *)([^ ]+)", text):
+        if column + len(blanks) + len(word) <= width or len(word) >= width - indent:
+            filled += blanks + word
+            column = (column + len(blanks) + len(word) - 1) % width + 1
+        else:
+            start = indent or int(column == width)  # a blank stands between two words also where a row is full
+            filled += " " * (width - column + start) + word
+            column = start + len(word)
+    return filled

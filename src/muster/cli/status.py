@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from muster.cli.asking import (
     when,
 )
 from muster.cli.command_line import JSON, CommandLine, Words
-from muster.cli.output import print_json
+from muster.cli.output import at_words, print_json
 from muster.follow.cases import JobCase
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def main(words: Words) -> int:
     if words.json:
         print_json([{**as_json(case), "attempts": attempts_as_json(case)} for case in found_cases])
         return 0
-    print("\n\n".join("\n".join(describe(case)) for case in found_cases))
+    print(at_words("\n\n".join("\n".join(describe(case)) for case in found_cases), sys.stdout))
     return 0
 
 

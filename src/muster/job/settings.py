@@ -12,12 +12,15 @@ from muster.errors import ProfileError, RequestError, nearest_hint
 from muster.job.option import Option, OriginKind, ValueOrigin, convert
 from muster.job.request import options_of
 from muster.older import tomllib
+from muster.ownership import system_directory
 from muster.rank import contract
 
-SYSTEM_FILE = "/etc/muster/config.toml"
-"""The administrator's, for everybody on the machine."""
-
 _NOT_IN_FILES = frozenset({"here"})
+
+
+def system_file(environment: Mapping[str, str]) -> str:
+    """Return the path of the administrator's settings, which hold for everybody on the machine."""
+    return str(system_directory(environment) / "config.toml")
 
 
 def merge_settings(
@@ -26,7 +29,8 @@ def merge_settings(
     """Return value and origin by field, from (path, text) of each file, weakest first, then MUSTER_* variables."""
     merged: dict[str, tuple[Any, ValueOrigin]] = {}
     for path, text in files:
-        merged.update(_from_file(path, text))
+        kind = OriginKind.SYSTEM_SETTINGS if path == system_file(environment) else OriginKind.SETTINGS
+        merged.update(_from_file(path, text, kind))
     if contract.JOB in environment:
         return merged  # inside a rank MUSTER_LAUNCHER and its like say how it was started, and are nobody's wish
     for name, option in options_of().items():
@@ -37,7 +41,7 @@ def merge_settings(
     return merged
 
 
-def _from_file(path: str, text: str) -> dict[str, tuple[Any, ValueOrigin]]:
+def _from_file(path: str, text: str, kind: OriginKind) -> dict[str, tuple[Any, ValueOrigin]]:
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -46,7 +50,6 @@ def _from_file(path: str, text: str) -> dict[str, tuple[Any, ValueOrigin]]:
         raise ProfileError("a number or a list in it is too long to be read", path, hint="write it shorter") from None
     allowed_options = {name: option for name, option in options_of().items() if name not in _NOT_IN_FILES}
     settings: dict[str, tuple[Any, ValueOrigin]] = {}
-    kind = OriginKind.SYSTEM_SETTINGS if path == SYSTEM_FILE else OriginKind.SETTINGS
     for key, value in table.items():
         name = key.replace("-", "_")
         line = _line_of(text, key)

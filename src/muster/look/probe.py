@@ -16,7 +16,7 @@ from pathlib import Path
 
 from muster.errors import RequestError
 from muster.facts import Facts
-from muster.job.settings import SYSTEM_FILE
+from muster.job.settings import system_file
 from muster.look.programs import on_path
 from muster.model.plan import Note
 from muster.ownership import SAFE, Trust, nearest
@@ -126,7 +126,7 @@ def settings_files(facts: Facts) -> list[tuple[str, str]]:
 def _candidates(facts: Facts) -> list[Path]:
     project = nearest("muster.toml", Path(facts.working_directory), Path(facts.home))
     return [
-        Path(SYSTEM_FILE),
+        Path(system_file(facts.environment)),
         Path(facts.environment.get("XDG_CONFIG_HOME") or f"{facts.home}/.config") / "muster" / "config.toml",
         *([project] if project else []),
     ]

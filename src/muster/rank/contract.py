@@ -94,6 +94,7 @@ STAGE_BINDS = "MUSTER_STAGE_BINDS"  # and what an image has to see of all that
 
 # What a person or a test may set.
 SAFE_DIRECTORY = "MUSTER_SAFE_DIRECTORY"  # a folder whose settings may decide what runs as you
+SYSTEM_DIRECTORY = "MUSTER_SYSTEM_DIRECTORY"  # the administrator's folder, where it is not /etc/muster
 TRACEBACK = "MUSTER_TRACEBACK"  # 1: an error of Muster's own shows where it came from
 BUILD_PASSWORD = "MUSTER_BUILD_PASSWORD"  # noqa: S105 # what the job of a build is handed for a registry
 CHECK_SIMULATE = "MUSTER_CHECK_SIMULATE"  # for tests: a clock that is wrong, in a check

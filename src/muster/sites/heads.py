@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from muster.errors import ProfileError
 from muster.facts import Facts
 from muster.older import tomllib
-from muster.ownership import Trust, nearest
+from muster.ownership import Trust, nearest, system_directory
 from muster.sites.match import Evidence
 from muster.sites.text import parse_toml, read_text
 
@@ -20,7 +20,6 @@ BUNDLED = Path(__file__).parent / "data"
 INDEX = BUNDLED / "index.json"
 """The heads of the bundled profiles, made by scripts/make_site_pages.py: reading 36 files would cost a launch 6 ms."""
 
-SITE_WIDE = Path("/etc/muster")
 DEFAULT_SITE = "generic"
 
 
@@ -28,7 +27,7 @@ class SearchPath(msgspec.Struct, frozen=True):
     """Where profiles and layers lie; None: not looked for."""
 
     bundled: Path = BUNDLED
-    site_wide: Path | None = SITE_WIDE
+    site_wide: Path | None = Path("/etc/muster")
     user: Path | None = None
     project: Path | None = None
     """The project's muster-site.toml."""
@@ -40,7 +39,12 @@ class SearchPath(msgspec.Struct, frozen=True):
         """Return the one that holds for whoever typed the command."""
         config = facts.environment.get("XDG_CONFIG_HOME") or f"{facts.home}/.config"
         project = nearest("muster-site.toml", Path(facts.working_directory), Path(facts.home))
-        return cls(user=Path(config) / "muster", project=project, trust=Trust.of(facts.environment))
+        return cls(
+            site_wide=system_directory(facts.environment),
+            user=Path(config) / "muster",
+            project=project,
+            trust=Trust.of(facts.environment),
+        )
 
     def trusts(self, path: Path) -> bool:
         """Return whether a file that is there may decide what runs: what Muster brings may, whoever installed it."""

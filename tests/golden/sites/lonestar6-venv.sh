@@ -1,5 +1,5 @@
 #!/bin/bash
-# Written by muster 0.1.0 for the site 'lonestar6'. It runs with sbatch alone.
+# Written by muster VERSION for the site 'lonestar6'. It runs with sbatch alone.
 #   muster submit -N 4 -g 3 -t 00:30:00 --venv /home/ada/env -- python train.py
 #SBATCH --job-name=train --comment=muster:DIGEST
 #SBATCH --nodes=4 --ntasks-per-node=3 --cpus-per-task=42
@@ -29,7 +29,7 @@ job() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Below is Muster's own text (0.1.0, sha256 DIGEST), explained in docs/explanation/script.md.
+# Below is Muster's own text (VERSION, sha256 DIGEST), explained in docs/explanation/script.md.
 # in the text muster_common:
 #   stop, meeting
 # in the script:

@@ -1,0 +1,49 @@
+"""The administrator's folder: settings and whole profiles come from where a module file says that they lie."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROFILE = 'muster_site = 1\nname = "ours"\ntitle = "Our cluster"\nsummary = "2 nodes"\n'
+
+
+def muster(folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run Muster in a folder of its own, with these variables more."""
+    environment = {**os.environ, "HOME": str(folder), "XDG_CONFIG_HOME": str(folder / "config"), **environment}
+    command = [sys.executable, "-m", "muster", *words]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def system(tmp_path: Path) -> Path:
+    """Return the etc of a Muster under /opt."""
+    folder = tmp_path / "opt/etc"
+    (folder / "sites").mkdir(parents=True)
+    (folder / "config.toml").write_text('account = "teaching"\n')
+    (folder / "sites/ours.toml").write_text(PROFILE)
+    return folder
+
+
+def test_settings_and_profiles_come_from_there(system: Path, tmp_path: Path) -> None:
+    plan = ("plan", "--site", "generic", "--", "hostname")
+    done = muster(tmp_path, *plan, MUSTER_SYSTEM_DIRECTORY=str(system))
+    assert "--account=teaching" in done.stdout, done.stderr
+    assert "teaching" not in muster(tmp_path, *plan).stdout
+    listed = muster(tmp_path, "site", "list", MUSTER_SYSTEM_DIRECTORY=str(system)).stdout
+    assert "ours" in listed
+    assert "Our cluster" in listed
+
+
+def test_a_folder_that_others_can_write_is_named_and_not_used(system: Path, tmp_path: Path) -> None:
+    system.chmod(0o777)
+    words = ("plan", "--site", "generic", "--", "hostname")
+    done = muster(tmp_path, *words, MUSTER_SYSTEM_DIRECTORY=str(system))
+    assert "teaching" not in done.stdout
+    assert f"warning: {system}/config.toml is not used: {system} can be written by everybody" in done.stderr
+    trusted = muster(tmp_path, *words, MUSTER_SYSTEM_DIRECTORY=str(system), MUSTER_SAFE_DIRECTORY=str(system))
+    assert "--account=teaching" in trusted.stdout
