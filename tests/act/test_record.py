@@ -11,8 +11,8 @@ import pytest
 from msgspec.structs import replace
 
 from muster.act.record import Run, find_run, forget, is_of, known_runs, register
-from muster.cli import asking
-from muster.cli.asking import cases
+from muster.cli import asked_jobs
+from muster.cli.asked_jobs import cases
 from muster.errors import RequestError
 from muster.follow.scheduler import Answer
 from muster.look.cluster import UNNAMED, cluster_name
@@ -79,7 +79,7 @@ def test_what_slurm_says_tells_a_job_from_another_of_its_number(run: Run, job: S
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A state directory, on the cluster nuA, whose next job is number 3."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    monkeypatch.setattr(asking, "cluster", lambda: "nuA")
+    monkeypatch.setattr(asked_jobs, "cluster", lambda: "nuA")
     monkeypatch.setattr("muster.follow.scheduler.Scheduler.next_job_id", lambda _: 3)
     return tmp_path / "muster"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from muster.act.record import Run, register
-from muster.cli.asking import attempt_of, cluster, id_to_type, reported_hang, state
+from muster.cli.asked_jobs import cluster, state
 from muster.cli.jobs import _links_among, _order, _row
 from muster.cli.logs import _look_at_chain, _show, _with_headings
 from muster.follow.cases import JobCase
@@ -123,7 +123,7 @@ def test_a_task_has_its_own_id_attempt_and_hang(folders: tuple[Path, Path]) -> N
     run = Run("9", folders[0].parent, "train")
     cases = [JobCase("9", job(9 + task, f"9_{task}", "RUNNING", folders[task - 1]), run) for task in (1, 2)]
 
-    assert [id_to_type(case) for case in cases] == ["9_1", "9_2"]
-    assert [attempt_of(case) for case in cases] == [1, 2]
-    assert [reported_hang(case) for case in cases] == [[], ["no rank has gone on for 5 s"]]
-    assert id_to_type(JobCase("57", job(60, "60", "RUNNING", folders[0]), run)) == "57"
+    assert [case.id_to_type for case in cases] == ["9_1", "9_2"]
+    assert [case.attempt for case in cases] == [1, 2]
+    assert [case.reported_hang for case in cases] == [None, "no rank has gone on for 5 s"]
+    assert JobCase("57", job(60, "60", "RUNNING", folders[0]), run).id_to_type == "57"

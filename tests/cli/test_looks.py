@@ -12,9 +12,10 @@ import pytest
 from msgspec.structs import replace
 
 from muster.act.record import Run, register
-from muster.cli import asking, clean, nodes, why
-from muster.cli.asking import ids_or_newest, state
+from muster.cli import asked_jobs, clean, nodes, why
+from muster.cli.asked_jobs import ids_or_newest, state
 from muster.cli.command_line import Words
+from muster.cli.job_json import as_json
 from muster.cli.logs import _look, _of_no_line, _refuse_closed, _status_of
 from muster.cli.status import headline
 from muster.errors import NoSlurm, RequestError, SiteError
@@ -67,7 +68,7 @@ def test_of_a_job_that_did_not_come_it_is_said_who_answered(
     case = JobCase("7", None, Run("7", tmp_path, "train"), heard=heard)
 
     assert words in headline(case)
-    assert (case.phase.value, asking.as_json(case)["phase"]) == (phase, phase)
+    assert (case.phase.value, as_json(case)["phase"]) == (phase, phase)
 
 
 def test_the_status_of_a_job_is_never_0_without_a_word_that_it_ended_well() -> None:
@@ -209,12 +210,12 @@ def test_no_job_here_is_not_no_job_anywhere(monkeypatch: pytest.MonkeyPatch, tmp
             ids_or_newest(words)
         return str(refused.value)
 
-    monkeypatch.setattr(asking, "cluster", lambda: "nuA")
+    monkeypatch.setattr(asked_jobs, "cluster", lambda: "nuA")
     assert complaint() == "no job is named, and Muster remembers none of yours on the cluster nuA"
     register(state(), Run("3", tmp_path, "old", "lab-1", submitted=100))
     register(state(), Run("9", tmp_path, "new", "lab-2", submitted=200))
     assert complaint().endswith("none of yours on the cluster nuA; your newest job is 9 on lab-2")
-    monkeypatch.setattr(asking, "cluster", lambda: UNNAMED)
+    monkeypatch.setattr(asked_jobs, "cluster", lambda: UNNAMED)
     assert complaint() == "no job is named, and nothing tells which cluster this is; your newest job is 9 on lab-2"
 
 

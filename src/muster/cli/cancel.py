@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from muster.cli.asking import ask, cases, job_ids, other_owner, scheduler
+from muster.cli.asked_jobs import ask, cases, job_ids, scheduler
 from muster.cli.command_line import JSON, CommandLine, Words
+from muster.cli.job_words import other_owner
 from muster.cli.output import print_json, say
 from muster.errors import CommandFailed, RequestError, SiteError
 from muster.follow.cases import JobCase

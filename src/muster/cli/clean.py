@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from muster.cli.asking import cluster, plain, scheduler, state
+from muster.cli.asked_jobs import cluster, scheduler, state
 from muster.cli.command_line import JSON, CommandLine, Words
+from muster.cli.job_words import plain
 from muster.cli.output import print_json, print_table, say
 from muster.errors import MachineLacks, NoSlurm, RequestError
 from muster.job.option import option, parse_walltime

@@ -25,7 +25,8 @@ def wait_words(job: str) -> str:
     """Return why a job waits and when Slurm expects it to start, in one sentence; empty if it is not known."""
     from msgspec.structs import replace
 
-    from muster.cli.asking import scheduler, words_of_waiting
+    from muster.cli.asked_jobs import scheduler
+    from muster.cli.job_words import words_of_waiting
     from muster.errors import MusterError
     from muster.slurm.states import Phase
 
@@ -140,7 +141,7 @@ def _slurm_says(job: str | None) -> str:
         return ""
     from msgspec.structs import replace
 
-    from muster.cli.asking import scheduler
+    from muster.cli.asked_jobs import scheduler
     from muster.cli.status import headline
     from muster.errors import MusterError
     from muster.follow.cases import JobCase
@@ -179,7 +180,7 @@ def _remember(plan: Plan, kept_job: Kept) -> None:
     from pathlib import Path
 
     from muster.act.record import Run, make_run_directory, register
-    from muster.cli.asking import cluster, state
+    from muster.cli.asked_jobs import cluster, state
     from muster.errors import MusterError
     from muster.model.digest import digest_of
     from muster.render.document import plan_as_json

@@ -211,7 +211,7 @@ def _jobs() -> Iterator[Candidate]:
     """Yield the user's jobs that Slurm knows; a controller that does not answer at once is not waited for."""
     from msgspec.structs import replace
 
-    from muster.cli.asking import scheduler
+    from muster.cli.asked_jobs import scheduler
 
     for job in replace(scheduler(), timeout_s=_PATIENCE_S).mine().jobs:
         yield Candidate(job.shown_id, f"{job.name}, {job.state.name}")

@@ -6,17 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from muster.cli.asking import (
-    as_json,
-    cluster,
-    ended_how,
-    expected_start,
-    plain,
-    run_of,
-    scheduler,
-    when,
-)
+from muster.cli.asked_jobs import cluster, run_of, scheduler
 from muster.cli.command_line import JSON, CommandLine, Words
+from muster.cli.job_json import as_json
+from muster.cli.job_words import ended_how, plain, when
 from muster.cli.output import print_json, print_table, say
 from muster.follow.cases import JobCase
 
@@ -90,7 +83,7 @@ def _what(job: SlurmJob) -> str:
 
     phase = job.state.phase
     if phase is Phase.WAITING:
-        expected = expected_start(job)
+        expected = job.expected_start
         reason = "" if job.reason.code == "None" else job.reason.code  # Slurm has not looked at it yet
         return ", ".join(part for part in (reason, f"expected to start {when(expected)}" if expected else "") if part)
     if phase is Phase.RUNNING:

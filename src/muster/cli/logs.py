@@ -8,20 +8,9 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from muster.cli.asking import (
-    cases,
-    cluster,
-    id_to_type,
-    ids_or_newest,
-    only_case,
-    row_line,
-    scheduler,
-    shown_id_of,
-    state,
-    with_links,
-    words_of_waiting,
-)
+from muster.cli.asked_jobs import cases, cluster, ids_or_newest, only_case, scheduler, state, with_links
 from muster.cli.command_line import CommandLine, Words
+from muster.cli.job_words import row_line, words_of_waiting
 from muster.cli.output import say
 from muster.errors import RequestError, SchedulerSilent, SiteError
 from muster.follow.cases import JobCase
@@ -54,7 +43,7 @@ def main(words: Words) -> int:
     if rank is not None:
         output.check_rank(rank)
     lines = _last(Follower(output).new_lines(final=True), rank, words.tail)
-    if case.run is not None and "_" not in id_to_type(case) and not as_json:
+    if case.run is not None and "_" not in case.id_to_type and not as_json:
         lines = _with_headings(lines, case.run, rank)
     line_count = _show(lines, rank, as_json=as_json)
     if not line_count:
@@ -102,7 +91,7 @@ def _case(asked_id: str, slurm: Scheduler, *, follow: bool) -> JobCase:
     if found_cases[0].run is not None and not follow and "_" not in asked_id:
         return JobCase(
             asked_id,
-            found_cases[0].job if len(found_cases) == 1 and "_" not in shown_id_of(found_cases[0]) else None,
+            found_cases[0].job if len(found_cases) == 1 and "_" not in found_cases[0].shown_id else None,
             found_cases[0].run,
             heard=answer.heard,
         )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from muster.cli.asking import cluster, plain, state, when
+from muster.cli.asked_jobs import cluster, state
 from muster.cli.command_line import JSON, CommandLine, Words
+from muster.cli.job_words import plain, when
 from muster.cli.output import print_json, print_table, say
 from muster.errors import RequestError, SiteError
 from muster.job.option import option

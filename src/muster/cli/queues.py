@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from muster.cli.asking import scheduler
+from muster.cli.asked_jobs import scheduler
 from muster.cli.command_line import JSON, CommandLine, Words
 from muster.cli.output import print_json, print_table
 

@@ -11,19 +11,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from muster.cli.asking import (
-    attempts_as_json,
-    cases,
-    cluster,
-    earlier_runs,
-    ids_or_newest,
-    only_case,
-    plain,
-    scheduler,
-    state,
-    with_links,
-)
+from muster.cli.asked_jobs import cases, cluster, ids_or_newest, only_case, scheduler, state, with_links
 from muster.cli.command_line import CommandLine, Words
+from muster.cli.job_words import plain
 from muster.errors import MachineLacks, MusterError, NoSlurm, RequestError, SchedulerSilent
 from muster.follow.cases import JobCase
 from muster.job.option import option
@@ -137,7 +127,7 @@ def _document(value: Any) -> str:
 
 
 def _attempts(case: JobCase) -> dict[str, Any]:
-    return {"told": earlier_runs(case), "attempts": attempts_as_json(case)}
+    return {"told": case.earlier_runs(), "attempts": case.attempts_over()}
 
 
 def _slurm(case: JobCase, slurm: Scheduler) -> str:

@@ -6,21 +6,10 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from muster.cli.asking import (
-    as_json,
-    ask,
-    attempts_as_json,
-    cases,
-    earlier_runs,
-    ended_how,
-    expected_start,
-    ids_or_newest,
-    other_owner,
-    plain,
-    row_line,
-    when,
-)
+from muster.cli.asked_jobs import ask, cases, ids_or_newest
 from muster.cli.command_line import JSON, CommandLine, Words
+from muster.cli.job_json import as_json
+from muster.cli.job_words import ended_how, other_owner, plain, row_line, when
 from muster.cli.output import at_words, print_json
 from muster.follow.cases import JobCase
 
@@ -33,7 +22,7 @@ def main(words: Words) -> int:
     ids = ids_or_newest(words)
     found_cases = cases(ids, ask(ids))
     if words.json:
-        print_json([{**as_json(case), "attempts": attempts_as_json(case)} for case in found_cases])
+        print_json([{**as_json(case), "attempts": case.attempts_over()} for case in found_cases])
         return 0
     print(at_words("\n\n".join("\n".join(describe(case)) for case in found_cases), sys.stdout))
     return 0
@@ -42,7 +31,7 @@ def main(words: Words) -> int:
 def describe(case: JobCase) -> Iterator[str]:
     """Yield a job in a few lines."""
     yield headline(case)
-    yield from (f"  {text}" for text in (*row_line(case), *earlier_runs(case)))
+    yield from (f"  {text}" for text in (*row_line(case), *case.earlier_runs()))
     if case.job is not None:
         yield from (f"  {name:<10} {text}" for name, text in _details(case.job) if text)
     if case.run is not None:
@@ -75,7 +64,7 @@ def _details(job: SlurmJob) -> Iterator[tuple[str, str]]:
     yield "submitted", when(job.submitted) if job.submitted else ""
     if waiting:
         yield "reason", f"{job.reason.code}: {job.reason.sentence}"
-        yield "expected", f"to start {when(expected_start(job))}" if expected_start(job) else ""
+        yield "expected", f"to start {when(job.expected_start)}" if job.expected_start else ""
         return
     yield "started", when(job.started) if job.started and job.node_list else ""
     if job.ended and job.state.phase.is_over:

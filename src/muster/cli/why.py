@@ -6,21 +6,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from muster.cli.asking import (
-    as_json,
-    ask,
-    attempts_as_json,
-    cases,
-    earlier_runs,
-    expected_start,
-    id_to_type,
-    ids_or_newest,
-    plain,
-    row_line,
-    scheduler,
-    when,
-)
+from muster.cli.asked_jobs import ask, cases, ids_or_newest, scheduler
 from muster.cli.command_line import JSON, CommandLine, Words
+from muster.cli.job_json import as_json
+from muster.cli.job_words import plain, row_line, when
 from muster.cli.output import at_words, print_json
 from muster.cli.status import headline
 from muster.follow.cases import JobCase
@@ -54,14 +43,14 @@ def explain_case(case: JobCase) -> Iterator[str]:
     from muster.slurm.states import Phase
 
     yield headline(case)
-    yield from (f"  {text}" for text in (*row_line(case), *earlier_runs(case)))
+    yield from (f"  {text}" for text in (*row_line(case), *case.earlier_runs()))
     if case.job is not None and case.job.state.phase is Phase.WAITING:
         yield from _waiting(case.job)
         yield from _neighbours(case)
     elif case.job is not None and case.job.state.phase is Phase.RUNNING:
         yield f"  since {when(case.job.started)} on {case.job.node_list or 'nodes unknown'}"
         yield from service_if_there("running-ranks", _unseen)(case)
-        yield f"  what it says: muster logs -f {id_to_type(case)}"
+        yield f"  what it says: muster logs -f {case.id_to_type}"
     else:
         yield from _ended(case)
 
@@ -81,7 +70,7 @@ def _waiting(job: SlurmJob) -> Iterator[str]:
     yield f"  sooner: {reason.remedy_for(job.id)}"
     if job.dependency:
         yield f"  it depends on {plain(job.dependency)}"
-    expected = expected_start(job)
+    expected = job.expected_start
     if expected:
         yield f"  expected to start {when(expected)}"
     elif reason.is_known and reason.clears is Clears.USER:
@@ -109,7 +98,7 @@ def _ended(case: JobCase) -> Iterator[str]:
         step_failure = _failure_of_a_step(case)
         if step_failure is not None:
             yield f"  but a step in it failed, and its script went on: first: {step_failure.sentence}"
-            yield f"  all of it: muster logs {id_to_type(case)}"
+            yield f"  all of it: muster logs {case.id_to_type}"
         return
     if job is not None and job.reason.is_known and job.reason.code not in {"None", "NonZeroExitCode", "RaisedSignal"}:
         yield f"  {job.reason.code}: {job.reason.sentence}"
@@ -131,7 +120,7 @@ def _ended(case: JobCase) -> Iterator[str]:
         if explanation is not None:
             yield f"  known: {explanation['cause']}"
             yield f"    hint: {explanation['remedy']}"
-        yield f"  all of it: muster logs {id_to_type(case)}"
+        yield f"  all of it: muster logs {case.id_to_type}"
         return
     from muster.follow.find_output import closed_output
 
@@ -254,7 +243,7 @@ def case_as_json(case: JobCase) -> dict[str, Any]:
         "known_error": None,
         "nodes_down": None,
         "warnings": [],
-        "attempts": attempts_as_json(case),
+        "attempts": case.attempts_over(),
     }
     if job is not None and job.state.phase is Phase.WAITING:
         reason = job.reason

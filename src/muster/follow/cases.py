@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from muster.errors import RequestError, SchedulerSilent
 from muster.follow.heard import Accounting, Heard
@@ -46,6 +46,77 @@ class JobCase(NamedTuple):
         if self.phase is Phase.ENDED:
             return self.job is None and self.heard.is_final
         return self.phase.is_over
+
+    @property
+    def is_waiting(self) -> bool:
+        """Return whether Slurm holds the job in its queue."""
+        from muster.slurm.states import Phase
+
+        return self.job is not None and self.job.state.phase is Phase.WAITING
+
+    @property
+    def shown_id(self) -> str:
+        """Return the job's id as squeue shows it, 57_3; as it was asked for where Slurm does not know the job."""
+        return self.asked if self.job is None else self.job.shown_id
+
+    @property
+    def id_to_type(self) -> str:
+        """Return the id that means this job alone: of an array, that of its task."""
+        return self.shown_id if "_" in self.shown_id and "_" not in self.asked else self.asked
+
+    @property
+    def task(self) -> str | None:
+        """Return the one task of an array that the case is about; None: no single one is."""
+        task = self.shown_id.partition("_")[2]
+        return task if task.isdigit() else None
+
+    @property
+    def row(self) -> dict[str, str] | None:
+        """Return the row of the sweep that the task has."""
+        from muster.follow.row import row_of_task
+
+        return None if self.run is None or self.task is None else row_of_task(self.run, self.task)
+
+    @property
+    def attempt(self) -> int:
+        """Return which attempt of the job the newest is, from 1 on."""
+        from muster.follow.attempt_list import read_attempts
+
+        attempts = [] if self.folder is None else read_attempts(self.folder)
+        return max((attempt.number for attempt in attempts), default=1)
+
+    @property
+    def reported_hang(self) -> str | None:
+        """Return what the job's own watcher has found last, if it has."""
+        from muster.follow.hang_report import HANG_REPORT
+
+        try:
+            text = "" if self.folder is None else (self.folder / HANG_REPORT).read_text("utf-8", errors="replace")
+        except OSError:
+            return None
+        return next(reversed(text.splitlines()), None)
+
+    @property
+    def folder(self) -> Path | None:
+        """Return where the job, or one task of an array, keeps its attempts and what its watcher has found."""
+        from muster.follow.attempt_list import folder_of
+
+        return None if self.run is None else folder_of(self.run, self.task)
+
+    def earlier_runs(self) -> list[str]:
+        """Return which run of a requeued job this is, and how those before it ended: a sentence each."""
+        from muster.follow.attempts import ends_of_earlier
+
+        if self.run is None:
+            return []
+        link = [f"link {self.link} of at most {self.run.links}"] if self.link else []
+        return [*link, *ends_of_earlier(self.run, self.task, waits=self.is_waiting)]
+
+    def attempts_over(self) -> list[dict[str, Any]]:
+        """Return the attempts that are over, if the job may run again, in their order, as JSON has them."""
+        from muster.follow.attempts import attempts_over
+
+        return [] if self.run is None else attempts_over(self.run, self.task, waits=self.is_waiting)
 
 
 class JobSources(NamedTuple):

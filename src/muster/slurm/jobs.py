@@ -15,7 +15,7 @@ from muster.errors import RequestError
 from muster.older import pairwise, zip_equal
 from muster.slurm.question import Question
 from muster.slurm.reasons import WaitReason, reason_of
-from muster.slurm.states import State, state_of
+from muster.slurm.states import Phase, State, state_of
 from muster.units import parse_walltime_s, whole_number
 
 QUERY_ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s"}
@@ -95,6 +95,11 @@ class SlurmJob(msgspec.Struct, frozen=True):
     def status(self) -> int | None:
         """Return the exit status a shell would give: 128 + n for signal n."""
         return 128 + self.signal if self.signal else self.exit_code
+
+    @property
+    def expected_start(self) -> int | None:
+        """Return when Slurm expects a waiting job to start; None where Slurm does not say."""
+        return self.started if self.state.phase is Phase.WAITING else None
 
 
 def parse_job_id(text: str) -> str:

@@ -10,7 +10,7 @@ from rich.console import Group as Lines
 from rich.table import Table
 from rich.text import Text
 
-from muster.cli.asking import plain
+from muster.cli.job_words import plain
 from muster_check.stacks.fold import UNKNOWN_LINE, collective_of, user_frame
 from muster_check.stacks.judge import Doing, Movement, standing
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from muster.cli.asking import id_to_type, plain, reported_hang
+from muster.cli.job_words import plain
 from muster.errors import MusterError
 from muster.follow.cases import JobCase
 
@@ -20,14 +20,14 @@ _LONGEST_LINE = 120
 
 def explain_running(case: JobCase) -> Iterator[str]:
     """Yield what the ranks do, and what they wrote last."""
-    reported_texts = [plain(text) for text in reported_hang(case)]
-    yield from (f"  {text}" for text in reported_texts)
+    reported = plain(case.reported_hang or "")
+    yield from [f"  {reported}"] if reported else []
     try:
         verdict, words = look_at_ranks(case)
     except MusterError as error:
         yield f"  its ranks cannot be looked at: {error}"
         return
-    if not any(text.endswith(plain(verdict.sentence)) for text in reported_texts):
+    if not reported.endswith(plain(verdict.sentence)):
         yield f"  {plain(verdict.sentence)}"
     if verdict.where is not None:
         import linecache
@@ -38,7 +38,7 @@ def explain_running(case: JobCase) -> Iterator[str]:
     yield from (f"  {text}" for text in _last_output(case))
     if verdict.is_hang:
         yield f"  hint: {plain(verdict.remedy)}"
-        yield f"  every rank: muster stacks {id_to_type(case)}"
+        yield f"  every rank: muster stacks {case.id_to_type}"
 
 
 def look_at_ranks(case: JobCase) -> tuple[Verdict, tuple[str, ...]]:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from muster.cli.asking import ask, cases, ids_or_newest, running_case
+from muster.cli.asked_jobs import ask, cases, ids_or_newest, running_case
 from muster.cli.command_line import JSON, CommandLine, Words
 from muster.cli.output import print_json, say
 from muster.errors import RequestError

@@ -10,16 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from muster.cli.asking import (
-    ask,
-    attempt_of,
-    cases,
-    id_to_type,
-    ids_or_newest,
-    plain,
-    running_case,
-)
+from muster.cli.asked_jobs import ask, cases, ids_or_newest, running_case
 from muster.cli.command_line import CommandLine, Words
+from muster.cli.job_words import plain
 from muster.errors import RequestError
 from muster.follow.cases import JobCase
 from muster.job.option import option, parse_count
@@ -112,7 +105,7 @@ def _live(case: JobCase, watch: StepWatch) -> int:
             if watch.has_ended:
                 break
     _check(case, watch)
-    print(f"job {case.asked} has ended: muster why {id_to_type(case)}")
+    print(f"job {case.asked} has ended: muster why {case.id_to_type}")
     return 0
 
 
@@ -154,8 +147,8 @@ class _Top:
         job = self.case.job
         assert job is not None  # noqa: S101  # it runs
         nodes = f"{job.nodes} node{'s' * (job.nodes != 1)}"
-        parts = [f"job {id_to_type(self.case)} {job.name}", f"{found_ranks} of {size} ranks on {nodes}"]
-        attempt = attempt_of(self.case)
+        parts = [f"job {self.case.id_to_type} {job.name}", f"{found_ranks} of {size} ranks on {nodes}"]
+        attempt = self.case.attempt
         if attempt > 1:
             parts.append(f"attempt {attempt}")
         if job.started is not None:

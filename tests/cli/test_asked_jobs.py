@@ -10,18 +10,10 @@ import msgspec
 import pytest
 
 from muster.act.record import Run, register
-from muster.cli.asking import (
-    JSON_KEYS,
-    as_json,
-    cases,
-    ended_how,
-    ids_or_newest,
-    job_ids,
-    plain,
-    running_case,
-    shown_id_of,
-)
+from muster.cli.asked_jobs import cases, ids_or_newest, job_ids, running_case
 from muster.cli.command_line import read_command
+from muster.cli.job_json import JSON_KEYS, as_json
+from muster.cli.job_words import ended_how, plain
 from muster.cli.logs import COMMAND, _last
 from muster.cli.status import _details
 from muster.cli.why import _shortened, _waiting, _warnings
@@ -70,7 +62,7 @@ def task(number: int, state: str) -> JobCase:
 def test_of_an_array_the_one_task_that_runs_is_meant(states: tuple[str, ...], answer: str) -> None:
     tasks = [task(number, state) for number, state in enumerate(states, start=1)]
     if answer.startswith("7_"):
-        assert shown_id_of(running_case("7", tasks, "top")) == answer
+        assert running_case("7", tasks, "top").shown_id == answer
         return
     with pytest.raises(MusterError) as refused:
         running_case("7", tasks, "top")
@@ -180,7 +172,7 @@ def test_without_an_id_the_newest_job_is_meant_and_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    monkeypatch.setattr("muster.cli.asking.cluster", lambda: "here")
+    monkeypatch.setattr("muster.cli.asked_jobs.cluster", lambda: "here")
     for number, name in ((8, "old"), (12, "new")):
         register(tmp_path / "muster", Run(str(number), tmp_path / "run", name, "here"))
         os.utime(tmp_path / f"muster/jobs/here/{number}.json", (number, number))

@@ -1,0 +1,123 @@
+"""The jobs that a person means: the ids that were typed, or the newest, and what Slurm and our records know of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from muster.follow.cases import JobCase, JobSources, find_cases, ids_with_links
+from muster.follow.cases import run_of as find_run_of
+
+if TYPE_CHECKING:  # a page of help needs none of these
+    from pathlib import Path
+
+    from muster.act.record import Run
+    from muster.cli.command_line import Words
+    from muster.follow.scheduler import Answer, Scheduler
+    from muster.slurm.jobs import SlurmJob
+
+
+def job_ids(words: Words) -> tuple[str, ...]:
+    """Return the job ids that were typed, each once."""
+    from muster.slurm.jobs import parse_job_id
+
+    return tuple(dict.fromkeys(parse_job_id(word) for word in words.operands))
+
+
+def ids_or_newest(words: Words) -> tuple[str, ...]:
+    """Return the job ids that were typed; without any, the job of Muster's that was queued last, which is named."""
+    from muster.act.record import recent_runs
+    from muster.cli.job_words import plain
+    from muster.cli.output import say
+    from muster.errors import RequestError
+
+    if words.operands:
+        return job_ids(words)
+    newest = next(recent_runs(state(), cluster(), since=0, most=1), None)
+    if newest is None:
+        raise RequestError(_of_no_run(cluster()), hint="muster jobs lists yours; name the job that you mean")
+    say(f"your newest job is {newest.job} ({plain(newest.name)})", quiet=getattr(words, "json", False))
+    return (newest.job,)
+
+
+def _of_no_run(cluster_here: str) -> str:
+    """Return that no job is named, and what is known of those that could be meant."""
+    from muster.act.record import known_runs
+    from muster.look.cluster import UNNAMED
+
+    others = sorted(known_runs(state()), key=lambda run: run.submitted or 0)
+    newest = f"your newest job is {others[-1].job} on {others[-1].cluster or 'another cluster'}" if others else ""
+    if cluster_here == UNNAMED and others:
+        return f"no job is named, and nothing tells which cluster this is; {newest}"
+    here = "here" if cluster_here == UNNAMED else f"on the cluster {cluster_here}"
+    rest = f"; {newest}" if newest else ""
+    return f"no job is named, and Muster remembers none of yours {here}{rest}"
+
+
+def scheduler() -> Scheduler:
+    """Return Slurm, as this process reaches it."""
+    from muster.follow.scheduler import Scheduler
+
+    return Scheduler(dict(os.environ))
+
+
+def state() -> Path:
+    """Return where our own records of jobs lie."""
+    from pathlib import Path
+
+    from muster.act.record import state_directory
+
+    return state_directory(os.environ, os.environ.get("HOME") or str(Path.home()))
+
+
+def cluster() -> str:
+    """Return the cluster that Slurm's clients reach from here, by its name."""
+    from muster.look.cluster import cluster_name
+
+    return cluster_name(os.environ)
+
+
+def ask(ids: Sequence[str]) -> Answer:
+    """Return what Slurm knows of these jobs, and of those that follow them with --until-done: one request."""
+    return scheduler().jobs(with_links(ids))
+
+
+def cases(ids: Sequence[str], answer: Answer, *, records_do: bool = False) -> list[JobCase]:
+    """Return what is known of each id. An unknown id is refused; so is silence, unless records are enough."""
+    return find_cases(ids, answer, JobSources(scheduler(), state(), cluster()), records_do=records_do)
+
+
+def with_links(ids: Sequence[str]) -> tuple[str, ...]:
+    """Return the ids, and those of the jobs that follow them."""
+    return ids_with_links(ids, JobSources(scheduler(), state(), cluster()))
+
+
+def running_case(asked_id: str, found_cases: Sequence[JobCase], verb: str) -> JobCase:
+    """Return the job that is meant; refused where it does not run, or is an array of which several tasks run."""
+    from muster.errors import RequestError, SiteError
+
+    running = [case for case in found_cases if case.job is not None and case.job.state.name == "RUNNING"]
+    if len(running) == 1:
+        return running[0]
+    if running:
+        message = f"{asked_id} is an array, and {len(running)} of its jobs run"
+        raise RequestError(message, hint=f"name one: muster {verb} {running[0].shown_id}")
+    waiting = [case.job for case in found_cases if case.job is not None and not case.job.state.phase.is_over]
+    ending = f"does not run yet: {waiting[0].state.name}" if waiting else "has ended"
+    raise SiteError(f"job {asked_id} {ending}", hint=f"muster why {asked_id}")
+
+
+def only_case(asked_id: str, found_cases: Sequence[JobCase], verb: str) -> JobCase:
+    """Return the one job that an id means; an array of several is refused."""
+    from muster.errors import RequestError
+
+    if len(found_cases) > 1:
+        message = f"{asked_id} is an array of {len(found_cases)} jobs"
+        raise RequestError(message, hint=f"name one: muster {verb} {found_cases[0].shown_id}")
+    return found_cases[0]
+
+
+def run_of(asked_id: str, jobs: Sequence[SlurmJob], cluster_name: str, *, is_silent: bool = False) -> Run | None:
+    """Return Muster's record of a job; not that of another cluster's job with the same number."""
+    return find_run_of(asked_id, jobs, JobSources(scheduler(), state(), cluster_name), is_silent=is_silent)
