@@ -95,7 +95,7 @@ class KeepSettings(msgspec.Struct, frozen=True):
     """How a script is kept in its allocation."""
 
     patience_s: float
-    """What is told to end has so long to do so."""
+    """How long a process may take to end after it was told to."""
 
     say: Callable[[str], None]
     wait_words: Callable[[str], str]

@@ -22,7 +22,7 @@ _DAY_S = 24 * 3600
 
 
 def main(words: Words) -> int:
-    """List what may go and what stays; remove it where that was agreed to."""
+    """List the leftovers that may be removed and those that stay; remove the former once the user agrees."""
     from muster.act.clean import find_leftovers, remove_leftover
 
     question = _question(words)

@@ -247,13 +247,13 @@ class _PickleReader(pickle.Unpickler):
     """Reads a pickle without its classes."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return what stands for that class."""
+        """Return an empty class in the place of a class that a checkpoint names; an OrderedDict is read as a dict."""
         if (module, name) == ("collections", "OrderedDict"):
             return dict
         return type(str(name), (_Anything,), {})
 
     def persistent_load(self, pid: Any) -> Any:
-        """Return what stands for a tensor's storage."""
+        """Return nothing in the place of a tensor's storage, which is not read."""
         return None
 
 

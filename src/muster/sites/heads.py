@@ -36,7 +36,7 @@ class SearchPath(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, facts: Facts) -> SearchPath:
-        """Return the one that holds for whoever typed the command."""
+        """Return the search path of the user and the project that the facts name."""
         config = facts.environment.get("XDG_CONFIG_HOME") or f"{facts.home}/.config"
         project = nearest("muster-site.toml", Path(facts.working_directory), Path(facts.home))
         return cls(

@@ -224,7 +224,7 @@ def _limit(code: str, detail: str) -> WaitReason | None:
     owner_name = _OWNERS[owner]
     if kind == "Min":
         return WaitReason(
-            code, f"it asks for less {thing} than {owner_name} demands of a job", "ask for more", _USER, detail
+            code, f"it asks for less {thing} than {owner_name} accepts", f"ask for more {thing}", _USER, detail
         )
     sentence = f"a limit of {owner_name} is reached: {thing}{_TIMES[time]} {_FOR[per]}"
     # A limit on one job alone never clears by waiting; nor does a budget that is used up.
