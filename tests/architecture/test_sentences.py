@@ -27,7 +27,7 @@ ALLOWED = {
     # file: the expression, as ast.unparse writes it, and why nothing else is there to decide by
     "muster_bench/ranks/devices.py": {"str(error).partition('\\n')": "torch's words, of which the first line is shown"},
     "muster_check/stacks/why.py": {
-        "text.endswith(plain(verdict.sentence))": "the line that the job's watcher left is not said again",
+        "reported.endswith(plain(verdict.sentence))": "the line that the job's watcher left is not said again",
     },
     "muster/follow/attempts.py": {
         "told_save.sentence not in end.sentence": "both are lines of the job's script: one is not said twice",
