@@ -424,6 +424,9 @@ class _Witness:
         self._write("B", nodeid)
         signal.setitimer(signal.ITIMER_PROF, _TEST_CPU_S)  # SIGPROF ends the process
 
+    def pytest_runtest_logfinish(self) -> None:
+        signal.setitimer(signal.ITIMER_PROF, 0)  # the end of a long run of tests computes too
+
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
             self._write("F", report.nodeid)
