@@ -60,7 +60,7 @@ class LogFile(msgspec.Struct, frozen=True):
         return name.removeprefix("task-") if folder.name == "logs" and name.startswith("task-") else None
 
     def means(self, raw: bytes, current: list[int]) -> bool:
-        """Return whether a line belongs to `self.attempt`; `current[0]` is the attempt that the lines before it belong to."""
+        """Return whether a line belongs to `self.attempt`; `current[0]` is the attempt of the lines before it."""
         if self.attempt is None:
             return True
         begins = _BEGINS.match(raw)
