@@ -28,7 +28,7 @@ class PartWheel(NamedTuple):
 
 PARTS = (
     PartWheel("muster-core", ("muster",), ("msgspec", "rich", "eval-type-backport", "tomli"), needs_core=False),
-    PartWheel("muster-lint", ("muster_lint",), ("tree-sitter", "tree-sitter-bash")),
+    PartWheel("muster-lint", ("muster_lint",), ("tree-sitter", "tree-sitter-bash", "pygls")),
     PartWheel("muster-lab", ("muster_lab",), ()),
 )
 
@@ -68,6 +68,9 @@ def _write(part: PartWheel, version: str, metadata: str, content: Mapping[str, b
 def _metadata_of(part: PartWheel, version: str, metadata: str) -> Iterator[str]:
     """Yield the head of the whole wheel's metadata with the name and the requirements of the part."""
     head = metadata.partition("\n\n")[0].splitlines()
+    needs = [value for key, _, value in (line.partition(": ") for line in head) if key == "Requires-Dist"]
+    extras = {match[1] for value in needs if _name_of(value) in part.requirements
+              for match in re.finditer(r"extra == ['\"]([\w-]+)", value)}  # fmt: skip
     for line in head:
         key, _, value = line.partition(": ")
         if key == "Name":
@@ -75,7 +78,10 @@ def _metadata_of(part: PartWheel, version: str, metadata: str) -> Iterator[str]:
         elif key == "Requires-Dist":
             if _name_of(value) in part.requirements:
                 yield line
-        elif key not in {"Provides-Extra", "Description-Content-Type"}:
+        elif key == "Provides-Extra":
+            if value in extras:
+                yield line
+        elif key != "Description-Content-Type":
             yield line
     if part.needs_core:
         yield f"Requires-Dist: {PARTS[0].name}=={version}"

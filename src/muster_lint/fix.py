@@ -1,10 +1,67 @@
-"""Findings with edits → the text as it should be. Only what is certain is edited."""
+"""Findings with edits → the text as it should be. An edit that is not certain to help is not made."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 
-from muster_lint.values import Edit, LintFinding, TextSpan
+from muster.errors import MusterError
+from muster.runner import run
+from muster_lint.values import Edit, LintFinding, Severity, TextSpan
+
+_ROUNDS = 5
+
+
+Look = Callable[[str], Sequence[LintFinding]]
+
+
+def settled_text(text: str, look: Look) -> tuple[str, list[LintFinding]]:
+    """Return the text after all edits that are certain, and the findings that are gone.
+
+    A second call changes nothing.
+    """
+    repaired: list[LintFinding] = []
+    if len(text.splitlines()) != text.count("\n") + (not text.endswith("\n")):
+        return text, repaired  # a sign inside it ends a line for some readers and not for others: places are uncertain
+    for _ in range(_ROUNDS):
+        before = look(text)
+        taken: list[LintFinding] = []
+        for finding in [finding for finding in before if finding.edits]:
+            if is_certain(text, before, [*taken, finding], look):
+                taken.append(finding)
+        if not taken:
+            return text, repaired
+        text = fixed_text(text, taken)
+        repaired += taken
+    return text, repaired
+
+
+def is_certain(text: str, before: Sequence[LintFinding], edited: Sequence[LintFinding], look: Look) -> bool:
+    """Tell whether these edits help: bash reads the result, their findings are gone, and nothing worse is found."""
+    better = fixed_text(text, edited)
+    return _bash_reads(better) and _helps(before, look(better), edited)
+
+
+def _bash_reads(text: str) -> bool:
+    """Tell whether bash reads a script without a complaint; a bash that does not answer reads nothing."""
+    try:
+        return run(["bash", "-n"], stdin=text, timeout_s=10).ok
+    except MusterError:
+        return False
+
+
+def _helps(before: Sequence[LintFinding], after: Sequence[LintFinding], edited: Sequence[LintFinding]) -> bool:
+    """Tell whether each edited finding is gone, and no rule that breaks or hangs speaks more often than before."""
+    old, new = _counts(before), _counts(after)
+    gone = Counter(finding.rule for finding in edited)
+    serious = {finding.rule for finding in after if finding.severity in {Severity.BREAKS, Severity.HANGS}}
+    return all(new[rule] <= old[rule] - count for rule, count in gone.items()) and all(
+        new[rule] <= old[rule] for rule in serious
+    )
+
+
+def _counts(findings: Iterable[LintFinding]) -> Counter[str]:
+    return Counter(finding.rule for finding in findings)
 
 
 def fixed_text(text: str, findings: Iterable[LintFinding]) -> str:

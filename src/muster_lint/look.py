@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from pathlib import Path
 
-from muster.errors import RequestError
+from muster.errors import MusterError, RequestError
 from muster.sites.site import Site
 from muster_lint.ignore import ignored_lines
 from muster_lint.job import BatchScript, read_job
@@ -15,31 +15,66 @@ from muster_lint.program import read_program
 from muster_lint.read import FileKind, SourceFile, read_source
 from muster_lint.rule import all_rules
 from muster_lint.site import site_findings
-from muster_lint.values import Hit, LintFinding, Rule, Severity, TextSpan
+from muster_lint.values import Hit, LintFinding, Looked, Rule, Severity, TextSpan, UnreadFile
 
 
-def lint_files(paths: Sequence[str], site: Site | None = None) -> list[LintFinding]:
-    """Return what the rules find in these files and in the Python scripts that they start."""
+def lint_files(paths: Sequence[str], site: Site | None = None) -> Looked:
+    """Return what the rules find in these files and in the Python scripts that they start.
+
+    A file that cannot be read is told beside the findings of all the others.
+    """
     findings: list[LintFinding] = []
-    done_digests: set[str] = set()
-    for path in paths:
-        source = read_source(path)
-        findings += lint_source(source, site)
-        done_digests.add(str(Path(path).absolute()))
-        for script in _started_by(source):
-            if str(script.absolute()) not in done_digests:
-                done_digests.add(str(script.absolute()))
-                findings += lint_source(read_source(str(script)))
-    return sorted(findings, key=lambda finding: (finding.path, finding.place, finding.severity.rank, finding.rule))
+    unread: list[UnreadFile] = []
+    done_paths: set[str] = set()
+    sources: list[SourceFile] = []
+    waiting = [(path, True) for path in reversed(paths)]
+    while waiting:
+        path, is_named = waiting.pop()
+        absolute = str(Path(path).absolute())
+        if absolute in done_paths:
+            continue
+        done_paths.add(absolute)
+        try:
+            source = read_source(path)
+            job = _job_of(source)
+            findings += lint_source(source, site if is_named else None, job)
+            waiting += [(str(script), False) for script in _started_by(source, job)]
+            sources.append(source)
+        except MusterError as error:
+            if is_named:  # a Python script beside the job was not asked for
+                unread.append(UnreadFile(path, str(error), error.hint or ""))
+    findings.sort(key=lambda finding: (finding.path, finding.place, finding.severity.rank, finding.rule))
+    return Looked(tuple(findings), tuple(unread), tuple(sources))
 
 
-def lint_source(source: SourceFile, site: Site | None = None) -> list[LintFinding]:
+def lint_source(source: SourceFile, site: Site | None = None, job: BatchScript | None = None) -> list[LintFinding]:
     """Return what the rules find in one text."""
+    try:
+        return _lint(source, site, job)
+    except (RecursionError, MemoryError):
+        raise _too_deep(source.path) from None
+
+
+def _too_deep(path: str) -> RequestError:
+    return RequestError(f"{path} is nested too deeply to be read", hint="give a script that a person wrote")
+
+
+def _lint(source: SourceFile, site: Site | None, job: BatchScript | None) -> list[LintFinding]:
     if source.kind is FileKind.PYTHON:
         return _lint_python(source)
-    job = read_job(source.path, source.text)
+    job = job or read_job(source.path, source.text)
     findings = [*_findings(source, "batch", job), *(site_findings(job, site) if site is not None else ())]
     return _without_ignored(source, findings)
+
+
+def _job_of(source: SourceFile) -> BatchScript | None:
+    """Return a batch script as a job; None for another kind of file."""
+    if source.kind is not FileKind.BATCH:
+        return None
+    try:
+        return read_job(source.path, source.text)
+    except (RecursionError, MemoryError):
+        raise _too_deep(source.path) from None
 
 
 def _lint_python(source: SourceFile) -> list[LintFinding]:
@@ -61,10 +96,6 @@ def _lint_python(source: SourceFile) -> list[LintFinding]:
                 "Python's own parser",
             )
         ]
-    except RecursionError:
-        raise RequestError(
-            f"{source.path} is nested too deeply to be read", hint="give a script that a person wrote"
-        ) from None
     return _without_ignored(source, [*_header_findings(source), *_findings(source, "python", program)])
 
 
@@ -94,11 +125,10 @@ def _without_ignored(source: SourceFile, findings: list[LintFinding]) -> list[Li
     return [finding for finding in findings if finding.rule not in ignored.get(finding.place.line, frozenset())]
 
 
-def _started_by(source: SourceFile) -> Iterator[Path]:
+def _started_by(source: SourceFile, job: BatchScript | None) -> Iterator[Path]:
     """Yield the Python scripts that a batch script names and that lie beside it."""
-    if source.kind is not FileKind.BATCH:
+    if job is None:
         return
-    job: BatchScript = read_job(source.path, source.text)
     folder = Path() if source.path == "-" else Path(source.path).parent
     for launch in job.all_launches:
         script = launch.script

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -45,6 +47,34 @@ def read_source(path: str) -> SourceFile:
     return SourceFile(path, text, _kind_of(path, text))
 
 
+def scripts_below(path: str) -> Iterator[str]:
+    """Yield the path itself, or the batch scripts in the folder that it is, those of hidden folders left out."""
+    if path == "-" or not Path(path).is_dir():
+        yield path
+        return
+    is_empty = True
+    for folder, names, files in os.walk(path):
+        names[:] = sorted(name for name in names if not name.startswith(".") and name != "node_modules")
+        for name in sorted(files):
+            if name.endswith(_SUFFIXES) and _is_batch(Path(folder, name)):
+                is_empty = False
+                yield str(Path(folder, name))
+    if is_empty:
+        raise RequestError(f"there is no batch script in {path}", hint=f"their names end in {', '.join(_SUFFIXES)}")
+
+
+_SUFFIXES = (".sbatch", ".slurm", ".job", ".sub", ".sh", ".bash", ".batch")
+
+
+def _is_batch(file: Path) -> bool:
+    """Tell whether a file is for sbatch, by its first lines or a step in it."""
+    try:
+        data = file.read_bytes() if file.stat().st_size <= _LARGEST_BYTES else b""
+    except OSError:
+        return False
+    return re.search(rb"^#SBATCH\b|^\s*srun\b", data, re.MULTILINE) is not None
+
+
 def _bytes_of(path: str) -> bytes:
     if path == "-":
         import sys
@@ -60,6 +90,11 @@ def _bytes_of(path: str) -> bytes:
         raise RequestError(f"there is no file {path}", hint="give the path of a batch script") from None
     except OSError as error:
         raise RequestError(f"{path} cannot be read: {error.strerror}", hint="ask its owner to open it") from None
+
+
+def source_of(path: str, text: str) -> SourceFile:
+    """Return a text that is held elsewhere, as the file of this path."""
+    return SourceFile(path, text, _kind_of(path, text))
 
 
 def _kind_of(path: str, text: str) -> FileKind:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from muster.older import StrEnum
+from muster_lint.read import SourceFile
 
 
 class Severity(StrEnum):
@@ -82,3 +83,22 @@ class LintFinding(msgspec.Struct, frozen=True):
     instead: str
     source: str
     edits: tuple[Edit, ...] = ()
+    also: tuple[TextSpan, ...] = ()
+    """Where else in the file the same thing stands, once the findings are grouped."""
+
+
+class UnreadFile(msgspec.Struct, frozen=True):
+    """A file that could not be looked at, and why."""
+
+    path: str
+    message: str
+    hint: str
+
+
+class Looked(msgspec.Struct, frozen=True):
+    """What came out of a look at several files: one file never ends the look at the others."""
+
+    findings: tuple[LintFinding, ...]
+    unread: tuple[UnreadFile, ...]
+    sources: tuple[SourceFile, ...] = ()
+    """The files that were looked at."""

@@ -78,7 +78,7 @@ def test_a_wheel_says_what_it_needs(wheels: dict[str, Path]) -> None:
     with zipfile.ZipFile(wheels["muster-lint"]) as archive:
         name = next(name for name in archive.namelist() if name.endswith("METADATA"))
         lines = archive.read(name).decode().splitlines()
-    needs = sorted(
-        line.split(": ", 1)[1].split(">")[0].split("=")[0] for line in lines if line.startswith("Requires-Dist")
-    )
-    assert needs == ["muster-core", "tree-sitter", "tree-sitter-bash"]
+    required = [line.split(": ", 1)[1] for line in lines if line.startswith("Requires-Dist")]
+    needs = {need.split(">")[0].split("=")[0]: "extra ==" in need for need in required}
+    assert needs == {"muster-core": False, "tree-sitter": False, "tree-sitter-bash": False, "pygls": True}
+    assert [line for line in lines if line.startswith("Provides-Extra")] == ["Provides-Extra: lsp"]

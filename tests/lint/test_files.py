@@ -92,7 +92,9 @@ def test_a_reason_silences_a_rule(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 def test_the_fix_is_written_and_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "job.sh"
-    path.write_text("#!/bin/bash\n#SBATCH -N 2 -n 8 -c 8 -t 5\nexport OMP_NUM_THREADS=8\nsrun python train.py\n")
+    path.write_text(
+        "#!/bin/bash\n#SBATCH -N 2 -n 8 -c 8 -t 5\nexport OMP_NUM_THREADS=8 NCCL_DEBUG=WARN\nsrun python train.py\n"
+    )
     assert _lint(str(path)) == 1
     capsys.readouterr()
     _lint("--fix", str(path))

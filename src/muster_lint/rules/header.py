@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from muster.errors import nearest_name
-from muster.slurm.flags import SBATCH_FLAGS
+from muster.slurm.flags import SBATCH_FLAGS, is_flag
 from muster_lint import sources
 from muster_lint.job import BatchScript, HeaderOption, directives_of
 from muster_lint.launch import starts_python
@@ -72,7 +72,16 @@ def find_misspelt_directives(job: BatchScript) -> Iterator[Hit]:
         if re.match(r"#\s", match[0]) and not _is_missed(job, line):
             continue  # switched off with a blank
         place = TextSpan(number, 1, number, match.end() + 1)
-        yield Hit(place, f"{match[0].strip()!r} is a comment for sbatch", edits=(Edit(place, "#SBATCH"),))
+        edits = (Edit(place, "#SBATCH"),) if _is_slip(job, number, match) else ()
+        yield Hit(place, f"{match[0].strip()!r} is a comment for sbatch", edits=edits)
+
+
+def _is_slip(job: BatchScript, number: int, match: re.Match[str]) -> bool:
+    """Tell whether a line is a directive but for its first word: in the header, of options alone, not switched off."""
+    if re.match(r"\s*#(\s|sbatch)", match[0]) or (job.shell.first_command_line or number + 1) <= number:
+        return False
+    meant = list(directives_of("#SBATCH" + match.string[match.end() :], number))
+    return all(is_flag(each.name) for each in meant) and not any(each.name in job.header for each in meant)
 
 
 def _is_missed(job: BatchScript, line: str) -> bool:
@@ -161,7 +170,8 @@ def find_missing_interpreter(job: BatchScript) -> Iterator[Hit]:
     """Yield the first line where it is not #!."""
     first = job.lines[0] if job.lines else ""
     if job.is_slurm and not first.startswith("#!"):
-        edits = (Edit(TextSpan(1, 1, 1, 1), "#!/bin/bash\n"),)
+        is_late = any(line.lstrip("\ufeff").startswith("#!") for line in job.lines)
+        edits = () if is_late else (Edit(TextSpan(1, 1, 1, 1), "#!/bin/bash\n"),)
         yield Hit(_whole_line(1, first), "sbatch refuses a script that does not begin with #!", edits=edits)
 
 
@@ -398,7 +408,11 @@ def find_lost_logs(job: BatchScript) -> Iterator[Hit]:
     """Yield --requeue without --open-mode=append."""
     requeue = job.header.get("requeue")
     if requeue is not None and "open-mode" not in job.header:
-        edits = (Edit(TextSpan(requeue.place.line + 1, 1, requeue.place.line + 1, 1), "#SBATCH --open-mode=append\n"),)
+        line, length = requeue.place.line, len(job.lines[requeue.place.line - 1])
+        behind = Edit(TextSpan(line, length + 1, line, length + 1), "\n#SBATCH --open-mode=append")
+        # A file of another name for each job is not one that an earlier job has written.
+        names = [job.header[name].value or "" for name in ("output", "error") if name in job.header]
+        edits = (behind,) if all(re.search("%[jA]", name) for name in names) else ()
         yield Hit(requeue.place, "the second run truncates the output of the first", edits=edits)
 
 

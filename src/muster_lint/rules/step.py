@@ -52,10 +52,12 @@ def _ranks(job: BatchScript) -> Iterator[tuple[LaunchCommand, Stage]]:
             yield launch, stage
 
 
-def _after(stage: Stage) -> TextSpan:
-    """Return the empty stretch right behind the program's name."""
+def _flag_behind(job: BatchScript, stage: Stage, flag: str) -> tuple[Edit, ...]:
+    """Return the edit that writes a flag right behind srun; none where srun comes out of a variable."""
     place = stage.word.place
-    return TextSpan(place.end_line, place.end_column, place.end_line, place.end_column)
+    if not re.search(r"(^|[\s/;&|({])srun$", job.lines[place.end_line - 1][: place.end_column - 1]):
+        return ()
+    return (Edit(TextSpan(place.end_line, place.end_column, place.end_line, place.end_column), f" {flag}"),)
 
 
 @rule(
@@ -78,7 +80,7 @@ def find_missing_cpus(job: BatchScript) -> Iterator[Hit]:
         if _binds_itself(stage):
             continue
         if not stage.has("--cpus-per-task", "-c", "--cpus-per-gpu", "--exact") and not _may_hide_flags(stage):
-            edits = (Edit(_after(stage), ' --cpus-per-task="$SLURM_CPUS_PER_TASK"'),)
+            edits = _flag_behind(job, stage, '--cpus-per-task="$SLURM_CPUS_PER_TASK"')
             yield Hit(stage.word.place, "this step gives each task one CPU", edits=edits)
 
 
@@ -112,9 +114,14 @@ def find_survivors(job: BatchScript) -> Iterator[Hit]:
         if _has_one_task(stage) or _is_one_task(job, stage) or stage.text("--wait", "-W") not in {None, "0"}:
             continue
         if not stage.has("--kill-on-bad-exit", "-K", "-K1") and not _may_hide_flags(stage):
-            edits = (Edit(_after(stage), " --kill-on-bad-exit=1"),)
+            edits = _flag_behind(job, stage, "--kill-on-bad-exit=1") if _MEETS.search(job.text) else ()
             yield Hit(stage.word.place, "nothing ends the other ranks when one of this step fails", edits=edits)
 
+
+_MEETS = re.compile(
+    r"MASTER_(ADDR|PORT)|\btorchrun\b|torch\.distributed|\bdeepspeed\b|\baccelerate launch\b|rdzv|NCCL_"
+)
+"""The signs of ranks that wait for each other: tasks that do not may fail one by one."""
 
 _TASKS = ("--ntasks", "-n", "--ntasks-per-node", "--tasks-per-node", "--ntasks-per-gpu", "--nodes", "-N")
 

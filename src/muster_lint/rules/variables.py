@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from muster_lint import sources
 from muster_lint.job import BatchScript
 from muster_lint.rule import rule
-from muster_lint.values import Edit, Hit, Severity, TextSpan
+from muster_lint.values import Hit, Severity, TextSpan
 
 _HEAD = (
     "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n#SBATCH --time=01:00:00\n"
@@ -161,8 +161,8 @@ def find_debug_switches(job: BatchScript) -> Iterator[Hit]:
 def find_renamed(job: BatchScript) -> Iterator[Hit]:
     """Yield old names of torch's NCCL variables."""
     for place, name, _ in _set(job, *_NAMES_NOW):
-        edits = (Edit(TextSpan(place.line, place.column, place.line, place.column + len(name)), _NAMES_NOW[name]),)
-        yield Hit(place, f"{name} is {_NAMES_NOW[name]} now", f"Write {_NAMES_NOW[name]}.", edits)
+        # No edit: with a torch before 2.2 the setting would be gone.
+        yield Hit(place, f"{name} is {_NAMES_NOW[name]} now", f"Write {_NAMES_NOW[name]}, with torch 2.2 or newer.")
 
 
 @rule(

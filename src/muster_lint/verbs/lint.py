@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from muster.cli.command_line import JSON, CommandLine, Words
 from muster.cli.output import print_json, print_table, say
@@ -16,26 +18,102 @@ from muster.job.option import option
 if TYPE_CHECKING:
     from muster.sites.site import Site
     from muster_lint.read import SourceFile
-    from muster_lint.values import LintFinding
+    from muster_lint.settings import LintSettings, LintTable
+    from muster_lint.values import LintFinding, Looked
 
 
 def main(words: Words) -> int:
-    """Report the findings in each file; return 0 where nothing serious was found."""
+    """Report the findings in each file; return 0 where nothing serious was found, 2 where a file cannot be read."""
     if words.rules:
         return _show_rules(words.operands)
+    if words.server:
+        from muster_lint.server import serve
+
+        return serve(_site_named(words.site))
     if not words.operands:
         raise RequestError("there is no file to read", hint="muster lint job.sbatch")
     from muster_lint.look import lint_files
+    from muster_lint.read import scripts_below
+
+    typed = _typed_table(words)
+    paths = [path for operand in words.operands for path in scripts_below(operand)]
+    _check_readers(paths)
+    looked = lint_files(paths, _site_named(words.site))
+    if words.diff or words.fix:
+        is_changed = _fix(looked, words, typed)
+        if words.diff:
+            _say_unread(looked)
+            return 2 if looked.unread else int(is_changed)
+        looked = lint_files(paths, _site_named(words.site))
+    findings, silenced, is_failed = _judged(looked, typed)
+    _show(findings, looked, silenced, words)
+    _say_unread(looked)
+    return 2 if looked.unread else int(is_failed)
+
+
+def _typed_table(words: Words) -> LintTable:
+    """Return what the options say of the rules."""
+    from muster_lint.settings import LintTable, check_names
+
+    named = {field: tuple(name for text in words.typed.values.get(field, ()) for name in text.split(",") if name)
+             for field in ("select", "ignore")}  # fmt: skip
+    table = LintTable(select=named["select"], ignore=named["ignore"], fail_on=words.fail_on or "")
+    check_names(table, "the command line")
+    return table
+
+
+def _judged(looked: Looked, typed: LintTable) -> tuple[list[LintFinding], int, bool]:
+    """Return the findings that are reported, how many the settings silence, and whether one of them fails."""
+    from muster_lint.report import grouped
+    from muster_lint.settings import settings_for
+
+    settings = {source.path: settings_for(source.path, typed) for source in looked.sources}
+    found = [*looked.findings, *_of_shellcheck(looked, settings)]
+    found.sort(key=lambda finding: (finding.path, finding.place, finding.severity.rank, finding.rule))
+    judged = [settings[finding.path].judged(finding) for finding in found]
+    findings = [finding for finding in judged if finding is not None]
+    is_failed = any(settings[finding.path].fails(finding) for finding in findings)
+    return grouped(findings), len(judged) - len(findings), is_failed
+
+
+def _of_shellcheck(looked: Looked, settings: Mapping[str, LintSettings]) -> Iterator[LintFinding]:
+    """Yield what shellcheck finds in the batch scripts, where it is installed and wanted."""
+    from muster_lint.ignore import ignored_lines
+    from muster_lint.read import FileKind
+    from muster_lint.shellcheck import is_there, shellcheck_findings
+
+    texts = {
+        source.path: source.text
+        for source in looked.sources
+        if source.kind is FileKind.BATCH and source.path != "-" and settings[source.path].table.shellcheck
+    }
+    if not texts or not is_there():
+        return
+    ignored = {path: ignored_lines(text) for path, text in texts.items()}
+    for finding in shellcheck_findings(list(texts)):
+        if finding.rule not in ignored[finding.path].get(finding.place.line, ()):
+            yield finding
+
+
+def _say_unread(looked: Looked) -> None:
+    """Say on stderr which files could not be read, and why."""
+    for file in looked.unread:
+        print(f"muster: error: {file.message}\n\nhint: {file.hint}", file=sys.stderr)
+
+
+def _check_readers(paths: Sequence[str]) -> None:
+    """Raise where one of the files cannot be read for want of a part of Muster's."""
+    from importlib.util import find_spec
+
     from muster_lint.read import read_source
 
-    if "-" not in words.operands:  # the standard input can be read only once, and lint_files does that
-        for path in words.operands:
-            check_reader(read_source(path))
-    findings = lint_files(words.operands, _site_named(words.site))
-    if words.fix:
-        findings = _fix(findings, words)
-    _show(findings, words)
-    return int(any(finding.severity.rank < 3 for finding in findings))
+    if find_spec("tree_sitter") is None or find_spec("tree_sitter_bash") is None:
+        for path in paths:
+            try:
+                source = read_source(path)
+            except RequestError:
+                continue  # what is wrong with it is told beside the others
+            check_reader(source)
 
 
 def check_reader(source: SourceFile) -> None:
@@ -64,41 +142,64 @@ def _site_named(name: str | None) -> Site | None:
     return choose_site(name, look())
 
 
-def _fix(findings: list[LintFinding], words: Words) -> list[LintFinding]:
-    """Write the certain edits into the files, show each difference, and look again."""
+def _fix(looked: Looked, words: Words, typed: LintTable) -> bool:
+    """Write the certain edits into the files, or only show them; tell whether there were any."""
     import difflib
 
-    from muster_lint.fix import fixed_text
-    from muster_lint.look import lint_files
+    from muster_lint.fix import settled_text
+    from muster_lint.look import lint_source
+    from muster_lint.settings import settings_for
 
-    for path in dict.fromkeys(finding.path for finding in findings if finding.edits):
+    is_changed = False
+    sources = {source.path: source for source in looked.sources}
+    for path in dict.fromkeys(finding.path for finding in looked.findings if finding.edits):
         if path == "-":
             raise RequestError("the standard input cannot be edited", hint="give the file's name")
-        file = Path(path)
-        text = file.read_bytes().decode("utf-8")
-        better = fixed_text(text, [finding for finding in findings if finding.path == path])
+        source, settings = sources[path], settings_for(path, typed)
+        text = _exact_text(path, source)
+        if text is None:
+            say(f"{path} is left as it is: it has a byte order mark, or bytes that are not UTF-8")
+            continue
+
+        def look(text: str, source: SourceFile = source, settings: LintSettings = settings) -> list[LintFinding]:
+            found = lint_source(msgspec.structs.replace(source, text=text))
+            return [finding for finding in found if settings.judged(finding) is not None]
+
+        better, repaired = settled_text(text, look)
+        if not repaired:
+            continue
+        is_changed = True
         lines = difflib.unified_diff(text.splitlines(), better.splitlines(), path, path, lineterm="", n=1)
-        print("\n".join(lines), file=sys.stderr)
-        file.write_bytes(better.encode())
-        say(f"{path} is written")
-    return lint_files(words.operands, _site_named(words.site))
+        print("\n".join(lines), file=sys.stdout if words.diff else sys.stderr)
+        if not words.diff:
+            Path(path).write_bytes(better.encode())
+            say(f"{path} is written")
+    return is_changed
 
 
-def _show(findings: list[LintFinding], words: Words) -> None:
-    from muster_lint.report import as_json, as_sarif, as_text
+def _exact_text(path: str, source: SourceFile) -> str | None:
+    """Return the text of a file whose places are those of what was looked at; None where bytes are no text."""
+    try:
+        text = Path(path).read_bytes().decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+    return text if text == source.text else None
 
-    if words.sarif:
-        print_json(as_sarif(findings))
-    elif words.json:
+
+def _show(findings: list[LintFinding], looked: Looked, silenced: int, words: Words) -> None:
+    from muster_lint.report import FORMS, as_json, as_sarif, as_text
+
+    form = words.format or ("sarif" if words.sarif else "json" if words.json else "text")
+    if form == "sarif":
+        print_json(as_sarif(findings, looked.unread))
+    elif form == "json":
         print_json(as_json(findings))
-    else:
+    elif form == "text":
         coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-        texts = {path: _text(path) for path in {finding.path for finding in findings}}
-        print("\n".join(as_text(findings, texts, coloured=coloured)))
-
-
-def _text(path: str) -> str:
-    return "" if path == "-" else Path(path).read_text(encoding="utf-8", errors="replace")
+        texts = {source.path: source.text for source in looked.sources}
+        print("\n".join(as_text(findings, texts, silenced=silenced, coloured=coloured)))
+    else:
+        print("".join(f"{line}\n" for line in FORMS[form](findings)), end="")
 
 
 def _show_rules(names: Sequence[str]) -> int:
@@ -123,20 +224,46 @@ COMMAND = CommandLine(
     start=main,
     summary="""\
 Read batch scripts, and the Python scripts that they start. Report what breaks, hangs or is slow, and what to write
-instead. Nothing is run.
+instead. Nothing is run. A folder stands for the batch scripts in it.
 
-Status 0: nothing serious was found; 1: something breaks, hangs or is slow.""",
+Status 0: nothing serious was found; 1: something breaks, hangs or is slow; 2: a file cannot be read.""",
     operands="FILE…",
     most=None,
     options=(
         option("--site", metavar="SITE", group="output", help="apply the rules of this site too"),
         option("--fix", group="output", help="correct the file where that is certain, and show the difference"),
-        option("--rules", group="output", help="list all rules, or explain those that are named"),
+        option("--diff", group="output", help="show what --fix would write, and write nothing"),
+        option(
+            "--select",
+            metavar="RULE,…",
+            repeated=True,
+            group="rules",
+            help="report these rules alone: names, severities, patterns",
+        ),
+        option("--ignore", metavar="RULE,…", repeated=True, group="rules", help="do not report these rules"),
+        option(
+            "--fail-on",
+            metavar="SEVERITY",
+            group="rules",
+            choices=("breaks", "hangs", "slow", "fragile", "style"),
+            help="least severe finding that makes the status 1 (default: slow)",
+        ),
+        option("--rules", group="rules", help="list all rules, or explain those that are named"),
+        option(
+            "--format",
+            metavar="FORM",
+            group="output",
+            choices=("text", "short", "json", "sarif", "github", "gitlab"),
+            help="what to print: text, short (a line for each finding), json, sarif, github or gitlab",
+        ),
         JSON,
         option("--sarif", group="output", help="print a SARIF 2.1.0 log, which code hosts read"),
+        option("--server", group="output", help="talk to an editor on stdin and stdout (Language Server Protocol)"),
     ),
-    examples=("muster lint job.sbatch",),
+    examples=("muster lint job.sbatch", "muster lint --format=short --ignore=style jobs/"),
     more="""\
 A comment on the line, or on the line above it, silences a rule. It needs a reason:
-  # muster: ignore[port-fixed] this node is never shared""",
+  # muster: ignore[port-fixed] this node is never shared
+[lint] of .muster.toml, or [tool.muster.lint] of pyproject.toml, does so for a project: select, ignore,
+per-file-ignores, severity, fail-on, shellcheck. shellcheck is asked for what matters to a job, where it is there.""",
 )

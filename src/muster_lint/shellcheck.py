@@ -1,0 +1,93 @@
+"""What shellcheck finds in batch scripts, where it is installed: only the codes that say something about the job."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from muster.errors import MusterError
+from muster.runner import run
+from muster_lint.values import LintFinding, Severity, TextSpan
+
+CODES = {
+    1037: "${10} is the tenth argument; $10 is the first one with a 0 behind it.",
+    1068: "Bash sees a command where a value was meant to be assigned.",
+    1118: "The here-document has no end: the rest of the job becomes its text.",
+    1119: "The here-document has no end: the rest of the job becomes its text.",
+    1120: "The here-document has no end: the rest of the job becomes its text.",
+    2050: "The test is always the same: a $ is missing.",
+    2069: "Errors go where the output went before, not into the file.",
+    2070: "The test is true where the variable is empty.",
+    2077: "The test is always true: blanks are missing around its sign.",
+    2078: "The test is always the same: a $ is missing.",
+    2088: "A tilde in quotes stays a tilde, and no such folder is there.",
+    2089: "Quotes in a variable reach the program as quotes.",
+    2090: "Quotes in a variable reach the program as quotes.",
+    2091: "What a command prints is executed as a command.",
+    2093: "Nothing behind exec runs.",
+    2115: "With an empty variable this removes what stands at the root.",
+    2154: "A variable without a value becomes nothing, and the command gets other words.",
+    2157: "The test is always the same: a $ is missing.",
+    2188: "The file is emptied, and no command writes it.",
+    2193: "The two can never be equal.",
+    2210: "A file with a number for a name is written.",
+    2215: "The command ended a line earlier: a backslash is missing, or a comment or a blank line came between.",
+    2218: "The function is called before it is there.",
+    2283: "Bash sees a command where a value was meant to be assigned.",
+}
+"""The codes that are asked for, each with what it does to a job."""
+
+_WIKI = "https://www.shellcheck.net/wiki"
+_AT_ONCE = 50
+
+
+class _Comment(msgspec.Struct, rename="camel"):
+    """One comment of shellcheck's, as its json1 has it."""
+
+    file: str
+    line: int
+    end_line: int
+    column: int
+    end_column: int
+    code: int
+    message: str
+
+
+class _Answer(msgspec.Struct):
+    comments: list[_Comment]
+
+
+def is_there() -> bool:
+    """Tell whether shellcheck is installed."""
+    return shutil.which("shellcheck") is not None
+
+
+def shellcheck_findings(paths: Sequence[str]) -> Iterator[LintFinding]:
+    """Yield what shellcheck finds in these scripts; nothing where it cannot read one."""
+    codes = ",".join(f"SC{code}" for code in CODES)
+    head = ["shellcheck", "--format=json1", f"--include={codes}", "--severity=style"]
+    for start in range(0, len(paths), _AT_ONCE):
+        batch = paths[start : start + _AT_ONCE]
+        try:
+            answer = run([*head, "--", *batch], timeout_s=10 * len(batch) + 30)
+            comments = msgspec.json.decode(answer.stdout, type=_Answer).comments
+        except (MusterError, msgspec.MsgspecError):
+            continue
+        yield from (_finding(comment) for comment in comments)
+
+
+def _finding(comment: _Comment) -> LintFinding:
+    code = f"SC{comment.code}"
+    span = TextSpan(comment.line, comment.column, comment.end_line, max(comment.end_column, comment.column + 1))
+    return LintFinding(
+        code,
+        Severity.FRAGILE,
+        comment.file,
+        span,
+        comment.message.rstrip("."),
+        CODES[comment.code],
+        f"See {_WIKI}/{code}.",
+        f"shellcheck {code}",
+    )
