@@ -15,10 +15,10 @@ from muster_lint.program import read_program
 from muster_lint.read import FileKind, SourceFile, read_source
 from muster_lint.rule import all_rules
 from muster_lint.site import site_findings
-from muster_lint.values import Hit, LintFinding, Looked, Rule, Severity, TextSpan, UnreadFile
+from muster_lint.values import Hit, LintFinding, LintResult, Rule, Severity, TextSpan, UnreadFile
 
 
-def lint_files(paths: Sequence[str], site: Site | None = None) -> Looked:
+def lint_files(paths: Sequence[str], site: Site | None = None) -> LintResult:
     """Return what the rules find in these files and in the Python scripts that they start.
 
     A file that cannot be read is told beside the findings of all the others.
@@ -44,7 +44,7 @@ def lint_files(paths: Sequence[str], site: Site | None = None) -> Looked:
             if is_named:  # a Python script beside the job was not asked for
                 unread.append(UnreadFile(path, str(error), error.hint or ""))
     findings.sort(key=lambda finding: (finding.path, finding.place, finding.severity.rank, finding.rule))
-    return Looked(tuple(findings), tuple(unread), tuple(sources))
+    return LintResult(tuple(findings), tuple(unread), tuple(sources))
 
 
 def lint_source(source: SourceFile, site: Site | None = None, job: BatchScript | None = None) -> list[LintFinding]:

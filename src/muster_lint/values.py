@@ -95,7 +95,7 @@ class UnreadFile(msgspec.Struct, frozen=True):
     hint: str
 
 
-class Looked(msgspec.Struct, frozen=True):
+class LintResult(msgspec.Struct, frozen=True):
     """What came out of a look at several files: one file never ends the look at the others."""
 
     findings: tuple[LintFinding, ...]

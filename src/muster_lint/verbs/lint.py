@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from muster.sites.site import Site
     from muster_lint.read import SourceFile
     from muster_lint.settings import LintSettings, LintTable
-    from muster_lint.values import LintFinding, Looked
+    from muster_lint.values import LintFinding, LintResult
 
 
 def main(words: Words) -> int:
@@ -62,7 +62,7 @@ def _typed_table(words: Words) -> LintTable:
     return table
 
 
-def _judged(looked: Looked, typed: LintTable) -> tuple[list[LintFinding], int, bool]:
+def _judged(looked: LintResult, typed: LintTable) -> tuple[list[LintFinding], int, bool]:
     """Return the findings that are reported, how many the settings silence, and whether one of them fails."""
     from muster_lint.report import grouped
     from muster_lint.settings import settings_for
@@ -76,7 +76,7 @@ def _judged(looked: Looked, typed: LintTable) -> tuple[list[LintFinding], int, b
     return grouped(findings), len(judged) - len(findings), is_failed
 
 
-def _of_shellcheck(looked: Looked, settings: Mapping[str, LintSettings]) -> Iterator[LintFinding]:
+def _of_shellcheck(looked: LintResult, settings: Mapping[str, LintSettings]) -> Iterator[LintFinding]:
     """Yield what shellcheck finds in the batch scripts, where it is installed and wanted."""
     from muster_lint.ignore import ignored_lines
     from muster_lint.read import FileKind
@@ -95,7 +95,7 @@ def _of_shellcheck(looked: Looked, settings: Mapping[str, LintSettings]) -> Iter
             yield finding
 
 
-def _say_unread(looked: Looked) -> None:
+def _say_unread(looked: LintResult) -> None:
     """Say on stderr which files could not be read, and why."""
     for file in looked.unread:
         print(f"muster: error: {file.message}\n\nhint: {file.hint}", file=sys.stderr)
@@ -142,7 +142,7 @@ def _site_named(name: str | None) -> Site | None:
     return choose_site(name, look())
 
 
-def _fix(looked: Looked, words: Words, typed: LintTable) -> bool:
+def _fix(looked: LintResult, words: Words, typed: LintTable) -> bool:
     """Write the certain edits into the files, or only show them; tell whether there were any."""
     import difflib
 
@@ -186,7 +186,7 @@ def _exact_text(path: str, source: SourceFile) -> str | None:
     return text if text == source.text else None
 
 
-def _show(findings: list[LintFinding], looked: Looked, silenced: int, words: Words) -> None:
+def _show(findings: list[LintFinding], looked: LintResult, silenced: int, words: Words) -> None:
     from muster_lint.report import FORMS, as_json, as_sarif, as_text
 
     form = words.format or ("sarif" if words.sarif else "json" if words.json else "text")
