@@ -81,7 +81,7 @@ def _findings(document: TextDocument, site: Site | None) -> list[LintFinding]:
 
 
 def _findings_in(path: str, text: str, site: Site | None) -> list[LintFinding]:
-    """Return what is found in a text; nothing in a text that is no script."""
+    """Return what is found in a text; nothing in a text that is not a script."""
     try:
         settings = settings_for(path, LintTable())
         found = lint_source(source_of(path, text), site)

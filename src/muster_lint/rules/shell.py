@@ -61,7 +61,7 @@ def find_broken_continuations(job: BatchScript) -> Iterator[Hit]:
         match = re.search(r"(?<!\\)\\([ \t]+)$", line)
         if match and not line.lstrip().startswith("#"):
             place = TextSpan(number, match.start(1) + 1, number, match.end(1) + 1)
-            # A line of options is no command of its own; another line may be one, which the edit would swallow.
+            # A line of options is not a command of its own; another line may be one, which the edit would swallow.
             goes_on = number < len(job.lines) and re.match(r"\s*--?[a-zA-Z]", job.lines[number])
             inside = any(text.line <= number <= text.end_line for text, _ in job.shell.heredocs)
             edits = (Edit(place, ""),) if goes_on and not inside else ()

@@ -178,7 +178,7 @@ def _fix(looked: LintResult, words: Words, typed: LintTable) -> bool:
 
 
 def _exact_text(path: str, source: SourceFile) -> str | None:
-    """Return the text of a file whose places are those of what was looked at; None where bytes are no text."""
+    """Return the text of a file whose places are those of what was looked at; None where bytes are not text."""
     try:
         text = Path(path).read_bytes().decode("utf-8")
     except UnicodeDecodeError:
