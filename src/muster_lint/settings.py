@@ -123,7 +123,9 @@ def check_names(table: LintTable, where: str) -> None:
     severities = [severity.value for severity in Severity]
     for severity in [*table.severity.values(), *filter(None, [table.fail_on])]:
         if severity not in severities and not (severity == _OFF and severity != table.fail_on):
-            raise RequestError(f"{where}: {severity!r} is not a severity", hint=f"one of {', '.join(severities)}, {_OFF}")
+            raise RequestError(
+                f"{where}: {severity!r} is not a severity", hint=f"one of {', '.join(severities)}, {_OFF}"
+            )
 
 
 @cache
