@@ -159,7 +159,7 @@ def _options(site: Site) -> list[str]:
     required = set(asked.required or ())
     kind, node = next(iter(site.profile.nodes.items()), (None, None))
     words = ["--site", site.name]
-    if "account" in required:
+    if "account" in required or asked.account_example:
         words += ["-A", asked.account_example or "ACCOUNT"]
     ruled = site.profile.queue_rules
     if "partition" in required and not any(rule.partition for rule in ruled):
@@ -186,7 +186,7 @@ def _shell_line(site: Site) -> str:
         iter(profile.queue_rules), None
     )
     words = ["srun"]
-    if "account" in required:
+    if "account" in required or asked.account_example:
         words += ["-A", asked.account_example or "ACCOUNT"]
     if trial is not None:
         words += [*(["-p", trial.partition] if trial.partition else []), *(["-q", trial.qos] if trial.qos else [])]

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 
 from muster.errors import Refusal, RequestError
-from muster.policy.rules import Ask, refusals
+from muster.policy.names import say_unlisted, unlisted_names
+from muster.policy.rules import Ask, refusals, say_origin
 from muster.sites.site import Site
 from muster.units import Memory, parse_walltime_s
 from muster_lint.job import BatchScript
@@ -19,7 +20,9 @@ _OWN = frozenset(
 
 def site_findings(job: BatchScript, site: Site) -> Iterator[LintFinding]:
     """Yield what this site would refuse."""
-    for refusal in refusals(site.profile, _ask(job)):
+    ask = _ask(job)
+    yield from _unlisted(job, site, ask)
+    for refusal in refusals(site.profile, ask):
         word = refusal.rule.partition("-")[2] if refusal.rule.startswith("required-") else _option_of(refusal.rule)
         directive = job.header.get(word)
         place = directive.place if directive else TextSpan(1, 1, 1, 2)
@@ -31,8 +34,34 @@ def site_findings(job: BatchScript, site: Site) -> Iterator[LintFinding]:
             refusal.message,
             f"{site.name} refuses the job, or it never starts.",
             _what_to_write(refusal),
-            site.origin(refusal.key).words(),
+            say_origin(site, refusal),
         )
+
+
+def _unlisted(job: BatchScript, site: Site, ask: Ask) -> Iterator[LintFinding]:
+    """Yield each name that the profile does not list: the site may have it."""
+    for unlisted in unlisted_names(site.profile, ask):
+        word = _OPTION_OF_KIND.get(unlisted.kind, "nodes")
+        directive = job.header.get(word) or job.header.get("gpus-per-node" if word == "gres" else word)
+        yield LintFinding(
+            f"site-unknown-{unlisted.kind.replace(' ', '-').lower()}",
+            Severity.FRAGILE,
+            job.path,
+            directive.place if directive else TextSpan(1, 1, 1, 2),
+            say_unlisted(site, unlisted),
+            f"Slurm refuses the job where {site.name} has no such {unlisted.kind}.",
+            f"Muster knows {', '.join(unlisted.known_names)}.",
+            site.origin(unlisted.key).words(),
+        )
+
+
+_OPTION_OF_KIND = {
+    "partition": "partition",
+    "QOS": "qos",
+    "GPU type": "gres",
+    "account": "account",
+    "feature": "constraint",
+}
 
 
 def _what_to_write(refusal: Refusal) -> str:
@@ -49,7 +78,6 @@ def _option_of(rule: str) -> str:
         ("gpu", "gres"),
         ("mem", "mem"),
         ("account", "account"),
-        ("feature", "constraint"),
         ("cores", "cpus-per-task"),
     ):
         if word in rule:

@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from muster.policy.names import unlisted_names
 from muster.policy.queues import choose_queue, longest_s
 from muster.policy.rules import Ask, refusals
 from muster.sites.when import Situation
@@ -29,9 +30,16 @@ def test_a_right_request_is_not_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("wrong", CATALOGUE, ids=str)
-def test_a_wrong_request_is_refused_by_its_rule_with_a_source(wrong: Wrong) -> None:
+def test_a_wrong_request_is_refused_or_warned_of_by_its_rule_with_a_source(wrong: Wrong) -> None:
     site = bundled(wrong.site)
-    found = list(refusals(site.profile, Ask(**{**RIGHT[wrong.site], **wrong.bent})))
+    ask = Ask(**{**RIGHT[wrong.site], **wrong.bent})
+    found = list(refusals(site.profile, ask))
+    if wrong.rule.startswith("unknown-"):
+        (unlisted,) = unlisted_names(site.profile, ask)
+        assert wrong.rule == f"unknown-{unlisted.kind.replace(' ', '-').lower()}"
+        assert site.origin(unlisted.key).source is not None
+        assert not found, [refusal.message for refusal in found]
+        return
     assert wrong.rule in [refusal.rule for refusal in found], [refusal.message for refusal in found]
     for refusal in found:
         assert refusal.message

@@ -70,7 +70,7 @@ def test_wrong_words_are_sentences(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_a_refusal_is_status_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Snellius' GPU nodes are for jobs with GPUs: no option of the script's can mean that."""
-    (tmp_path / "job.sh").write_text(_GOOD)
-    assert main(["port", str(tmp_path / "job.sh"), "--site", "snellius"]) == 1
-    assert "the plan refuses it: snellius wants --gpus" in capsys.readouterr().err
+    """The partition bench of LUMI is open on request only, and the script names it for LUMI itself."""
+    (tmp_path / "job.sh").write_text(_GOOD.replace("--time=5", "--time=5\n#SBATCH --partition=bench"))
+    assert main(["port", str(tmp_path / "job.sh"), "--site", "lumi", "--from", "lumi"]) == 1
+    assert "the plan refuses it: bench is not open" in capsys.readouterr().err

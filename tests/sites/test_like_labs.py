@@ -27,7 +27,7 @@ from .wrong import CATALOGUE, RIGHT, Wrong
 
 # What sbatch cannot know: these are refused by Muster alone.
 # (A part of a node that is given out whole is queued there, and pays for all of it.)
-NOT_SBATCHS = {"launcher", "renamed-module", "image-gone", "account-form", "whole-nodes"}
+NOT_SBATCHS = {"launcher", "renamed-module", "image-gone", "unknown-account", "whole-nodes"}
 
 
 def words_of(name: str, asked: dict[str, Any]) -> list[str]:

@@ -106,6 +106,7 @@ def make_plan(
     refuse_unknown_address(meeting, step_flags, launch.terms.site)
     directives = _make_header(asked, size, launch, launcher, finish, command.job_name)
     notes += [*_sweep_notes(asked, size, words, environment, directives), *notes_of_nodes(asked, facts, size)]
+    notes += _notes_of_names(asked, size, launcher, directives)
     return _join(
         Sections(
             asked,
@@ -228,6 +229,13 @@ def _make_header(
     from muster.plan.header import make_header
 
     return make_header(asked, size, launch.terms, launcher, finish, job_name)
+
+
+def _notes_of_names(asked: Asked, size: Size, launcher: Launcher, directives: Sequence[Directive]) -> Iterator[Note]:
+    if asked.has_header:
+        from muster.plan.header import notes_of_names
+
+        yield from notes_of_names(asked, size, launcher, directives)
 
 
 def _sweep_notes(

@@ -11,13 +11,15 @@ from muster.errors import RequestError, refused
 from muster.job.request import Request, options_of
 from muster.launchers.base import Launcher
 from muster.model.finish import Finish
-from muster.model.plan import Directive, Plan, Reason, Shape
+from muster.model.plan import Directive, Note, Plan, Reason, Shape
 from muster.plan.asked import Asked
 from muster.plan.finish import check_limit
 from muster.plan.size import Size
 from muster.plan.terms import Terms
-from muster.policy.rules import Ask, refusals
+from muster.policy.names import say_unlisted, unlisted_names
+from muster.policy.rules import Ask, refusals, say_origin
 from muster.sites.site import Site
+from muster.slurm.flags import gpu_type_in_gres
 from muster.units import Memory
 
 
@@ -30,6 +32,14 @@ def make_header(
     held = size.shape if finish is None else replace(size.shape, nodes=size.shape.nodes + finish.spares)
     _check_limits(asked.site, asked.request, held, launcher.site_name, directives)
     return directives
+
+
+def notes_of_names(asked: Asked, size: Size, launcher: Launcher, directives: Sequence[Directive]) -> Iterator[Note]:
+    """Yield a warning for each name that the header asks for and the profile does not list."""
+    header = {directive.name: directive.value for directive in directives}
+    ask = _ask(asked.request, size.shape, launcher.site_name, header)
+    for unlisted in unlisted_names(asked.site.profile, ask):
+        yield Note(say_unlisted(asked.site, unlisted), warning=True)
 
 
 def add_comment(plan: Plan) -> Plan:
@@ -154,7 +164,7 @@ def _check_limits(
     header = {directive.name: directive.value for directive in directives}
     broken = list(refusals(site.profile, _ask(request, shape, launcher, header)))
     if broken:
-        raise refused(*((refusal, site.origin(refusal.key).words()) for refusal in broken))
+        raise refused(*((refusal, say_origin(site, refusal)) for refusal in broken))
 
 
 def _ask(request: Request, shape: Shape, launcher: str | None, header: Mapping[str, str | None]) -> Ask:
@@ -192,9 +202,5 @@ def _ask(request: Request, shape: Shape, launcher: str | None, header: Mapping[s
 
 def _gpu_type(header: Mapping[str, str | None]) -> str | None:
     """Return the type in --gres=gpu:TYPE:N or --gpus-per-node=TYPE:N."""
-    for item in (header.get("gres") or "").split(","):
-        name, *rest = item.split(":")
-        if name == "gpu" and len(rest) == 2:
-            return rest[0]
     kind, colon, _ = (header.get("gpus-per-node") or "").partition(":")
-    return kind if colon else None
+    return gpu_type_in_gres(header.get("gres")) or (kind if colon else None)

@@ -19,6 +19,7 @@ from muster.rank.vendors import VENDORS, vendor_of
 from muster.sites.schema import Container, NodeKind, SiteVariable
 from muster.sites.site import Site
 from muster.sites.when import OFFLINE, Situation, applies, workloads_of
+from muster.slurm.flags import gpu_type_in_gres
 
 
 def reason_for(site: Site, key: str, text: str, *, shown_key: str | None = None, short: str = "") -> Reason:
@@ -45,6 +46,7 @@ def node_kind(site: Site, request: Request) -> tuple[str | None, NodeKind]:
         qos=request.qos,
         constraint=request.constraint,
         account=request.account,
+        gpu_type=gpu_type_in_gres(request.gres),
     )
     return name, profile.nodes[name] if name is not None and name in profile.nodes else NodeKind()
 
@@ -148,7 +150,7 @@ def terms_of(site: Site, request: Request, shape: Shape, job: Situation) -> Term
         site=site.name,
         gpu_form="none" if whole_node else ("gres" if site_request.gpus == "gres" else "gpus-per-node"),
         gpu_form_reason=reason_for(site, "request.gpus", "the form in which this site wants GPUs asked for"),
-        gpu_type=site_request.gpu_type,
+        gpu_type=node_kind(site, request)[1].gpu_type or site_request.gpu_type,
         requeue=site_request.requeue,
         requeue_reason=reason_for(site, "request.requeue", _REQUEUE.get(site_request.requeue, "")),
         export=site_request.export.upper(),
@@ -216,7 +218,7 @@ def _directives(site: Site, request: Request, job: Situation) -> Iterator[Direct
     for flag in profile.request.sbatch or ():
         name, equals, value = flag.lstrip("-").partition("=")
         yield Directive(name, value if equals else None, reason_for(site, "request.sbatch", "every job of this site"))
-    if request.mem is None:
+    if request.mem is None and (job.gpu_kind is not None or not profile.nodes):
         yield from _memory(site, job)
 
 
@@ -309,7 +311,7 @@ def site_notes(site: Site, request: Request, shape: Shape, job: Situation) -> It
     if method is not None and request.wireup is None:
         reason = reason_for(site, "launch.wireup", "the method of muster.world() that this site's launcher suits")
         yield Note(f"muster.world() takes {method}, unless the script names another: {reason.text} [{reason.origin}]")
-    if launcher_named(job.launcher).rank_tasks and site.profile.binding.kind in {"mask", "map"}:
+    if job.gpus_per_node and launcher_named(job.launcher).rank_tasks and site.profile.binding.kind in {"mask", "map"}:
         bound = bind_ranks(
             site.profile, node_kind(site, request)[1], ranks=shape.ntasks_per_node, whole_node=job.whole_node
         )
@@ -343,7 +345,9 @@ def _without_plugin(site: Site, request: Request, job: Situation) -> Iterator[No
         return
     container = site.profile.containers.get(request.engine or "")
     modules = (*request.module, *(() if request.image or container else site.profile.modules.load or ()))
-    names = {alternative.partition("/")[0] for name in modules for alternative in name.split("|")}
+    parts = [alternative.split("/") for name in modules for alternative in name.split("|")]
+    # brics/nccl/2.26 is a version of the module brics/nccl.
+    names = {"/".join(words[:length]) for words in parts for length in range(1, len(words) + 1)}
     if job.stack in fabric.plugin_stacks or names & set(fabric.plugin_modules):
         return
     library = (vendor_of(node_kind(site, request)[1].gpu_kind) or VENDORS[0]).library

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+
 import msgspec
 
 from muster.sites.schema import Profile, Queue
@@ -38,14 +41,46 @@ def kind_of(
     qos: str | None = None,
     constraint: str | None = None,
     account: str | None = None,
+    gpu_type: str | None = None,
 ) -> str | None:
-    """Return the kind of node that a job gets: its queue's, its constraint's, its account's, else the site's first."""
+    """Return the kind of node that a job gets: its queue's, its constraint's, its account's, else the site's first.
+
+    None: the request names a queue, a feature or a type of GPU that the profile does not list.
+    """
+    of_type = _kinds_of_type(profile, gpu_type)
     for queue in (profile.qos.get(qos or ""), profile.partitions.get(partition or "")):
-        if queue is not None and queue.node is not None:
-            return queue.node
-    return (
-        kind_of_constraint(profile, constraint) or kind_of_account(profile, account) or next(iter(profile.nodes), None)
+        if queue is not None and (queue.node is not None or queue.gpus == 0):
+            return queue.node if queue.node in of_type or gpu_type is None else next(iter(of_type), None)
+    if gpu_type is not None:
+        return next(iter(of_type), None)
+    selected = kind_of_constraint(profile, constraint) or kind_of_account(profile, account)
+    is_unlisted = (
+        _is_unlisted(profile.partitions, partition)
+        or _is_unlisted(profile.qos, qos)
+        or (profile.request.constraint and unlisted_features(profile, constraint))
     )
+    return selected or (None if is_unlisted else next(iter(profile.nodes), None))
+
+
+def _is_unlisted(queues: Mapping[str, Queue], name: str | None) -> bool:
+    """Return whether the profile does not list this queue, but lists others with their kinds of node."""
+    return name is not None and name not in queues and any(queue.node is not None for queue in queues.values())
+
+
+def _kinds_of_type(profile: Profile, gpu_type: str | None) -> list[str]:
+    """Return the kinds of node whose GPUs may have this type: those that name it, or all where none names a type."""
+    named_types = {kind: node.gpu_type or profile.request.gpu_type for kind, node in profile.nodes.items() if node.gpus}
+    listed_types = profile.request.gres_names
+    if not any(named_types.values()) and (not listed_types or f"gpu:{gpu_type}" in listed_types):
+        return list(named_types)
+    return [kind for kind, named_type in named_types.items() if named_type == gpu_type]
+
+
+def unlisted_features(profile: Profile, constraint: str | None) -> list[str]:
+    """Return the features of a constraint that the profile does not list; none where the profile lists no feature."""
+    listed = {word for feature in profile.request.features or () for word in feature.split("&")}
+    words = re.findall(r"[\w.+-]+", constraint or "") if listed else ()
+    return [word for word in words if not word.isdigit() and word not in listed]
 
 
 def kind_of_constraint(profile: Profile, constraint: str | None) -> str | None:

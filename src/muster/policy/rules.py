@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
-from muster.errors import Refusal, nearest_hint
+from muster.errors import Refusal
 from muster.policy.masks import core_list, threads_counted
 from muster.policy.queues import kind_of, kind_of_account, kind_of_constraint, longest_s
-from muster.sites.schema import Forbidden, NodeKind, Profile, Queue
+from muster.sites.schema import Fact, Forbidden, NodeKind, Profile, Queue
+from muster.sites.site import Site
 from muster.units import Memory, format_walltime, parse_memory_mib
 
 
@@ -51,7 +52,14 @@ def refusals(profile: Profile, ask: Ask) -> Iterator[Refusal]:
 
 def node_of(profile: Profile, ask: Ask) -> tuple[str, NodeKind] | None:
     """Return the kind of node that this job gets."""
-    name = kind_of(profile, partition=ask.partition, qos=ask.qos, constraint=ask.constraint, account=ask.account)
+    name = kind_of(
+        profile,
+        partition=ask.partition,
+        qos=ask.qos,
+        constraint=ask.constraint,
+        account=ask.account,
+        gpu_type=ask.gpu_type,
+    )
     return None if name is None or name not in profile.nodes else (name, profile.nodes[name])
 
 
@@ -73,6 +81,13 @@ def _queues(profile: Profile, ask: Ask) -> Iterator[tuple[str, str, Queue]]:
             yield kind, name, known_queues[name]
 
 
+def say_origin(site: Site, refusal: Refusal) -> str:
+    """Return the document or the file behind a refusal; empty where the demand is Muster's own."""
+    origin = site.origin(refusal.key)
+    is_demand = refusal.rule.startswith("required-")
+    return "" if is_demand and origin.source is not None and not site.says(refusal.key) else origin.words()
+
+
 def _required(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     values = {
         "account": ask.account,
@@ -88,12 +103,30 @@ def _required(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     for name in profile.request.required or ():
         if values[name] is None:
             example = profile.request.account_example if name == "account" else None
+            key = f"request.required.{name}"
+            reason = "" if sentence_of(profile, key) else _reason_of(profile, key)
             yield Refusal(
                 f"required-{name}",
-                f"{profile.name} wants --{name}",
+                f"{_who_wants(profile, key)} --{name}{reason and f': {reason}'}",
                 f"give --{name}{f' {example}' if example else ''}, or once in ~/.config/muster/config.toml",
-                "request.required",
+                key,
             )
+
+
+def sentence_of(profile: Profile, key: str) -> str | None:
+    """Return the sentence of the source that a rule of the profile rests on; None: the rule is Muster's own caution."""
+    fact = profile.facts.get(key)
+    return fact.says if isinstance(fact, Fact) else None
+
+
+def _reason_of(profile: Profile, key: str) -> str:
+    """Return the reason that the profile gives for a rule, or for the table of the rule."""
+    facts = (profile.facts.get(each) for each in (key, key.rpartition(".")[0]))
+    return next((fact.reason for fact in facts if isinstance(fact, Fact) and fact.reason), "")
+
+
+def _who_wants(profile: Profile, key: str) -> str:
+    return f"{profile.name} wants" if sentence_of(profile, key) else f"at {profile.name} Muster wants"
 
 
 def _forbidden(profile: Profile, ask: Ask) -> Iterator[Refusal]:
@@ -118,19 +151,13 @@ def _instead_of(rule: Forbidden) -> dict[str, str | None]:
     return {whole_flag[1]: whole_flag[2]} if whole_flag else {rule.flag: None}
 
 
-def _known_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
+def _renamed_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     for kind, word, name in (("partitions", "partition", ask.partition), ("qos", "QOS", ask.qos)):
         known_queues = getattr(profile, kind)
-        if name is None or name in known_queues:
-            continue
-        if name in profile.queues_renamed:
+        if name is not None and name not in known_queues and name in profile.queues_renamed:
             new = profile.queues_renamed[name]
             yield Refusal(
                 "renamed-queue", f"the {word} {name} is gone: it is {new} now", f"use {new}", f"queues_renamed.{name}"
-            )
-        elif known_queues:
-            yield Refusal(
-                "unknown-queue", f"{profile.name} has no {word} {name}", nearest_hint(name, list(known_queues)), kind
             )
 
 
@@ -222,19 +249,13 @@ def _gpus_of_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
         yield Refusal("gpus-max", message, hint, f"nodes.{kind_name}.gpus", limit=node.gpus, accepted=accepted)
 
 
-def _gpu_type(profile: Profile, ask: Ask) -> Iterator[Refusal]:
-    known_types = [name.removeprefix("gpu:") for name in profile.request.gres_names or () if name.startswith("gpu:")]
-    wanted_type = ask.gpu_type
-    if wanted_type is not None and known_types and wanted_type not in known_types:
-        message = f"{profile.name} has no GPUs of type {wanted_type!r}"
-        yield Refusal("gpu-type", message, nearest_hint(wanted_type, known_types), "request.gres_names")
-
-
 def _partial_nodes(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     node = node_of(profile, ask)
     whole = node[1].gpus if node else None
     if profile.request.gpus == "whole-node" and whole and ask.gpus_per_node not in {0, whole}:
-        message = f"{ask.gpus_per_node} of {whole} GPUs, but {profile.name} gives whole nodes only"
+        is_said = sentence_of(profile, "request.gpus")
+        whole_only = "gives whole nodes only" if is_said else "is asked by Muster for whole nodes only"
+        message = f"{ask.gpus_per_node} of {whole} GPUs, but {profile.name} {whole_only}"
         accepted = {"gpus-per-node": str(whole)}
         hint = f"--gpus-per-node {whole}"
         yield Refusal("whole-nodes", message, hint, "request.gpus", limit=whole, accepted=accepted)
@@ -259,11 +280,10 @@ def _cores(profile: Profile, ask: Ask) -> Iterator[Refusal]:
         yield Refusal("cores-max", message, hint, key, limit=usable, accepted=accepted)
     usual_cores = (node.cores_per_gpu or 0) * ask.gpus_per_node
     if node.cores_per_gpu_required and ask.gpus_per_node and cores_asked != usual_cores:
-        message = (
-            f"{cores_asked} CPUs for {ask.gpus_per_node} GPUs, but {profile.name} wants {node.cores_per_gpu} for each"
-        )
+        who = _who_wants(profile, f"nodes.{kind_name}.cores_per_gpu_required")
+        message = f"{cores_asked} CPUs for {ask.gpus_per_node} GPUs, but {who} {node.cores_per_gpu} for each"
         accepted = {"cpus-per-task": str(max(1, usual_cores // ask.ntasks_per_node))}
-        hint, key = f"--cpus-per-task {accepted['cpus-per-task']}", f"nodes.{kind_name}.cores_per_gpu"
+        hint, key = f"--cpus-per-task {accepted['cpus-per-task']}", f"nodes.{kind_name}.cores_per_gpu_required"
         yield Refusal("cores-per-gpu", message, hint, key, limit=usual_cores, accepted=accepted)
 
 
@@ -283,31 +303,15 @@ def _memory(profile: Profile, ask: Ask) -> Iterator[Refusal]:
 
 
 def _account(profile: Profile, ask: Ask) -> Iterator[Refusal]:
-    pattern = profile.request.account_pattern
-    if ask.account is not None and pattern and not re.fullmatch(pattern, ask.account):
-        example = profile.request.account_example or pattern
-        message = f"{ask.account!r} is not an account of {profile.name}: its accounts look like {example}"
-        known_example = profile.request.account_example
-        accepted = {"account": known_example} if known_example else {}
-        yield Refusal("account-form", message, f"--account {example}", "request.account_pattern", accepted=accepted)
-        return
+    """Yield a refusal of an account that pays for another kind of node, by its suffix."""
     node = node_of(profile, ask)
     suffixes = profile.request.account_suffix or {}
-    if ask.account is not None and node and node[0] in suffixes and not ask.account.endswith(suffixes[node[0]]):
-        right = ask.account.partition("@")[0] + suffixes[node[0]]
-        message = f"{ask.account!r} does not pay for nodes of kind {node[0]}"
+    paid_kind = kind_of_account(profile, ask.account)
+    if ask.account is not None and paid_kind and node and node[0] in suffixes and paid_kind != node[0]:
+        right = ask.account.removesuffix(suffixes[paid_kind]) + suffixes[node[0]]
+        message = f"{ask.account!r} pays for nodes of kind {paid_kind}, but the job gets nodes of kind {node[0]}"
         accepted = {"account": right}
         yield Refusal("account-suffix", message, f"--account {right}", "request.account_suffix", accepted=accepted)
-
-
-def _constraint(profile: Profile, ask: Ask) -> Iterator[Refusal]:
-    known_features = profile.request.features
-    if ask.constraint is None or not known_features:
-        return
-    for word in re.findall(r"[\w.+-]+", ask.constraint):
-        if not word.isdigit() and not any(word in feature.split("&") for feature in known_features):
-            message = f"no node of {profile.name} has the feature {word!r}"
-            yield Refusal("feature", message, nearest_hint(word, list(known_features)), "request.features")
 
 
 def _kinds(profile: Profile, ask: Ask) -> Iterator[Refusal]:
@@ -322,11 +326,10 @@ def _kinds(profile: Profile, ask: Ask) -> Iterator[Refusal]:
 
 
 def _launcher(profile: Profile, ask: Ask) -> Iterator[Refusal]:
-    allowed = profile.launch.allowed
-    if ask.launcher is not None and allowed and ask.launcher not in allowed:
-        reason = profile.launch.refused.get(ask.launcher, "it is not one that works there")
-        hint = "one of: " + ", ".join(allowed)
-        yield Refusal("launcher", f"{ask.launcher} at {profile.name}: {reason}", hint, "launch.allowed")
+    reason = profile.launch.refused.get(ask.launcher or "")
+    if reason is not None:
+        hint = "one of: " + ", ".join(profile.launch.allowed or ())
+        yield Refusal("launcher", f"{ask.launcher} at {profile.name}: {reason}", hint, f"launch.refused.{ask.launcher}")
 
 
 def _modules(profile: Profile, ask: Ask) -> Iterator[Refusal]:
@@ -353,17 +356,15 @@ def _image(profile: Profile, ask: Ask) -> Iterator[Refusal]:
 RULES: tuple[Rule, ...] = (
     _required,
     _forbidden,
-    _known_queue,
+    _renamed_queue,
     _open_queue,
     _nodes_of_queue,
     _time_of_queue,
     _gpus_of_queue,
-    _gpu_type,
     _partial_nodes,
     _cores,
     _memory,
     _account,
-    _constraint,
     _kinds,
     _launcher,
     _modules,

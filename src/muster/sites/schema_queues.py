@@ -21,6 +21,9 @@ class NodeKind(Part, frozen=True, kw_only=True):
     arch: Literal["x86_64", "aarch64"] | None = None
     gpu: Text | None = None
     gpu_kind: GpuKind | None = None
+    gpu_type: str | None = None
+    """Type of its GPUs in a typed gres, where the kinds of node differ in it: gpu:TYPE:N."""
+
     gpus: Number | None = None
     """Logical GPUs: what Slurm counts and what a rank gets."""
 

@@ -86,6 +86,10 @@ class Fact(Part, frozen=True, kw_only=True):
     where: Text | None = None
     """Page or section of the source."""
 
+    says: Text | None = None
+    """The sentence of the source that a rule rests on, as it stands there. It holds for this key alone: without it a
+    demand is Muster's own caution, and no message names the site as its author."""
+
 
 class Unpublished(Part, frozen=True, kw_only=True):
     """A key for which nothing is published: looked for on `checked`, not found."""

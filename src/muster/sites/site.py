@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -57,6 +57,11 @@ class Site(msgspec.Struct, frozen=True, dict=True):
         facts = self.profile.facts.items()
         return {tuple(key.split(".")): Fact(source=fact) if isinstance(fact, str) else fact for key, fact in facts}
 
+    def says(self, key: str) -> str | None:
+        """Return the sentence of the source that a rule rests on, by its dotted key; None: it is Muster's own."""
+        fact = self._facts.get(tuple(key.split(".")))
+        return fact.says if fact else None
+
     def get(self, key: str) -> Any:
         """Return the value of a dotted key, as TOML gave it; None where no layer sets it."""
         value: Any = self.merged.table
@@ -103,13 +108,25 @@ class Site(msgspec.Struct, frozen=True, dict=True):
 
     def _fact(self, path: Path, kind: str) -> Fact | None:
         """Return the closest fact of the same kind of layer: a bundled document does not speak of what a user wrote."""
-        words = tuple(str(part) for part in path if not isinstance(part, int))
+        words = tuple(self._words(path))
         for length in range(len(words), 0, -1):
             fact = self._facts.get(words[:length])
             if fact is not None:
                 said = self.merged.origin(("facts", ".".join(words[:length])))
                 return fact if said is not None and self.layers[said[0]].kind == kind else None
         return None
+
+    def _words(self, path: Path) -> Iterator[str]:
+        """Yield the words by which `facts` names this path; a number only where it stands for a word of a list."""
+        value: Any = self.merged.table
+        for part in path:
+            try:
+                value = value[part]
+            except (KeyError, IndexError, TypeError):
+                value = None
+            word = value if isinstance(part, int) else part
+            if isinstance(word, str):
+                yield word
 
     def _own_source(self, path: Path) -> str | None:
         return self._own(path, "source")
@@ -144,6 +161,8 @@ def _step(value: Any, words: Sequence[str]) -> tuple[str | int, int]:
 def _numbered(entries: Sequence[Any], name: str) -> int | None:
     """Return the number of the entry of this name."""
     for number, entry in enumerate(entries):
+        if entry == name:
+            return number
         if isinstance(entry, dict) and name in {entry.get(field) for field in ("name", "id", "path", "flag")}:
             return number
     return None

@@ -167,6 +167,8 @@ def _missing_in(site: Site, prefix: str, part: msgspec.Struct) -> Iterator[str]:
 
 
 def _meaningless(site: Site, key: str) -> bool:
+    if key.startswith("nodes.") and key.endswith(".gpu_type"):
+        return True  # one type for all kinds of node stands in `request`
     if key in _OPTIONAL or key in _DEPENDS:
         other_key, values = _DEPENDS.get(key, ("", frozenset()))
         return key in _OPTIONAL or (site.get(other_key) not in values if values else not site.get(other_key))

@@ -179,3 +179,12 @@ def gpus_in_gres(gres: str | None) -> int | None:
         if name == "gpu":
             gpu_count = (gpu_count or 0) + (whole_number(rest[-1]) or 0 if rest and rest[-1].isdigit() else 1)
     return gpu_count
+
+
+def gpu_type_in_gres(gres: str | None) -> str | None:
+    """Return the type of the first GPUs in a --gres list that name one: gpu:volta:2, gres/gpu:volta=2."""
+    for item in (gres or "").split(","):
+        name, *rest = item.removeprefix("gres/").partition("(")[0].replace("=", ":").split(":")
+        if name == "gpu" and rest and not rest[0].isdigit():
+            return rest[0]
+    return None

@@ -60,6 +60,7 @@ def _called(profile: Profile) -> str:
 def add_required(draft: Draft, way: Route) -> None:
     """Give what the target refuses a job without, and ask about it."""
     profile = way.target.profile
+    _ask_for_account(draft, way)
     for name in profile.request.required or ():
         if name == "account" and draft.get("account") is None:
             value = way.account or profile.request.account_example or "ACCOUNT"
@@ -67,6 +68,16 @@ def add_required(draft: Draft, way: Route) -> None:
             draft.revise("account", verdict, value, f"{way.there} wants an account: put yours here")
         elif name == "time" and draft.get("time") is None:
             draft.revise("time", Fate.ASKED, "01:00:00", f"{way.there} wants a time limit: an hour is a guess")
+
+
+def _ask_for_account(draft: Draft, way: Route) -> None:
+    """Ask about an account of another form than those that the target's profile knows."""
+    account, known = draft.get("account"), way.target.profile.request
+    if account is None or way.account is not None or not known.account_pattern or not known.account_example:
+        return
+    if not re.fullmatch(known.account_pattern, account):
+        reason = f"Muster's profile of {way.there} does not know accounts like {account}: put yours here"
+        draft.revise("account", Fate.ASKED, known.account_example, reason)
 
 
 def _choose(draft: Draft, way: Route, name: str) -> bool:

@@ -1,28 +1,27 @@
 #!/bin/bash
 # Written by muster VERSION for the site 'alvis'. It runs with sbatch alone.
-#   muster submit -A NAISS2024-22-219 -N 4 -g 4 -c 8 -t 00:30:00 --venv /home/ada/env -- python train.py
+#   muster submit -A NAISS2024-22-219 -N 4 -g 4 -t 00:30:00 --venv /home/ada/env -- python train.py
 #SBATCH --job-name=train --comment=muster:DIGEST
-#SBATCH --nodes=4 --ntasks-per-node=4 --cpus-per-task=8 --gpus-per-node=A100:4
+#SBATCH --nodes=4 --ntasks-per-node=4 --gpus-per-node=A100:4
 #SBATCH --account=NAISS2024-22-219 --time=00:30:00 --partition=alvis
 #SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
-    muster_begin dir=/home/ada/project tasks=4 cpus=8
+    muster_begin dir=/home/ada/project tasks=4
     . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
     # import muster works in every rank
     export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/home/ada/.local/share/muster/rank-library/0
     # The ranks compare these with what they find. AGENTS=1: a program of its own starts them.
-    muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
-        PORT_LOW=20000 PORT_COUNT=12000 PYTHON=/home/ada/env/bin/python
+    muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=4 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000 \
+        PYTHON=/home/ada/env/bin/python
     muster_choose_port  # a free one, where the ranks meet
     muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
     # --kill-on-bad-exit=0: this script ends all ranks when one fails; --mpi=none: the ranks need no PMI
     # the number: so many words start Python, and torchrun's stand behind them
     muster_step_reported srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
-        --kill-on-bad-exit=0 --export=ALL --mpi=none \
-        --cpus-per-task="$((muster_cpus_per_task * muster_ntasks_per_node))" "${muster_output_flags[@]}" --input=all \
+        --kill-on-bad-exit=0 --export=ALL --mpi=none "${muster_output_flags[@]}" --input=all \
         sh -c "$muster_task" muster 6 python -I -S -c "$muster_keeper" label \
         sh -c "$muster_worker" muster python train.py
     muster_torchrun_status ${muster_report:+"$muster_report"} "$muster_logs"/*.log

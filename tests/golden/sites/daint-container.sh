@@ -1,9 +1,9 @@
 #!/bin/bash
 # Written by muster VERSION for the site 'daint'. It runs with sbatch alone.
-#   muster submit -N 4 -g 4 -t 00:30:00 --image site:ngc-pytorch -- python train.py
+#   muster submit -A g123 -N 4 -g 4 -t 00:30:00 --image site:ngc-pytorch -- python train.py
 #SBATCH --job-name=train --comment=muster:DIGEST
 #SBATCH --nodes=4 --ntasks-per-node=4 --cpus-per-task=72 --gpus-per-node=4
-#SBATCH --time=00:30:00 --partition=normal
+#SBATCH --account=g123 --time=00:30:00 --partition=normal
 #SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 

@@ -1,9 +1,9 @@
 #!/bin/bash
 # Written by muster VERSION for the site 'horeka'. It runs with sbatch alone.
-#   muster submit -N 4 -g 4 -t 00:30:00 --venv /home/ada/env -- python train.py
+#   muster submit -A hk-project-p0012345 -N 4 -g 4 -t 00:30:00 --venv /home/ada/env -- python train.py
 #SBATCH --job-name=train --comment=muster:DIGEST
 #SBATCH --nodes=4 --ntasks-per-node=4 --cpus-per-task=16 --gres=gpu:4 --mem-per-gpu=180G
-#SBATCH --time=00:30:00 --partition=gpu-h100
+#SBATCH --account=hk-project-p0012345 --time=00:30:00 --partition=gpu-h100
 #SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 

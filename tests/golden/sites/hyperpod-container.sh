@@ -1,14 +1,14 @@
 #!/bin/bash
 # Written by muster VERSION for the site 'hyperpod'. It runs with sbatch alone.
-#   muster submit -N 4 -g 8 -c 8 -t 00:30:00 --image docker://quay.io/ada/torch:2 -- python train.py
+#   muster submit -N 4 -g 8 -t 00:30:00 --image docker://quay.io/ada/torch:2 -- python train.py
 #SBATCH --job-name=train --comment=muster:DIGEST
-#SBATCH --nodes=4 --ntasks-per-node=8 --cpus-per-task=8 --exclusive
+#SBATCH --nodes=4 --ntasks-per-node=8 --exclusive
 #SBATCH --time=00:30:00
 #SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
-    muster_begin dir=/home/ada/project tasks=8 cpus=8
+    muster_begin dir=/home/ada/project tasks=8
     [ "$muster_nodes" -ge 2 ] || muster_other_size 'NCCL_SOCKET_IFNAME and one more were decided for 2 nodes or more'
     # the host's: the image has its own
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}" LD_LIBRARY_PATH
@@ -17,16 +17,14 @@ job() {
     export FI_EFA_USE_HUGE_PAGE=0  # os.fork() fails where huge pages run out
     export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
     # The ranks compare these with what they find. AGENTS=1: a program of its own starts them.
-    muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=8 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
-        PORT_LOW=20000 PORT_COUNT=12000
+    muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=8 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000
     muster_choose_port  # a free one, where the ranks meet
     muster_define
     muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
     # --kill-on-bad-exit=0: this script ends all ranks when one fails; --mpi=none: the ranks need no PMI
     # the number: so many words start Python, and torchrun's stand behind them
     muster_step_reported srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
-        --kill-on-bad-exit=0 --export=ALL --mpi=none \
-        --cpus-per-task="$((muster_cpus_per_task * muster_ntasks_per_node))" "${muster_output_flags[@]}" \
+        --kill-on-bad-exit=0 --export=ALL --mpi=none "${muster_output_flags[@]}" \
         '--container-image=quay.io#ada/torch:2' \
         --container-mounts=/tmp:/tmp,/home/ada:/home/ada,/opt/venv/muster:/opt/muster-ranks/muster:ro,\
 "$muster_run_dir:$muster_run_dir" --container-workdir=/home/ada/project \
