@@ -129,7 +129,7 @@ def test_a_node_that_starts_no_step_is_the_cause(tmp_path: Path, lines: list[str
 )
 def test_a_lost_connection_may_be_a_node_that_died(starter: str, rank: str, words: str, may: bool) -> None:
     names = f"muster_nodes=2 muster_starter={starter} muster_failed_rank={rank} muster_failed_words={quote(words)}"
-    script = f"{compose(('again',))}\n{names}\nmuster_may_lack_node"
+    script = f"{compose(('again',))}\n{names} muster_times=1\nmuster_may_lack_node 1"
 
     assert run(["bash", "-c", script]).ok == may
 

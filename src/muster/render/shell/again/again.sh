@@ -65,10 +65,24 @@ muster_end_attempt() {
     (sleep "${MUSTER_GRACE:-10}" && [ -s "$muster_reason" ] && muster_signal_ranks KILL) </dev/null >/dev/null 2>&1 &
 }
 
-# Send the signal $1 to what runs the ranks.
+# Send the signal $1 to what runs the ranks. The job itself never gets one: Slurm takes SIGKILL for its cancellation.
 muster_signal_ranks() {
+    local steps
     [ "$muster_starter" = step ] || pkill "-$1" -P "${muster_starting:-$$}" -x 'mpi(run|exec).*'
-    scancel --quiet --signal="$1" "$SLURM_JOB_ID"
+    mapfile -t steps < <(muster_find_steps)
+    [ "${#steps[@]}" -eq 0 ] || scancel --quiet --signal="$1" "${steps[@]}"
+}
+
+# Print the steps that this script has started, but for its deputy's. Others may run steps in the same allocation.
+muster_find_steps() {
+    local step pid above
+    while read -r step pid; do
+        for ((above = pid; above > 1; )); do
+            [ "$above" -ne "$$" ] || { printf '%s\n' "$step" && break; }
+            above=$(sed -n 's/^PPid:[[:space:]]*//p' "/proc/$above/status" 2>/dev/null)
+        done
+    done < <(timeout 30 scontrol --oneliner show step "$SLURM_JOB_ID" |
+        sed -nE '/ Name=muster-deputy /d; s/^StepId=([^ ]*\.[0-9]+) .*SrunHost:Pid=[^ ]*:([0-9]+)( .*|$)/\1 \2/p')
 }
 
 # The first cause: the rank, its host, what it said last, and in words; $muster_cause_kind: "rank", "node", or nothing for others.
@@ -137,7 +151,7 @@ muster_decide() {
     muster_signature=$3
     muster_decision=end
     muster_outside=1
-    ! muster_may_lack_node || muster_find_dead
+    ! muster_may_lack_node "$1" || muster_find_dead
     [ -z "$muster_dead" ] || [ -n "${muster_place:-}" ] || muster_await_end
     if [ -n "${muster_interrupted:-}" ]; then
         muster_why='the job was told to end'
@@ -185,10 +199,11 @@ muster_decide() {
     [ -z "${muster_place:-}" ] || muster_replace_nodes "$list"
 }
 
-# Whether a node may have died that Slurm does not call dead yet: mpirun ended and no rank did, or a rank lost a connection.
+# Whether a node may have died that Slurm does not call dead yet: mpirun ended and no rank did, or a rank lost a connection;
+# and whether the ranks, which have started again $1 times, may do so: they need all their nodes.
 muster_may_lack_node() {
     [ -z "${muster_interrupted:-}" ] && [ "$muster_nodes" -gt 1 ] || return 1
-    [ "$muster_starter" = step ] || [ -n "$muster_failed_rank" ] || return 0
+    [ "$1" -ge "$muster_times" ] && { [ "$muster_starter" = step ] || [ -n "$muster_failed_rank" ]; } || return 0
     case $muster_failed_words in *[Cc]onnect* | *BrokenPipe* | *[Pp]eer* | *NCCL* | *'imed out'* | *nreachable*) return 0 ;; esac
     return 1
 }
@@ -203,6 +218,21 @@ muster_find_dead() {
         --ntasks-per-node=1 --cpus-per-task=1 --mem=0 --gres=none --mpi=none --input=none --quiet --export=NONE --chdir=/ /bin/true 2>&1)
     muster_dead=${muster_dead%%[: ]*}
     [ -z "$muster_dead" ] || { kill "$!" && muster_cause="$muster_dead failed" && muster_cause_kind=node muster_failed_host=$muster_dead muster_failed_rank=; } 2>/dev/null
+}
+
+# Ends the srun $1, if it outlives the SIGKILL that its step gets $2 seconds from now: it waits for a node that starts no
+# step, and Slurm may take minutes to call that node down.
+muster_outlived=muster_end_waiting_srun
+muster_end_waiting_srun() {
+    (
+        trap - TERM INT HUP USR1
+        read -rt "$(($2 + 3))" <> <(:)
+        while read -r name <"/proc/$1/comm" && [ "$name" = srun ]; do
+            muster_find_dead
+            [ -z "$muster_dead" ] || exec kill -KILL "$1"
+            read -rt 20 <> <(:)
+        done
+    ) </dev/null >/dev/null 2>&1 7>&- 8>&- 9>&- &
 }
 
 # Waits until Slurm ends this job, whose node is dead: a quarter of an hour at most.
@@ -275,6 +305,8 @@ muster_prepare_attempt() {
         muster_number=$((muster_number + 1))
     fi
     export MUSTER_ATTEMPT=$muster_number
+    # Slurm keeps the step of the attempt before until its dead node is back, and starts no other on its nodes meanwhile.
+    [ -z "${muster_lost:-}" ] || export SLURM_OVERLAP=1
     [ -z "${muster_report:-}" ] || rm -f "$muster_report"
     [ -z "${MUSTER_STEP:-}" ] || MUSTER_STEP=${MUSTER_STEP%%-*}-$muster_number
     [ -z "${muster_saves:-}" ] || muster_find_checkpoint "$muster_saves"

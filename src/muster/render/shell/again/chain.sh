@@ -52,6 +52,9 @@ muster_job_of_link() {
     awk -v link="$1" '$1 == link { job = $2 } END { print job }' "$muster_run_dir/links" 2>/dev/null
 }
 
+# The number of the last attempt of job $1; nothing where it began none.
+muster_last_attempt() { awk -F '\t' -v job="$1" '$5 == job { last = $1 } END { print last }' "$muster_run_dir/attempts" 2>/dev/null; }
+
 # Writes down that link $1 is job $2, once.
 muster_note_link() {
     local now
@@ -60,11 +63,13 @@ muster_note_link() {
     (umask 077 && printf '%s\t%s\t%s\n' "$1" "$2" "$now" >>"$muster_run_dir/links")
 }
 
-# How the link before this one ended, where it could not say so itself.
+# How the link before this one ended, where it could not say so itself. A link that Slurm has put back into the queue
+# looked at that when it first began.
 muster_look_back() {
     local before state now last
+    [ -z "$(muster_last_attempt "$muster_own")" ] || return 0
     before=$(muster_job_of_link $((muster_link - 1)))
-    last=$(tail -n 1 "$muster_run_dir/attempts" 2>/dev/null | cut -f 1)
+    last=$(muster_last_attempt "$before")
     case $(awk -F '\t' -v last="$last" '$1 == last { decision = $7 } END { print decision }' "$muster_run_dir/ends" 2>/dev/null) in
     next | saved) return 0 ;;
     esac

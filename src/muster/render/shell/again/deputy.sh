@@ -8,8 +8,8 @@ muster_start_deputy() {
     [ -z "${muster_deputized:-}" ] || ! kill -0 "$muster_deputized" 2>/dev/null || return 0
     {
         trap - TERM INT HUP USR1
-        while sleep 10 && echo; do :; done 2>/dev/null | srun --overlap --nodes=1 --nodelist="$1" --ntasks=1 --ntasks-per-node=1 \
-            --cpus-per-task=1 --mem=0 --gres=none --mpi=none --quiet --export=NONE --chdir=/ \
+        while sleep 10 && echo; do :; done 2>/dev/null | srun --overlap --job-name=muster-deputy --nodes=1 --nodelist="$1" --ntasks=1 \
+            --ntasks-per-node=1 --cpus-per-task=1 --mem=0 --gres=none --mpi=none --quiet --export=NONE --chdir=/ \
             /bin/bash -c "$muster_deputy" muster "$SLURMD_NODENAME" "$muster_output" 2>/dev/null
         [ "${PIPESTATUS[1]}" -lt 128 ] && [ "$SECONDS" -lt 60 ] && kill -0 "$$" 2>/dev/null &&
             printf 'muster: note: no deputy could be started on %s: if the host of this script dies, the job stands still\n' "$1" >&2

@@ -1,0 +1,134 @@
+"""Two things that meet in another order than the usual one: the job goes on, or ends by rule with a sentence."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from launch.lab_runs import path_with
+from muster.runner import ProgramResult, checked
+from plugins.labs import MUSTER, Lab
+from plugins.patience import patient
+
+pytestmark = [pytest.mark.lab, pytest.mark.long]
+
+_SIZE = ("-N", "2", "--ntasks-per-node", "1", "-t", "10")
+# The ranks of the first attempt stand, and do not end when they are told to.
+_DEAF = """\
+import os, signal, time
+if os.environ["MUSTER_ATTEMPT"] == "1":
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    while True:
+        time.sleep(600)
+"""
+# In the first attempt rank 0 loses the connection to rank 1 once the file `dead` is there: Slurm has said nothing yet.
+_PEER = """\
+import os, time
+print("begins", os.environ["MUSTER_ATTEMPT"], flush=True)
+if os.environ["MUSTER_ATTEMPT"] == "1":
+    while os.environ["RANK"] != "0" or not os.path.exists("dead"):
+        time.sleep(0.1)
+    raise ConnectionError("Connection reset by peer")
+"""
+# Attempts 1 and 2 save and end well when they are told to; the third is done.
+_SAVES = """\
+echo "$MUSTER_ATTEMPT $SLURM_JOB_ID" >>"began.$RANK"
+[ "$MUSTER_ATTEMPT" -lt 3 ] || exit 0
+trap 'exit 0' USR1
+: >"ready.$MUSTER_ATTEMPT.$RANK"
+while :; do sleep 0.2; done
+"""
+
+
+class _Job:
+    """A job in a lab of its own."""
+
+    def __init__(self, lab: Lab, folder: Path) -> None:
+        self.lab, self.folder = lab, folder
+
+    def muster(self, *words: str) -> ProgramResult:
+        environment = ("env", f"XDG_STATE_HOME={self.folder / 'state'}")
+        return self.lab.exec((*environment, MUSTER, *words), cwd=self.folder, env={"PATH": path_with()}, timeout_s=400)
+
+    def submit(self, script: str, *words: str) -> str:
+        name = "rank.py" if "import" in script else "rank.sh"
+        (self.folder / name).write_text(script)
+        program = ("python3", "-u", name) if name == "rank.py" else ("sh", name)
+        return checked(self.muster("submit", "--quiet", *words, "--", *program)).stdout.strip()
+
+    def run(self) -> Path:
+        (found,) = (self.folder / "muster-runs").iterdir()
+        return found
+
+    def read(self, name: str) -> str:
+        file = self.run() / name
+        return file.read_text() if file.exists() else ""
+
+    def logged(self) -> str:
+        return "\n".join(file.read_text() for file in sorted((self.run() / "logs").rglob("*.log")))
+
+    def state(self, job: str) -> str:
+        return self.lab.exec(["squeue", "--noheader", "--states=all", "--jobs", job, "--format=%T"]).stdout.strip()
+
+    def wait(self, holds: Callable[[], bool]) -> None:
+        until = time.monotonic() + patient(120)
+        while not holds():
+            assert time.monotonic() < until, (self.read("attempts"), self.read("ends"), self.logged())
+            time.sleep(0.2)
+
+    def kill_host(self, host: str) -> None:
+        checked(self.lab.muster("fault", "kill-node", host))
+
+
+def test_ranks_that_hang_and_are_deaf_start_again(new_lab: Callable[..., Lab], shared_directory: Path) -> None:
+    """`scancel --signal=KILL JOB` cancels the job: only its step may be signalled."""
+    job = _Job(new_lab("-N", "2"), shared_directory)
+    number = job.submit(_DEAF, *_SIZE, "--restart", "1", "--hang", "10s", "--grace", "3")
+    job.wait(lambda: job.state(number) not in {"PENDING", "RUNNING", "COMPLETING"})
+
+    assert job.state(number) == "COMPLETED"
+    assert [line.split("\t")[6] for line in job.read("ends").splitlines()] == ["again", "done"]
+    assert "the same ranks start again (restart 1 of 1)" in job.muster("why", number).stdout
+
+
+@pytest.mark.parametrize("launcher", ["srun", pytest.param("torchrun", marks=pytest.mark.torch)])
+def test_a_spare_is_taken_where_a_peer_fails_before_slurm_says_that_the_node_is_down(
+    new_lab: Callable[..., Lab], shared_directory: Path, launcher: str
+) -> None:
+    """The step of the dead node stands until the node is back: it must not hold the next attempt up."""
+    lab = new_lab("-N", "3")
+    checked(lab.exec(["sh", "-c", "sed -i '/^SlurmdTimeout/d; $aSlurmdTimeout=600' /etc/slurm/slurm.conf"]))
+    checked(lab.exec(["scontrol", "reconfigure"]))
+    job = _Job(lab, shared_directory)
+    number = job.submit(_PEER, *_SIZE, "--spares", "1", "--restart", "1", "--launcher", launcher)
+    job.wait(lambda: job.logged().count("begins 1") == 2)
+    job.kill_host("node2")
+    (shared_directory / "dead").touch()
+    # The job stays COMPLETING until Slurm calls the node down.
+    job.wait(lambda: len(job.read("ends").splitlines()) == 2)
+
+    assert [line.split("\t")[6] for line in job.read("ends").splitlines()] == ["again", "done"]
+    story = job.muster("why", number).stdout
+    assert "attempt 1: node2 failed; node2 is lost; the same ranks start again on node1,node3" in story
+
+
+def test_a_link_whose_host_dies_after_a_saved_one_goes_on(new_lab: Callable[..., Lab], shared_directory: Path) -> None:
+    """It looks at the link before it, not at its own first run, which could write nothing down."""
+    job = _Job(new_lab("-N", "4"), shared_directory)
+    first = job.submit(_SAVES, *_SIZE[:-1], "2", "--until-done", "--save-before", "50s")
+    job.wait(lambda: all((shared_directory / f"ready.1.{rank}").exists() for rank in (0, 1)))
+    checked(job.lab.exec(["scancel", "--batch", "--signal=USR1", first]))
+    job.wait(lambda: all((shared_directory / f"ready.2.{rank}").exists() for rank in (0, 1)))
+    second = job.read("links").splitlines()[1].split("\t")[1]
+    host = job.lab.exec(["squeue", "--noheader", "--jobs", second, "--format=%B"]).stdout.strip()
+    job.kill_host(host)
+    job.wait(lambda: job.state(second) == "PENDING")
+    checked(job.lab.exec(["scontrol", "update", f"JobId={second}", "StartTime=now"]))
+    job.wait(lambda: bool(job.read("over")))
+
+    assert job.read("over") == "the script is done\n"
+    begun = (shared_directory / "began.0").read_text().splitlines()
+    assert [line.split()[0] for line in begun] == ["1", "2", "3"]
