@@ -18,8 +18,16 @@ def main():
     """Run Muster; its exit status."""
     if sys.version_info < (3, OLDEST):
         start_with_newer_python()
-    folder = unpacked()
+    # What is unpacked already is started as a folder: by Muster itself, and by a job, for one of its modules.
+    was_unpacked = os.path.exists(os.path.join(archive(), "muster-one-file"))
+    folder = archive() if was_unpacked else unpacked()
     sys.path[:] = [folder] + [place for place in sys.path if place != archive()]
+    if sys.argv[1:2] == ["-m"]:
+        import runpy
+
+        del sys.argv[:2]
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+        return 0
     from muster.cli.app import main as muster
 
     return muster()

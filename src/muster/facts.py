@@ -216,6 +216,9 @@ class Facts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     own_python: str | None = None
     """The Python that Muster runs in, for what the job itself asks of Muster; None: the job asks nothing."""
 
+    own_folder: str | None = None
+    """The folder that the one file was unpacked into, which that Python starts; None: Muster is installed in it."""
+
     nccl: str | None = None
     """Version of NCCL in the environment that the ranks will have; None: not asked, or not to be seen."""
 

@@ -34,8 +34,14 @@ _FILE = Union[int, IO[bytes], None]
 
 def own_command() -> list[str]:
     """Return the words that start Muster again, as it was started: installed, or unpacked from the one file."""
+    folder = unpacked_folder()
+    return [sys.executable, "-m", "muster"] if folder is None else [sys.executable, folder]
+
+
+def unpacked_folder() -> str | None:
+    """Return the folder that the one file was unpacked into, which a Python starts; None: Muster is installed."""
     home = Path(__file__).resolve().parent.parent
-    return [sys.executable, str(home)] if (home / "muster-one-file").exists() else [sys.executable, "-m", "muster"]
+    return str(home) if (home / "muster-one-file").exists() else None
 
 
 class ProgramResult(msgspec.Struct, frozen=True):

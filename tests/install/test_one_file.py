@@ -33,6 +33,7 @@ def one_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     parts = {f"compiled/{tag}/msgspec.py": f"NAME = {tag!r}\n".encode() for tag, _ in make_dist.variants()}
     parts |= {f"compiled/{each}/bin/spy": f"#!/bin/sh\necho {each}\n".encode() for each in make_dist.PROCESSORS}
     content = {"muster/__init__.py": b"", "muster/cli/__init__.py": b"", "muster/cli/app.py": ENTRY.encode(), **parts}
+    content["muster/cli/silence.py"] = b"import sys\nprint(__name__, *sys.argv[1:])\n"
     path = tmp_path_factory.mktemp("dist with a space") / "muster.pyz"
     make_dist.write_one_file(path, content)
     return path
@@ -68,6 +69,18 @@ def test_it_is_a_command_and_twenty_at_once_unpack_it_once(one_file: Path, tmp_p
     running = [subprocess.Popen([one_file], env=environment, stdout=subprocess.DEVNULL) for _ in range(20)]
     assert {each.wait() for each in running} == {7}
     assert len(list((tmp_path / "muster/one-file").iterdir())) == 1
+
+
+def test_a_job_starts_a_module_of_what_was_unpacked_also_where_home_is_another(one_file: Path, tmp_path: Path) -> None:
+    assert call(one_file, HOME=str(tmp_path)).returncode == 7
+    (unpacked,) = (tmp_path / ".local/share/muster/one-file").iterdir()
+    words = [sys.executable, "-I", unpacked, "-m", "muster.cli.silence", "4711", "a b"]
+    done = subprocess.run(words, capture_output=True, text=True, env={"HOME": "/proc"}, cwd="/", check=False)
+    assert (done.stdout, done.stderr) == ("__main__ 4711 a b\n", "")
+    again = subprocess.run(
+        [sys.executable, unpacked, "x"], capture_output=True, text=True, env={"HOME": "/"}, check=False
+    )
+    assert (again.returncode, again.stdout.split()[0]) == (7, HERE)
 
 
 def test_without_a_home_that_can_be_written_it_lies_in_the_temporary_folder(one_file: Path, tmp_path: Path) -> None:

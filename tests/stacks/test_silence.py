@@ -57,6 +57,12 @@ def test_a_queued_job_is_watched_unasked_and_as_asked() -> None:
     assert "muster_watch_silence" not in job_script(_plan("--hang", "off"))
 
 
+def test_the_watch_of_the_one_file_is_started_from_the_folder_that_it_was_unpacked_into() -> None:
+    facts = replace(FACTS, own_python="/usr/bin/python3", own_folder="/home/ada/one file/1")
+    job = job_script(plan("--", "python", "train.py", facts=facts))
+    assert "muster_watch_silence seconds=1800 python=/usr/bin/python3 folder='/home/ada/one file/1'" in job
+
+
 @pytest.mark.lab
 def test_a_hang_is_named_and_the_ranks_start_again(lab: Lab, shared_directory: Path) -> None:
     (shared_directory / "once.py").write_text(_ONCE)

@@ -21,6 +21,7 @@ from muster.look.programs import on_path
 from muster.model.plan import Note
 from muster.ownership import SAFE, Trust, nearest
 from muster.parts import is_there
+from muster.runner import unpacked_folder
 from muster.sites.heads import SearchPath
 
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -42,6 +43,7 @@ def look(environment: Mapping[str, str] | None = None) -> Facts:
         gpus=_count_gpus(Path("/dev"), Path("/sys/class/kfd/kfd/topology/nodes"), Path("/sys/class/drm")),
         hostname=os.uname().nodename,
         own_python=(sys.executable or None) if is_there("hang-watch") else None,
+        own_folder=unpacked_folder(),
         ready_folder=str(_PACKAGE / "rank" / "ready"),
         rank_library=None if _is_own(python) else _rank_library(variables, home),
     )

@@ -309,6 +309,9 @@ class Hang(msgspec.Struct, frozen=True):
     ends: bool = False
     """Whether the step ends then, as if a rank had failed."""
 
+    folder: str | None = None
+    """What this Python starts, where Muster is not installed in it."""
+
 
 class Pack(msgspec.Struct, frozen=True):
     """How the rows of a sweep share one node."""

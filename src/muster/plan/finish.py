@@ -143,4 +143,6 @@ def make_hang(asked: Asked, terms: Terms, facts: Facts, launcher: Launcher) -> H
         seconds, reason = terms.hang_s, terms.hang_reason
     else:
         seconds, reason = _HANG_S, Reason("nobody sits beside a queued job; --hang TIME, or --hang off")
-    return Hang(seconds, facts.own_python, reason, ends=request.restart > 0) if seconds else None
+    if not seconds:
+        return None
+    return Hang(seconds, facts.own_python, reason, ends=request.restart > 0, folder=facts.own_folder)

@@ -462,6 +462,8 @@ def _watched(plan: Plan, lines: Iterable[str]) -> Iterator[str]:
         yield from lines
         return
     words = [named("seconds", plan.hang.after_s), named("python", plan.hang.python)]
+    if plan.hang.folder is not None:
+        words.append(named("folder", plan.hang.folder))
     if plan.hang.ends:
         words.append(named("then", "restart"))
     yield from noted(

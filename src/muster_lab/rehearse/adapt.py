@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 from msgspec.structs import replace
 
+from muster.facts import Facts
 from muster.launchers import launcher_named
 from muster.model.plan import Flag, Hang, Output, Plan, Prelude, PreludeKind, Reason, Shape
 from muster.model.words import Fragment
@@ -112,14 +113,15 @@ def few_ranks(plan: Plan, most_ranks: int) -> Plan:
 _HANGS_AFTER_S = 120
 
 
-def watched(plan: Plan, own_python: str | None, *, asked: bool) -> Plan:
+def watched(plan: Plan, facts: Facts, *, asked: bool) -> Plan:
     """Return the plan with a watch of its ranks, which reports a hang in a file of the run directory.
 
     `asked`: whether the request itself says how long, or never.
     """
     hang = plan.hang
-    if hang is None and own_python is not None and not asked:
-        hang = Hang(_HANGS_AFTER_S, own_python, Reason("a rehearsal of ranks that wait for each other has to end"))
+    if hang is None and facts.own_python is not None and not asked:
+        reason = Reason("a rehearsal of ranks that wait for each other has to end")
+        hang = Hang(_HANGS_AFTER_S, facts.own_python, reason, folder=facts.own_folder)
     if hang is None:
         return plan
     folder = Prelude(

@@ -64,7 +64,7 @@ def rehearse(launch: TypedLaunch, *, is_asked: bool, ranks: int | None, quiet: b
         performance, written_files = Performance(0, "", ""), list[Written]()
         if all(point.ok for point in points):
             few_plan = few_ranks(rehearsed.plan, ranks or _FEW)
-            small_plan = watched(few_plan, facts.own_python, asked=request.hang is not None)
+            small_plan = watched(few_plan, facts, asked=request.hang is not None)
             say(f"the command itself, with {small_plan.shape.ntasks} of {queued.shape.ntasks} ranks:", quiet=quiet)
             performance = place.perform(small_plan, rehearsed.plan)
             written_files = place.written()
