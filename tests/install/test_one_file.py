@@ -74,7 +74,7 @@ def test_it_is_a_command_and_twenty_at_once_unpack_it_once(one_file: Path, tmp_p
 def test_a_job_starts_a_module_of_what_was_unpacked_also_where_home_is_another(one_file: Path, tmp_path: Path) -> None:
     assert call(one_file, HOME=str(tmp_path)).returncode == 7
     (unpacked,) = (tmp_path / ".local/share/muster/one-file").iterdir()
-    words = [sys.executable, "-I", unpacked, "-m", "muster.cli.silence", "4711", "a b"]
+    words = [sys.executable, "-I", str(unpacked), "-m", "muster.cli.silence", "4711", "a b"]
     done = subprocess.run(words, capture_output=True, text=True, env={"HOME": "/proc"}, cwd="/", check=False)
     assert (done.stdout, done.stderr) == ("__main__ 4711 a b\n", "")
     again = subprocess.run(
