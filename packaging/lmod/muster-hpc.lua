@@ -1,5 +1,5 @@
 -- Muster for everybody on this cluster, as a module of Lmod.
--- Lay it out as /opt/muster/@VERSION@/{bin,etc,share/man} (docs/guides/install.md) and this file as
+-- Lay it out as /opt/muster/@VERSION@/{bin,etc,share/man} (docs/guides/administrator.md) and this file as
 -- MODULEPATH/muster-hpc/@VERSION@.lua; another place than /opt/muster stands in the next line only.
 local root = "/opt/muster/@VERSION@"
 
@@ -12,7 +12,7 @@ whatis("License: Apache-2.0")
 
 conflict("muster-hpc")
 prepend_path("PATH", pathJoin(root, "bin"))
-prepend_path("MANPATH", pathJoin(root, "share/man"))
+-- `man` finds the pages in share/man, beside this bin.
 -- The site's settings and profiles for this version: config.toml, site.toml, sites/*.toml, as in /etc/muster.
 setenv("MUSTER_SYSTEM_DIRECTORY", pathJoin(root, "etc"))
 -- Muster reads settings of root and of the user; whoever installed these, a user who loads this module trusts them.
