@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
         "scripts/make_reference.py",
         "scripts/make_example_scripts.py",
         "scripts/make_script_page.py",
+        "scripts/make_life_page.py",
         "scripts/make_picture.py",
     ],
 )

@@ -222,7 +222,6 @@ muster_find_dead() {
 
 # Ends the srun $1, if it outlives the SIGKILL that its step gets $2 seconds from now: it waits for a node that starts no
 # step, and Slurm may take minutes to call that node down.
-muster_outlived=muster_end_waiting_srun
 muster_end_waiting_srun() {
     (
         trap - TERM INT HUP USR1
@@ -234,6 +233,7 @@ muster_end_waiting_srun() {
         done
     ) </dev/null >/dev/null 2>&1 7>&- 8>&- 9>&- &
 }
+muster_outlived=muster_end_waiting_srun
 
 # Waits until Slurm ends this job, whose node is dead: a quarter of an hour at most.
 muster_await_end() {

@@ -1,0 +1,156 @@
+"""Random orders of events against the machine of `muster.life`, with a simulated Slurm; and broken machines."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from life.simulated import FAULTS, World
+from muster.life import machine
+from muster.life.machine import LifePhase, LifeState, LifeTerms, decide
+
+_FIRST = int(os.environ.get("MUSTER_TEST_SEED", "0"))
+_COUNT = int(os.environ.get("MUSTER_TEST_ORDERS", "2000"))
+
+
+def test_every_order_ends_as_it_has_to() -> None:
+    """No false success, no work twice at a time, no link after a cancel, no standstill, no wrong cause."""
+    wrong = {seed: found for seed in range(_FIRST, _FIRST + _COUNT) if (found := World(seed).play())}
+
+    assert not wrong
+
+
+def test_the_orders_meet_every_rule_and_every_fault() -> None:
+    met: Counter[tuple[str, type]] = Counter()
+    faults: Counter[str] = Counter()
+
+    def counted(terms: LifeTerms, state: LifeState, event: Any, now: float) -> Any:
+        met[state.phase, type(event)] += 1
+        return decide(terms, state, event, now)
+
+    for seed in range(2000):
+        world = World(seed, counted)
+        world.play()
+        faults.update(line.partition("fault: ")[2] for line in world.trace if "fault: " in line)
+
+    # Slurm ends a job with a dead node long before these bounds, and nothing is slower than the disk.
+    rare = {
+        (LifePhase.AWAITS, machine.TimePassed),
+        (LifePhase.CLOSES, machine.TimePassed),
+        (LifePhase.CLOSES, machine.ToldToEnd),
+    }
+    assert set(machine.RULES) - set(met) <= rare
+    assert set(faults) == set(FAULTS)
+
+
+def _believes_srun(terms: LifeTerms, state: LifeState, event: Any, now: float) -> Any:
+    if isinstance(event, machine.StepEnded) and event.status == 0:
+        state = state._replace(said=tuple(range(terms.ranks)), first=None)
+    return decide(terms, state, event, now)
+
+
+def _does_not_wait_for_the_nodes(terms: LifeTerms, state: LifeState, event: Any, now: float) -> Any:
+    state, actions = decide(terms, state, event, now)
+    actions = tuple(action for action in actions if action != machine.AskFor("nodes", state.hosts))
+    return state._replace(missing=tuple(each for each in state.missing if each != "nodes")), actions
+
+
+def _takes_its_own_first_run_for_the_link_before(terms: LifeTerms, state: LifeState, event: Any, now: float) -> Any:
+    if isinstance(event, machine.LinkBegins) and event.has_begun:
+        event = event._replace(has_begun=False, before="")
+    if isinstance(event, machine.LinkBefore) and event.state == "COMPLETED":
+        event = event._replace(state="COMPLETED of the link before")
+    return decide(terms, state, event, now)
+
+
+def _does_not_hear_of_a_cancel(terms: LifeTerms, state: LifeState, event: Any, now: float) -> Any:
+    if isinstance(event, machine.OutputSays):
+        event = machine.OutputSays(is_cancelled=False)
+    return decide(terms, state, event, now)
+
+
+def _ends_no_deaf_rank(terms: LifeTerms, state: LifeState, event: Any, now: float) -> Any:
+    if state.phase == LifePhase.ENDS_STEP and isinstance(event, machine.TimePassed):
+        return state._replace(until=None), ()
+    return decide(terms, state, event, now)
+
+
+def _waits_for_busy_nodes(terms: LifeTerms, state: LifeState, event: Any, now: float) -> Any:
+    if isinstance(event, machine.StepWaits):
+        return state, ()
+    return decide(terms, state, event, now)
+
+
+def _believes_the_first_error(terms: LifeTerms, state: LifeState, event: Any, now: float) -> Any:
+    first = state.first
+    state, actions = decide(terms, state, event, now)
+    if first is not None and state.first is not None and state.attempt:
+        state = state._replace(first=first)
+    return state, tuple(
+        action._replace(cause=first) if isinstance(action, machine.NoteEnd) else action for action in actions
+    )
+
+
+def _forgets_the_newest_checkpoint(terms: LifeTerms, state: LifeState, event: Any, now: float) -> Any:
+    if state.phase == LifePhase.JUDGES and isinstance(event, machine.Newest):
+        event = machine.Newest(state.checkpoint)
+    return decide(terms, state, event, now)
+
+
+@pytest.mark.parametrize(
+    ("broken", "complaint"),
+    [
+        (_believes_srun, "it is called done"),
+        (_does_not_wait_for_the_nodes, "work twice"),
+        (_takes_its_own_first_run_for_the_link_before, "nothing says so"),
+        (_does_not_hear_of_a_cancel, "after a cancellation"),
+        (_ends_no_deaf_rank, "stood still"),
+        (_waits_for_busy_nodes, "stood still"),
+        (_believes_the_first_error, "the cause that is named"),
+        (_forgets_the_newest_checkpoint, "the newest checkpoint is"),
+    ],
+)
+def test_a_broken_machine_is_noticed(broken: Callable[..., Any], complaint: str) -> None:
+    complaints = (each for seed in range(2000) for each in World(seed, broken).play())
+
+    assert any(complaint in each for each in complaints)
+
+
+def test_a_node_that_no_spare_replaces_is_waited_for_with_a_bound() -> None:
+    state = LifeState(phase=LifePhase.AWAITS, dead=("node2",), until=900.0, status=1)
+
+    assert decide(LifeTerms(2, 2), state, machine.TimePassed(), 899.0)[1] == ()
+    state, actions = decide(LifeTerms(2, 2), state, machine.TimePassed(), 900.0)
+    assert (state.phase, state.why, actions[-1]) == (LifePhase.OVER, "node2 starts no step", machine.EndScript(1))
+
+
+def test_a_link_ends_where_its_output_cannot_be_read() -> None:
+    state = LifeState(
+        phase=LifePhase.CLOSES, until=60.0, missing=("output",), decision="done", why="the script is done"
+    )
+
+    state, actions = decide(LifeTerms(2, 2, link=1, links=3), state, machine.TimePassed(), 60.0)
+    assert [type(action).__name__ for action in actions] == ["NoteEnd", "CloseJob", "WithdrawNext", "EndScript"]
+    assert actions[-1] == machine.EndScript(0)
+
+
+@pytest.mark.parametrize("idle_links", [0, 1])
+def test_two_links_without_a_new_checkpoint_are_the_last(idle_links: int) -> None:
+    state = LifeState(
+        phase=LifePhase.CLOSES, missing=("output", "disk"), decision="end", is_outside=True, told=143,
+        link_checkpoint="5", idle_links=idle_links,
+    )  # fmt: skip
+    terms = LifeTerms(2, 2, link=3, links=9, checkpoints=True)
+
+    state, _ = decide(terms, state, machine.OutputSays(is_cancelled=False), 1.0)
+    _, actions = decide(terms, state, machine.Newest("5"), 2.0)
+    names = [type(action).__name__ for action in actions]
+    assert names == (
+        ["NoteEnd", "CloseJob", "WithdrawNext", "EndScript"]
+        if idle_links
+        else ["NoteEnd", "NoteProgress", "QueueNext", "EndScript"]
+    )
