@@ -24,7 +24,7 @@ job() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Below is Muster's own text (0.2.0, sha256 1a731652), explained in docs/explanation/script.md.
+# Below is Muster's own text (0.2.0, sha256 578ec5a9), explained in docs/explanation/script.md.
 
 muster_common=$(
     cat <<'MUSTER_TEXT'
@@ -181,7 +181,7 @@ muster_watch() {
         printf '%s\n' "$line" >&9
         [ -z "$seen" ] || continue
         muster_status_in "$line"
-        [ -z "$seen" ] || { muster_end_step TERM "$pid" && muster_end_step KILL "$pid" "$1"; }
+        [ -z "$seen" ] || { muster_end_step TERM "$pid" && "${muster_outlived:-:}" "$pid" "$1" && muster_end_step KILL "$pid" "$1"; }
     done
     [ -z "$seen" ] || { kill -KILL "$!" && wait "$!"; } 2>/dev/null
     # srun itself was killed, so its ranks have to be ended here.

@@ -1,8 +1,9 @@
-"""The life of a job, in one long file that a script can carry: `decide(terms, state, event)` returns the next state, and the actions that are to be done now.
+"""The life of a job: `decide(terms, state, event, now)` returns the next state, and the actions that are to be done.
 
-One link of a job is one such machine. Pure: an event brings the time, and an action is a value. Each rule is a function
-in the table RULES, by the phase and the event; docs/explanation/life.md is made from this table. An event that has no
-rule in a phase changes nothing. Standard library only, Python 3.6: a batch host's own Python can run it.
+One long file, so that a script can carry it; one link of a job is one such machine. Pure: an event brings the time,
+and an action is a value. Each rule is a function in the table RULES, by the phase and the event; an event that has no
+rule in a phase changes nothing. docs/explanation/life.md is made from the table. Standard library only, Python 3.6: a
+batch host's own Python can run it.
 """
 
 import re
