@@ -205,8 +205,6 @@ class Facts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     mpi_types: tuple[str, ...] | None = None
     """What `srun --mpi=list` offers; None: not asked."""
 
-    cluster_name: str | None = None
-
     rank_library: str | None = None
     """A folder that holds `muster` and nothing else, for ranks whose environment has none; None: it has its own."""
 

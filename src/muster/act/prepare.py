@@ -41,13 +41,35 @@ def plan_for(
     stream: bool = False,
 ) -> Plan:
     """Return the plan under the terms of the site; the engine is Slurm unless another is given."""
+    from msgspec.structs import replace
+
+    from muster.act.kept_cluster import KnownCluster, know_cluster
+    from muster.errors import RequestError
     from muster.look.gather import gather_facts
-    from muster.model.plan import Engine
+    from muster.model.plan import Engine, Note
     from muster.plan.build import make_plan
     from muster.sites.load import choose_site, overrides_from
 
     engine = engine or Engine.SLURM
     name = request.site or ("laptop" if engine is Engine.HERE else None)
-    site = choose_site(name, facts, overrides_from(request.site_set))
-    seen_facts = gather_facts(request, site, facts, engine)
-    return make_plan(request, site, seen_facts, typed=typed_words, engine=engine, within=is_within, stream=stream)
+    overrides = overrides_from(request.site_set)
+
+    def make(known: KnownCluster) -> Plan:
+        site = choose_site(name, facts, overrides, known.facts)
+        seen_facts = gather_facts(request, site, facts, engine)
+        plan = make_plan(request, site, seen_facts, typed=typed_words, engine=engine, within=is_within, stream=stream)
+        if not known.silence:
+            return plan
+        text = f"Slurm did not say what this cluster is ({known.silence}): the plan rests on the profile of {site.name}"
+        return replace(plan, notes=(*plan.notes, Note(text)))
+
+    if engine is Engine.HERE or is_within:
+        return make(KnownCluster())
+    known = know_cluster(facts, fresh=request.fresh)
+    try:
+        return make(known)
+    except RequestError as error:
+        if not (error.refusals and known.is_kept and known.facts is not None):
+            raise
+    # A refusal rests on what Slurm says now, and not on what it said up to an hour ago.
+    return make(know_cluster(facts, fresh=True))

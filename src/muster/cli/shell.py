@@ -10,6 +10,7 @@ from muster.errors import MachineLacks
 
 def main(words: Words) -> int:
     """Become the shell."""
+    from muster.act.kept_cluster import KnownCluster, know_cluster
     from muster.act.launch import become_shell
     from muster.look.image_facts import look_at_image
     from muster.look.place import RunPlace, place_of
@@ -30,7 +31,8 @@ def main(words: Words) -> int:
             f"{reason}, and you already have a shell on this machine",
             hint="muster lab shell",
         )
-    site = choose_site(request.site, facts, overrides_from(request.site_set))
+    known = know_cluster(facts, fresh=request.fresh) if place is RunPlace.ALLOCATE else KnownCluster()
+    site = choose_site(request.site, facts, overrides_from(request.site_set), known.facts)
     program = "sh" if request.image else facts.environment.get("SHELL", "/bin/sh")  # the user's may not be in an image
     shell_request = for_a_shell(request, site, program)
     plan = make_plan(

@@ -29,6 +29,7 @@ class OriginKind(StrEnum):
     SYSTEM_SETTINGS = "settings file of the machine"
     VARIABLE = "variable"
     ALLOCATION = "allocation"
+    CLUSTER = "cluster"  # what Slurm says here
     PROFILE = "profile"
     VERB = "verb"
 
@@ -146,12 +147,20 @@ def convert(option: Option, text: str, origin: str) -> Any:
         raise RequestError(f"{origin}: {error.message}", hint=error.hint) from None
 
 
+def parse_gpu_type(value: str) -> str:
+    """Return the type of a GPU as gres names it."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", value):
+        raise RequestError(f"{shown(value)} is not a type of GPU", hint="as sinfo -o '%G' shows it: a100, h100_1g.10gb")
+    return value
+
+
 def parse_gpus(value: str) -> int:
     """Return the number of GPUs; a type before it belongs into --gres."""
     _, colon, count = value.rpartition(":")
     if colon and whole_number(count) is not None:
         raise RequestError(
-            f"{shown(value)} is not a count", hint=f"--gres gpu:{value.removeprefix('gpu:')} names the type of the GPUs"
+            f"{shown(value)} is not a count",
+            hint=f"-g {count} --gpu-type {value.removeprefix('gpu:').rpartition(':')[0]} names the type of the GPUs",
         )
     return parse_count(0, 1024)(value)
 

@@ -27,6 +27,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     gpus_per_node: Optional[int] = None
     ntasks_per_node: Optional[int] = None
     cpus_per_task: Optional[int] = None
+    gpu_type: Optional[str] = None
     gres: Optional[str] = None
     account: Optional[str] = None
     partition: Optional[str] = None
@@ -94,6 +95,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     site: Optional[str] = None
     site_set: tuple[str, ...] = ()
+    fresh: bool = False
     here: bool = False
     no_label: bool = False
     per_rank_files: bool = False

@@ -18,6 +18,7 @@ from muster.job.option import (
     option,
     parse_assignment,
     parse_count,
+    parse_gpu_type,
     parse_gpus,
     parse_host,
     parse_image,
@@ -61,6 +62,12 @@ _GROUPS: Mapping[str, tuple[tuple[str, Option], ...]] = {
             "-c --cpus-per-task N",
             "CPUs for each rank (default: its share of the node's cores)",
             parse_count(1, 65_533),
+        ),
+        row(
+            "--gpu-type TYPE",
+            "type of the GPUs, or of slices of them (MIG), as Slurm names it (default: the site's): "
+            "-g 1 --gpu-type h100_1g.10gb",
+            parse_gpu_type,
         ),
         row("--gres LIST", "generic resources of each node, in Slurm's form: gpu:volta:2"),
         row("-A --account NAME", "account that pays for the job", directive="account", is_common=True),
@@ -265,6 +272,10 @@ _GROUPS: Mapping[str, tuple[tuple[str, Option], ...]] = {
             "change a value of the site's profile for this command: memory.mem=400G",
             parse_site_fact,
             repeated=True,
+        ),
+        row(
+            "--fresh",
+            "ask Slurm again what this cluster is (default: what it said is kept for an hour)",
         ),
         row("--here", "run on this machine, without Slurm", is_common=True),
         row("--no-label", "do not write the rank before each line"),

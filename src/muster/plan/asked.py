@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -43,6 +43,9 @@ class Asked(msgspec.Struct, frozen=True):
 
     stream: bool = False
     """The output goes to the terminal."""
+
+    reasons: Mapping[str, str] = {}
+    """Why the cluster's own word gave a value, by the name of its field."""
 
     @property
     def queued(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from muster import __version__
 from muster.facts import Facts
@@ -37,13 +38,16 @@ from muster.plan.launcher import (
     make_step,
     settle_terms,
 )
+from muster.plan.live import live_notes, with_cluster
 from muster.plan.meeting import make_meeting, refuse_unknown_address
 from muster.plan.notes import notes_before, notes_of_files, notes_of_nodes, notes_of_size
 from muster.plan.python_environment import refuse_missing_python
 from muster.plan.script_fit import script_notes
 from muster.plan.secret import without
+from muster.plan.site_terms import node_kind, queue_of
 from muster.plan.size import Size, make_size
 from muster.sites.site import Site
+from muster.sites.when import Situation
 
 
 class Sections(msgspec.Struct, frozen=True):
@@ -86,6 +90,7 @@ def make_plan(
     """
     refuse_missing_python(request, facts)
     asked = read_request(request, site, facts, typed=typed, engine=engine, within=within, stream=stream)
+    asked = with_cluster(asked)
     command = make_command(asked, facts)
     launcher, launcher_reason = choose_launcher(asked.request, site, engine, facts.script)
     asked, size = make_size(asked, facts, launcher)
@@ -105,6 +110,7 @@ def make_plan(
     node_prologue = make_node_prologue(asked.request, launch.terms)
     refuse_unknown_address(meeting, step_flags, launch.terms.site)
     directives = _make_header(asked, size, launch, launcher, finish, command.job_name)
+    notes += _live_notes(asked, size, launch.job, directives)
     notes += [*_sweep_notes(asked, size, words, environment, directives), *notes_of_nodes(asked, facts, size)]
     notes += _notes_of_names(asked, size, launcher, directives)
     return _join(
@@ -236,6 +242,15 @@ def _notes_of_names(asked: Asked, size: Size, launcher: Launcher, directives: Se
         from muster.plan.header import notes_of_names
 
         yield from notes_of_names(asked, size, launcher, directives)
+
+
+def _live_notes(asked: Asked, size: Size, job: Situation, directives: Sequence[Directive]) -> Iterator[Note]:
+    if asked.site.cluster is not None and asked.has_header:
+        partition = next((directive.value for directive in directives if directive.name == "partition"), None)
+        kind_name, _ = node_kind(asked.site, replace(asked.request, partition=partition))
+        gone = queue_of(asked.site, asked.request, job).gone
+        used_keys = {f"partitions.{name}" for name in (partition, *gone)} | {f"nodes.{kind_name}", "memory", "request"}
+        yield from live_notes(asked, used_keys, gpus=size.shape.gpus_per_node, partition=partition)
 
 
 def _sweep_notes(

@@ -14,10 +14,13 @@ from muster.model.finish import Finish
 from muster.model.plan import Directive, Note, Plan, Reason, Shape
 from muster.plan.asked import Asked
 from muster.plan.finish import check_limit
+from muster.plan.live import live_kind_name
 from muster.plan.size import Size
 from muster.plan.terms import Terms
+from muster.policy.cluster import NAMED_BY_SLURM, refusals_here
 from muster.policy.names import say_unlisted, unlisted_names
 from muster.policy.rules import Ask, refusals, say_origin
+from muster.sites.live import SAID_HERE
 from muster.sites.site import Site
 from muster.slurm.flags import gpu_type_in_gres
 from muster.units import Memory
@@ -37,8 +40,10 @@ def make_header(
 def notes_of_names(asked: Asked, size: Size, launcher: Launcher, directives: Sequence[Directive]) -> Iterator[Note]:
     """Yield a warning for each name that the header asks for and the profile does not list."""
     header = {directive.name: directive.value for directive in directives}
-    ask = _ask(asked.request, size.shape, launcher.site_name, header)
+    ask = _ask(asked.site, asked.request, size.shape, launcher.site_name, header)
     for unlisted in unlisted_names(asked.site.profile, ask):
+        if asked.site.cluster is not None and unlisted.kind in NAMED_BY_SLURM:
+            continue
         yield Note(say_unlisted(asked.site, unlisted), warning=True)
 
 
@@ -55,9 +60,13 @@ def _make_directives(
 ) -> tuple[Directive, ...]:
     """Return what was asked, then what the site adds, then the flags that are passed on."""
     directives = {directive.name: directive for directive in _asked(asked, size, terms, finish, job_name)}
+    asked_memory = _OF_MEMORY & {*directives, *(flag.name for flag in asked.flags)}
     for directive in terms.directives:
-        directives.setdefault(directive.name, directive)
+        if not (asked_memory and directive.name in _OF_MEMORY):
+            directives.setdefault(directive.name, directive)
     for name, value, origin, _ in asked.flags:
+        if name == "no-requeue" and terms.requeue == "preempted" and not asked.request.requeue:
+            directives.pop("requeue", None)
         if name == "no-requeue" and "requeue" in directives:
             raise RequestError(
                 f"{directives['requeue'].reason.origin} and {origin} contradict each other", hint="give one"
@@ -70,6 +79,10 @@ def _make_directives(
             raise RequestError(message, hint="omit one of them")
         directives[name] = Directive(name, value, Reason("set by you", origin))
     return tuple(directives.values())
+
+
+# Of these Slurm takes one.
+_OF_MEMORY = frozenset({"mem", "mem-per-cpu", "mem-per-gpu"})
 
 
 def _asked(asked: Asked, size: Size, terms: Terms, finish: Finish | None, job_name: str) -> Iterator[Directive]:
@@ -91,7 +104,7 @@ def _asked(asked: Asked, size: Size, terms: Terms, finish: Finish | None, job_na
     if shape.cpus_per_task:
         yield Directive("cpus-per-task", str(shape.cpus_per_task), reasons["cpus_per_task"])
     yield from _gpus(request, terms, shape, reasons["gpus_per_node"])
-    yield from _as_written(request)
+    yield from _as_written(asked)
     yield _export(request, terms)
     yield from _requeue(request, terms, links=finish is not None and finish.links > 0)
     base = PurePosixPath(asked.directory)
@@ -103,11 +116,12 @@ def _asked(asked: Asked, size: Size, terms: Terms, finish: Finish | None, job_na
 
 def _requeue(request: Request, terms: Terms, *, links: bool) -> Iterator[Directive]:
     """Return whether Slurm may run the job again: only where somebody asked for it, or the site leaves no choice."""
+    is_again = request.requeue or terms.requeue in {"always", "preempted"} or (links and terms.requeue != "never")
     if terms.requeue == "never" and request.requeue:
         raise RequestError(
             f"{request.origin('requeue')}: {terms.requeue_reason.text}", hint="omit it, and submit the job again"
         )
-    if request.requeue or terms.requeue == "always" or (links and terms.requeue != "never"):
+    if is_again:
         if not request.requeue:
             again = Reason("a node that fails puts this link back into the queue", request.origin("until_done"))
             yield Directive("requeue", None, again if links else terms.requeue_reason)
@@ -120,9 +134,13 @@ def _requeue(request: Request, terms: Terms, *, links: bool) -> Iterator[Directi
         )
 
 
-def _as_written(request: Request) -> Iterator[Directive]:
+def _as_written(asked: Asked) -> Iterator[Directive]:
     """Yield the options that are one directive each: the option itself says which."""
+    request = asked.request
     for field, option in options_of().items():
+        if field in asked.reasons:
+            yield Directive(field, str(getattr(request, field)), Reason(asked.reasons[field], request.origin(field)))
+            continue
         value = getattr(request, field) if option.directive else None
         if option.directive and value is not None and value is not False:
             otherwise = "these nodes failed under earlier jobs (muster nodes)" if field == "exclude" else ""
@@ -133,8 +151,14 @@ def _gpus(request: Request, terms: Terms, shape: Shape, reason: Reason) -> Itera
     if request.gres is not None:
         yield Directive("gres", request.gres, _set(request, "gres"))
         if "gpu" in request.gres:
+            if request.gpu_type is not None:
+                message = f"{request.origin('gres')} and {request.origin('gpu_type')} both say which GPUs are wanted"
+                raise RequestError(message, hint="-g COUNT --gpu-type TYPE")
             return
     gpus = shape.gpus_per_node
+    if request.gpu_type is not None and terms.gpu_form == "none":
+        message = f"{request.origin('gpu_type')}: {terms.site} gives whole nodes with all of their GPUs"
+        raise RequestError(message, hint="omit --gpu-type; a constraint (-C) or a partition (-p) selects the nodes")
     if not gpus or terms.gpu_form == "none":
         return
     kind = f"{terms.gpu_type}:" if terms.gpu_type else ""
@@ -162,12 +186,17 @@ def _check_limits(
 ) -> None:
     """Refuse what the site's documents say it refuses; every broken rule is reported at once."""
     header = {directive.name: directive.value for directive in directives}
-    broken = list(refusals(site.profile, _ask(request, shape, launcher, header)))
+    ask = _ask(site, request, shape, launcher, header)
+    broken = [(refusal, say_origin(site, refusal)) for refusal in refusals(site.profile, ask)]
+    if site.cluster is not None:
+        known_rules = {refusal.rule for refusal, _ in broken}
+        said_here = (refusal for refusal in refusals_here(site.cluster, ask) if refusal.rule not in known_rules)
+        broken += [(refusal, SAID_HERE) for refusal in said_here]
     if broken:
-        raise refused(*((refusal, say_origin(site, refusal)) for refusal in broken))
+        raise refused(*broken)
 
 
-def _ask(request: Request, shape: Shape, launcher: str | None, header: Mapping[str, str | None]) -> Ask:
+def _ask(site: Site, request: Request, shape: Shape, launcher: str | None, header: Mapping[str, str | None]) -> Ask:
     memory = header.get("mem")  # the profile's own, where nothing was asked
     known_names = {
         "nodes",
@@ -197,6 +226,7 @@ def _ask(request: Request, shape: Shape, launcher: str | None, header: Mapping[s
         image=str(request.image) if request.image else None,
         modules=request.module,
         flags={name: value for name, value in header.items() if name not in known_names},
+        node=live_kind_name(site, replace(request, partition=header.get("partition"))),
     )
 
 

@@ -52,12 +52,18 @@ def notes_of_size(asked: Asked, size: Size, launcher: Launcher) -> Iterator[Note
     if launcher.many_nodes_note and shape.nodes > 1:
         yield (Note(launcher.many_nodes_note))
     if node.gpus and not shape.gpus_per_node and not request.given("gpus_per_node"):
-        yield (Note(f"no GPU is asked for, but a node here has {node.gpus}: -g {node.gpus}, or -g 0", warning=True))
+        text = f"no GPU is asked for, but a node here has {node.gpus}: -g {node.gpus}, or -g 0"
+        yield Note(text, warning=site.is_described)
     if request.visibility == "one":
         yield (
             Note("--visibility one: a script that says set_device(LOCAL_RANK) fails on every rank but 0", warning=True)
         )
-    if request.trial and not any(rule.when is not None and rule.when.trial for rule in site.profile.queue_rules):
+    has_found_queue = "partition" in asked.reasons
+    if (
+        request.trial
+        and not has_found_queue
+        and not any(rule.when is not None and rule.when.trial for rule in site.profile.queue_rules)
+    ):
         yield (Note(f"--trial: the profile of {site.name} names no queue for trials", warning=True))
     if request.time is not None and request.time.seconds == 0:
         yield (Note("a time limit of 0 means unlimited to Slurm; many sites refuse it", warning=True))

@@ -16,6 +16,8 @@ class NodeShape(msgspec.Struct, frozen=True):
     cpus: int | None = None
     cpus_per_gpu: int | None = None
     origin: str = "unknown"
+    is_taken_whole: bool = True
+    """Whether a request that does not say how many GPUs it wants gets all of them."""
 
 
 def make_shape(request: Request, node: NodeShape, *, gpus_asked: int | None = None) -> Shape:
@@ -47,7 +49,7 @@ def _gpus(request: Request, node: NodeShape, asked_gpus: int | None, reasons: di
         )
         raise RequestError(message, hint="give the number once")
     gpus = asked_gpus if request.gpus_per_node is None else request.gpus_per_node
-    if gpus is None and node.gpus and request.ntasks_per_node is None:
+    if gpus is None and node.gpus and node.is_taken_whole and request.ntasks_per_node is None:
         reasons["gpus_per_node"] = Reason(
             "all logical GPUs of a node, unless another number is asked for (-g 0: none)", node.origin
         )

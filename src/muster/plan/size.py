@@ -10,6 +10,7 @@ from muster.job.request import Request
 from muster.launchers.base import Launcher
 from muster.model.plan import Engine, Pack, Shape
 from muster.plan.asked import Asked
+from muster.plan.live import ask_of
 from muster.plan.shape import NodeShape, make_shape
 from muster.plan.site_terms import node_kind
 from muster.policy.masks import core_list, threads_counted
@@ -57,10 +58,13 @@ def node_shape(site: Site, request: Request) -> NodeShape:
     reserved = len(core_list(node.reserved_cores)) if node.reserved_cores else 0
     cores = None if node.cores is None else node.cores - reserved
     share = node.cores_per_gpu or (cores // node.gpus if cores and node.gpus else None)
+    if not site.is_described and not ask_of(request).gpus_per_node:
+        share = None
     threads = node.threads_per_core or 1
     return NodeShape(
         gpus=node.gpus,
         cpus=None if cores is None else cores * threads,
         cpus_per_gpu=None if share is None else share * threads_counted(site.profile, node),
         origin=site.origin(f"nodes.{name}").words(),
+        is_taken_whole=site.is_described,
     )

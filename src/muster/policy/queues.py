@@ -21,17 +21,36 @@ class Choice(msgspec.Struct, frozen=True):
     rule: int | None = None
     """Number of the rule in `queue_rules`: its origin is `queue_rules.N`."""
 
+    gone: tuple[str, ...] = ()
+    """The partitions of rules that hold, but that this cluster does not have."""
 
-def choose_queue(profile: Profile, job: Situation, *, partition: str | None = None, qos: str | None = None) -> Choice:
-    """Return the queue that the user named, else of the first rule that holds; a half-named queue is not completed."""
+
+def choose_queue(
+    profile: Profile,
+    job: Situation,
+    *,
+    partition: str | None = None,
+    qos: str | None = None,
+    there: frozenset[str] | None = None,
+) -> Choice:
+    """Return the queue that the user named, else of the first rule that holds; a half-named queue is not completed.
+
+    `there`: the partitions that the cluster has, where it was asked: a rule that names another one does not hold.
+    """
+    gone = []
     if partition is not None or qos is not None:
         return Choice(partition, qos, "as asked")
     for number, rule in enumerate(profile.queue_rules):
         if holds(rule.when, job):
+            if there is not None and rule.partition is not None and rule.partition not in there:
+                gone.append(rule.partition)
+                continue
             condition = say_when(rule.when)
             reason = rule.reason if not condition else f"{rule.reason} ({condition})"
-            return Choice(rule.partition, rule.qos, reason, number)
-    return Choice(None, None, "no rule of the profile fits: the site's own default holds")
+            return Choice(rule.partition, rule.qos, reason, number, tuple(dict.fromkeys(gone)))
+    return Choice(
+        None, None, "no rule of the profile fits: the site's own default holds", gone=tuple(dict.fromkeys(gone))
+    )
 
 
 def kind_of(
@@ -69,7 +88,11 @@ def _is_unlisted(queues: Mapping[str, Queue], name: str | None) -> bool:
 
 def _kinds_of_type(profile: Profile, gpu_type: str | None) -> list[str]:
     """Return the kinds of node whose GPUs may have this type: those that name it, or all where none names a type."""
-    named_types = {kind: node.gpu_type or profile.request.gpu_type for kind, node in profile.nodes.items() if node.gpus}
+    named_types = {
+        kind: node.gpu_type if node.gpu_type is not None else profile.request.gpu_type
+        for kind, node in profile.nodes.items()
+        if node.gpus
+    }
     listed_types = profile.request.gres_names
     if not any(named_types.values()) and (not listed_types or f"gpu:{gpu_type}" in listed_types):
         return list(named_types)

@@ -40,6 +40,9 @@ class Ask(msgspec.Struct, frozen=True):
     flags: Mapping[str, str | None] = msgspec.field(default_factory=dict)
     """Every other flag of the header, by long name without hyphens."""
 
+    node: str | None = None
+    """The kind of node, where Slurm shows which it is."""
+
 
 Rule = Callable[[Profile, Ask], Iterator[Refusal]]
 
@@ -52,7 +55,7 @@ def refusals(profile: Profile, ask: Ask) -> Iterator[Refusal]:
 
 def node_of(profile: Profile, ask: Ask) -> tuple[str, NodeKind] | None:
     """Return the kind of node that this job gets."""
-    name = kind_of(
+    name = ask.node or kind_of(
         profile,
         partition=ask.partition,
         qos=ask.qos,

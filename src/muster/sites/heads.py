@@ -15,6 +15,7 @@ from muster.older import tomllib
 from muster.ownership import Trust, nearest, system_directory
 from muster.sites.match import Evidence
 from muster.sites.text import parse_toml, read_text
+from muster.slurm.cluster_facts import ClusterFacts
 
 BUNDLED = Path(__file__).parent / "data"
 INDEX = BUNDLED / "index.json"
@@ -159,11 +160,11 @@ def _head_of(path: Path) -> dict[str, Any]:
         return parse_toml(text, str(path))
 
 
-def evidence_from(facts: Facts, heads: Sequence[Head]) -> Evidence:
+def evidence_from(facts: Facts, heads: Sequence[Head], cluster: ClusterFacts | None = None) -> Evidence:
     """Return what this host shows: variables, names, and those of the profiles' telling files that are here."""
     paths = {str(path) for head in heads for path in head.detect.get("files", ())}
     return Evidence(
-        cluster_name=facts.cluster_name or facts.environment.get("SLURM_CLUSTER_NAME"),
+        cluster_name=facts.environment.get("SLURM_CLUSTER_NAME") or (cluster.name if cluster else None),
         hostname=facts.hostname,
         environment=facts.environment,
         files=frozenset(path for path in paths if Path(path).exists()),

@@ -8,26 +8,74 @@ from pathlib import Path as FilePath
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from muster.errors import ProfileError, RequestError, UnknownName
 from muster.facts import Facts
 from muster.parts import SITES, parts_of_others
-from muster.sites.heads import DEFAULT_SITE, SearchPath, evidence_from, heads
+from muster.sites.heads import DEFAULT_SITE, Head, SearchPath, evidence_from, heads
 from muster.sites.layers import Layer, Merged, merge
-from muster.sites.match import SiteMatch, decide
+from muster.sites.live import Disagreement, leaves, live_layer
+from muster.sites.match import LAB_SITE, Evidence, SiteMatch, decide, signs
 from muster.sites.schema import Profile
 from muster.sites.site import Site
 from muster.sites.text import check_version, parse_toml, read_text
+from muster.slurm.cluster_facts import ClusterFacts
 
 
-def load(name: str, search: SearchPath | None = None, overrides: Mapping[str, Any] | None = None) -> Site:
-    """Return the site of this name, or of this TOML file, with every layer that holds for it."""
+def load(
+    name: str,
+    search: SearchPath | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    cluster: ClusterFacts | None = None,
+) -> Site:
+    """Return the site of this name, or of this TOML file, with every layer that holds for it.
+
+    What Slurm says lies over the profile, and under what the user and the project say.
+    """
     search_path = search or SearchPath()
-    layers = [*_base_layers(name, search_path, ()), *_overlay_layers(name, search_path)]
+    overlays = list(_overlay_layers(name, search_path))
+    of_the_site = [layer for layer in overlays if layer.kind == "site-wide"]
+    own_layers = [layer for layer in overlays if layer.kind != "site-wide"]
     if overrides:
-        layers.append(_override_layer(overrides))
+        own_layers.append(_override_layer(overrides))
+    base_layers = [*_base_layers(name, search_path, ()), *of_the_site]
+    layers = [*base_layers, *own_layers]
     merged = merge(layers)
-    return Site(_profile_of(merged, layers), tuple(layers), merged)
+    site = Site(_profile_of(merged, layers), tuple(layers), merged)
+    return site if cluster is None else _with_cluster(site, base_layers, own_layers, cluster)
+
+
+def _with_cluster(site: Site, base_layers: Sequence[Layer], own_layers: Sequence[Layer], cluster: ClusterFacts) -> Site:
+    """Return the site with what Slurm says. The layers were checked without it: it may take away what they name."""
+    base = site
+    if own_layers:
+        merged = merge(base_layers)
+        base = Site(msgspec.convert(merged.table, Profile), tuple(base_layers), merged)
+    live = live_layer(base.profile, cluster)
+    layers = (*base_layers, live.layer, *own_layers)
+    merged = merge(layers)
+    profile = msgspec.convert(merged.table, Profile)
+    is_described = bool(base.profile.nodes or base.profile.partitions or base.profile.qos)
+    disagreements = tuple(_disagreements(base, live.layer))
+    return Site(profile, layers, merged, (), cluster, live.kind_names, is_described, disagreements)
+
+
+def _disagreements(base: Site, layer: Layer) -> Iterator[Disagreement]:
+    """Yield each value of the profile that the layer replaces or removes."""
+    for key in layer.table.get("without", ()):
+        if not key.startswith("nodes."):
+            yield Disagreement(key, "it is there", base.origin(key).words(), "it is not there")
+    for path, value in leaves(layer.table):
+        own_value = base.value_at(path)
+        if own_value is not None and own_value != value:
+            yield Disagreement(".".join(path), _shown(own_value), base.origin_at(path).words(), _shown(value))
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value) or "none"
 
 
 def _profile_of(merged: Merged, layers: Sequence[Layer]) -> Profile:
@@ -135,21 +183,40 @@ def _typed(text: str) -> Any:
 # ---------------------------------------------------------------- which site
 
 
-def choose_site(name: str | None, facts: Facts, overrides: Mapping[str, Any] | None = None) -> Site:
-    """Return the site that was asked for, else the one that the evidence shows, else `generic`, said aloud."""
+def choose_site(
+    name: str | None, facts: Facts, overrides: Mapping[str, Any] | None = None, cluster: ClusterFacts | None = None
+) -> Site:
+    """Return the site that was asked for, else the one that the evidence shows, else `generic`, said aloud.
+
+    What Slurm says here holds for a site that was named only where nothing shows that this is another one.
+    """
     search = SearchPath.of(facts)
-    if name is not None:
+    if name is not None and cluster is None:
         return load(name, search, overrides)
     found_heads = heads(search)
-    evidence = evidence_from(facts, found_heads)
+    evidence = evidence_from(facts, found_heads, cluster)
+    if name is not None:
+        return load(name, search, overrides, cluster if _may_be(name, evidence, found_heads) else None)
     sighting = decide(
         evidence,
         {head.name: head.detect for head in found_heads},
         lambda name: next(head.place for head in found_heads if head.name == name),
     )
-    site = load(sighting.name or DEFAULT_SITE, search, overrides)
+    site = load(sighting.name or DEFAULT_SITE, search, overrides, cluster)
     expected = evidence.in_lab and sighting.name is None
-    return Site(site.profile, site.layers, site.merged, () if expected else (_said(sighting),))
+    return site if expected else replace(site, notes=(_said(sighting),))
+
+
+def _may_be(name: str, evidence: Evidence, found_heads: Sequence[Head]) -> bool:
+    """Return whether the site of this name may be the place where the command was typed.
+
+    A profile without a sign of its own may be it anywhere; any other has to be recognised.
+    """
+    like = evidence.environment.get(LAB_SITE)
+    if like:
+        return like == name
+    head = next((head for head in found_heads if head.name == name), None)
+    return head is None or not head.detect or any(signs(evidence, head.detect))
 
 
 def _said(sighting: SiteMatch) -> str:

@@ -147,6 +147,9 @@ class Queue(Part, frozen=True, kw_only=True):
     node_minutes_max: Count | None = None
     """Nodes × minutes of one job."""
 
+    preempted: Literal["requeue", "cancel", "suspend"] | None = None
+    """What becomes of its jobs where others may take their nodes; none: nobody may, or it is not known."""
+
     jobs_running: Count | None = None
     jobs_queued: Count | None = None
     sharing: Literal["exclusive", "shared"] | None = None
@@ -181,5 +184,8 @@ class SiteMemory(Part, frozen=True, kw_only=True):
     """What a whole node asks for where it has to."""
 
     mem_per_gpu: Size | None = None
+    default_per_cpu: Size | None = None
+    """What a job gets for each CPU where it asks for none."""
+
     zero_allowed: bool | None = None
     """Whether --mem=0 is accepted."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import msgspec
 
 from muster.sites.layers import Layer, Merged
+from muster.sites.live import LAYER, Disagreement, Signature
 from muster.sites.places import Path
 from muster.sites.schema import Fact, Profile, Source
+from muster.slurm.cluster_facts import ClusterFacts
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -48,6 +50,18 @@ class Site(msgspec.Struct, frozen=True, dict=True):
     notes: tuple[str, ...] = ()
     """How it was chosen."""
 
+    cluster: ClusterFacts | None = None
+    """What Slurm says here; None: it was not asked, or this is another site."""
+
+    kind_names: Mapping[Signature, str] = {}
+    """The kinds of node that Slurm shows, by their names in the profile."""
+
+    is_described: bool = True
+    """Whether the profile itself describes nodes or queues; without them Slurm's word is all there is."""
+
+    disagreements: tuple[Disagreement, ...] = ()
+    """What the profile says and Slurm does not."""
+
     @property
     def name(self) -> str:
         return self.profile.name
@@ -64,8 +78,12 @@ class Site(msgspec.Struct, frozen=True, dict=True):
 
     def get(self, key: str) -> Any:
         """Return the value of a dotted key, as TOML gave it; None where no layer sets it."""
+        return self.value_at(self._path(key))
+
+    def value_at(self, path: Path) -> Any:
+        """Return the value at a path of the merged tables; None where no layer sets it."""
         value: Any = self.merged.table
-        for part in self._path(key):
+        for part in path:
             try:
                 value = value[part]
             except (KeyError, IndexError, TypeError):
@@ -82,6 +100,8 @@ class Site(msgspec.Struct, frozen=True, dict=True):
         if origin is None:
             return Origin("muster", "the default", None)
         layer = self.layers[origin[0]]
+        if layer.kind == LAYER:
+            return Origin(layer.kind, layer.file, None)
         fact = self._fact(path, layer.kind)
         source = self._own_source(path) or (fact.source if fact else None)
         return Origin(

@@ -115,6 +115,7 @@ _OPTIONAL = frozenset(
     {
         *("request.gpu_type", "request.account_suffix", "request.slurm_cpus", "launch.wireup"),
         *("devices.cut_by_site", "modules.torch", "launch.hang_s", "launch.queues_from_jobs"),
+        *("memory.default_per_cpu",),
     }
 )
 

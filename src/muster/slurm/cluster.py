@@ -67,12 +67,25 @@ def _read_accounts(stdout: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in first if re.fullmatch(r"[\w.@+-]+", name)))
 
 
-class QosLimit(msgspec.Struct, frozen=True):
+class QosLimit(msgspec.Struct, frozen=True, omit_defaults=True):
     """A quality of service, and what it allows one job."""
 
     name: str
     time_limit: str
     nodes: str | None
+    gpus_max: int | None = None
+    """Of one job."""
+
+    nodes_min: int | None = None
+    gpus_min: int | None = None
+    gpus_per_user: int | None = None
+    preempts: tuple[str, ...] = ()
+    """The QOS whose jobs it may take nodes from."""
+
+    preempt_mode: str = ""
+    """What becomes of its own jobs then; empty or cluster: what the cluster does."""
+
+    flags: tuple[str, ...] = ()
 
 
 def _read_shares(stdout: str) -> tuple[str, ...]:
@@ -80,15 +93,41 @@ def _read_shares(stdout: str) -> tuple[str, ...]:
     return _read_accounts("\n".join(line.strip() for line in stdout.splitlines()))
 
 
-def _read_qos(stdout: str) -> tuple[QosLimit, ...]:
-    rows = (line.partition("|")[::2] for line in stdout.splitlines())
-    return tuple(_qos(name, rest) for name, rest in rows if re.fullmatch(r"[\w.-]+", name))
+def read_qos(stdout: str) -> tuple[QosLimit, ...]:
+    """Return the QOS of rows of sacctmgr; the columns behind the third may be absent."""
+    rows = (line.split("|") for line in stdout.splitlines() if "|" in line)
+    return tuple(_qos(*row[:8]) for row in rows if re.fullmatch(r"[\w.-]+", row[0]))
 
 
-def _qos(name: str, rest: str) -> QosLimit:
-    longest, _, tres = rest.partition("|")
-    nodes = re.search(r"\bnode=(\d+)", tres)
-    return QosLimit(name, longest, nodes[1] if nodes else None)
+def _qos(
+    name: str,
+    longest: str,
+    most: str = "",
+    least: str = "",
+    of_user: str = "",
+    preempts: str = "",
+    preempt_mode: str = "",
+    flags: str = "",
+) -> QosLimit:
+    nodes = _tres(most, "node")
+    return QosLimit(
+        name,
+        longest,
+        None if nodes is None else str(nodes),
+        _tres(most, "gres/gpu"),
+        _tres(least, "node"),
+        _tres(least, "gres/gpu"),
+        _tres(of_user, "gres/gpu"),
+        tuple(filter(None, preempts.split(","))),
+        preempt_mode.lower(),
+        tuple(filter(None, flags.split(","))),
+    )
+
+
+def _tres(text: str, name: str) -> int | None:
+    """Return the count of one resource in cpu=4,gres/gpu=2,node=1; None: it is not limited."""
+    match = re.search(rf"(?:^|,){re.escape(name)}=(\d{{1,15}})\b", text)
+    return int(match[1]) if match else None
 
 
 CONTROLLER = Question(("scontrol", "ping"), _read_ping)
@@ -101,9 +140,7 @@ ACCOUNTS = Question(
 )
 # What the controller itself knows of this user, where the accounting database is closed to users.
 SHARES = Question(("sshare", "-U", "--noheader", "--parsable2", "--format=Account"), _read_shares)
-QOS_LIMITS = Question(
-    ("sacctmgr", "--noheader", "--parsable2", "show", "qos", "format=name,maxwall,maxtres"), _read_qos
-)
+QOS_LIMITS = Question(("sacctmgr", "--noheader", "--parsable2", "show", "qos", "format=name,maxwall,maxtres"), read_qos)
 
 
 def ask_accounts(user: str) -> Question[tuple[str, ...]]:

@@ -15,3 +15,5 @@ class Question(msgspec.Struct, Generic[T], frozen=True):
 
     argv: tuple[str, ...]
     read: Callable[[str], T]
+    stdin: str | None = None
+    """The commands of a client that takes several of them in one start."""

@@ -1,0 +1,109 @@
+"""Ask Slurm what this cluster is: three clients, bounded in time together. Asks, and changes nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from muster.errors import MusterError
+from muster.look.programs import on_path
+from muster.runner import Runner, run
+from muster.slurm.cluster_facts import (
+    CONTROLLER_FACTS,
+    KINDS,
+    ClusterFacts,
+    ask_accounting,
+    facts_of_cluster,
+    keeps_accounts,
+)
+from muster.slurm.question import Question
+from muster.slurm.silence import last_words
+from muster.slurm.submit import is_without_cluster
+from muster.slurm.variables import scheduler_environment
+
+PATIENCE_S = 2.5
+"""All answers together may take so long."""
+
+_FILES = ("/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf", "/etc/slurm-llnl/slurm.conf")
+
+
+class Silence(msgspec.Struct, frozen=True):
+    """Slurm's clients are here, and did not say what the cluster is."""
+
+    reason: str
+    """Empty: no cluster is set up for them."""
+
+
+class _Deadline(msgspec.Struct, frozen=True):
+    ends: float
+
+    def left_s(self) -> float:
+        return max(0.05, self.ends - time.monotonic())
+
+
+def has_clients(environment: Mapping[str, str]) -> bool:
+    """Return whether the clients that are asked are installed here."""
+    return on_path("scontrol", environment) is not None and on_path("sinfo", environment) is not None
+
+
+def configuration_file(environment: Mapping[str, str]) -> Path | None:
+    """Return the slurm.conf that Slurm's clients read here; None: they get it from elsewhere, or there is none.
+
+    A Slurm of its own folder keeps it beside its programs: /opt/slurm/etc.
+    """
+    if environment.get("SLURM_CONF"):
+        return Path(environment["SLURM_CONF"])
+    client = on_path("scontrol", environment)
+    prefix = Path(client).resolve().parent.parent if client else Path("/usr")
+    own_files = (
+        () if prefix in {Path("/usr"), Path("/")} else (f"{prefix}/etc/slurm.conf", f"{prefix}/etc/slurm/slurm.conf")
+    )
+    return next((Path(file) for file in (*own_files, *_FILES) if Path(file).is_file()), None)
+
+
+def ask_cluster(user: str, environment: Mapping[str, str], runner: Runner = run) -> ClusterFacts | Silence:
+    """Return what Slurm says of this cluster and of this user; without its partitions nothing is known."""
+    deadline = _Deadline(time.monotonic() + PATIENCE_S)
+    clean = scheduler_environment(environment)
+    unanswered: list[str] = []
+
+    def ask(question: Question[Any]) -> Any:
+        name = question.argv[0]
+        try:
+            answer = runner(question.argv, env=clean, stdin=question.stdin, timeout_s=deadline.left_s())
+        except MusterError as error:
+            unanswered.append(error.message)
+            return None
+        if is_without_cluster(answer.stderr):
+            unanswered.append("")
+            return None
+        if not answer.stdout.strip():
+            unanswered.append(f"{name} {last_words(answer.status, answer.stderr)}")
+            return None
+        return question.read(answer.stdout)
+
+    controller = ask(CONTROLLER_FACTS)
+    if controller is None or not controller.partitions or "ClusterName" not in controller.config:
+        return Silence(unanswered[0] if unanswered else "scontrol shows no partition")
+    kinds = ask(KINDS) or ()
+    accounting = None
+    if keeps_accounts(controller.config) and on_path("sacctmgr", environment) is not None:
+        accounting = ask(ask_accounting(user))
+    return facts_of_cluster(controller, kinds, accounting, unanswered, _groups())
+
+
+def _groups() -> tuple[str, ...]:
+    """Return the groups of this user by name; those without a name are left out."""
+    import grp
+    import os
+    from contextlib import suppress
+
+    names = []
+    for number in (os.getgid(), *os.getgroups()):
+        with suppress(KeyError):
+            names.append(grp.getgrgid(number).gr_name)
+    return tuple(dict.fromkeys(names))

@@ -1,0 +1,112 @@
+"""What the cluster's own word decides of a request: the kind of its nodes, and its partition. Pure.
+
+Where the profile of a site says how jobs reach their queue, that stays: a site may not want a partition to be named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from msgspec.structs import replace
+
+from muster.errors import RequestError
+from muster.job.option import OriginKind, ValueOrigin
+from muster.job.request import Request
+from muster.model.plan import Note
+from muster.plan.asked import Asked
+from muster.policy.cluster import choose_partition, is_slice, kind_for
+from muster.policy.rules import Ask
+from muster.sites.live import SAID_HERE, signature
+from muster.sites.site import Site
+from muster.slurm.cluster_facts import KindFacts
+from muster.slurm.flags import gpu_type_in_gres, gpus_in_gres
+
+
+def ask_of(request: Request) -> Ask:
+    """Return what the request asks of its nodes, before anything is decided."""
+    gpus = request.gpus_per_node if request.gpus_per_node is not None else gpus_in_gres(request.gres)
+    return Ask(
+        nodes=(request.nodes or 1) + request.spares,
+        gpus_per_node=gpus or 0,
+        gpu_type=request.gpu_type or gpu_type_in_gres(request.gres),
+        ntasks_per_node=request.ntasks_per_node or gpus or 1,
+        cpus_per_task=request.cpus_per_task,
+        time_s=request.time.seconds if request.time else None,
+        mem=request.mem,
+        partition=request.partition,
+        qos=request.qos,
+        account=request.account,
+        constraint=request.constraint,
+    )
+
+
+def says_gpus(request: Request) -> bool:
+    """Return whether the request says how many GPUs it wants, be it none."""
+    return request.gpus_per_node is not None or gpus_in_gres(request.gres) is not None
+
+
+def live_kind(site: Site, request: Request) -> KindFacts | None:
+    """Return the kind of node that Slurm shows for this request; None: the profile knows better, or Slurm says none."""
+    if site.cluster is None or (request.partition is None and site.is_described):
+        return None
+    return kind_for(site.cluster, request.partition, ask_of(request))
+
+
+def live_kind_name(site: Site, request: Request) -> str | None:
+    """Return the name of that kind in the site's layers."""
+    kind = live_kind(site, request)
+    return None if kind is None else site.kind_names.get(signature(kind))
+
+
+def live_gpu_type(site: Site, request: Request) -> str | None:
+    """Return the type to name where a GPU without one might be a slice; None: none has to be named."""
+    kind = live_kind(site, request)
+    if kind is None or site.cluster is None or not ask_of(request).gpus_per_node:
+        return None
+    types = {name for other in site.cluster.kinds_of(kind.partition) for name, _ in other.gpus}
+    whole = [name for name, count in kind.gpus if name and not is_slice(name) and count]
+    return whole[0] if whole and any(map(is_slice, types)) else None
+
+
+def with_cluster(asked: Asked) -> Asked:
+    """Return the request with the partition that takes it, where neither the user nor the profile names one."""
+    site, request = asked.site, asked.request
+    if site.cluster is None or not asked.has_header:
+        return asked
+    if request.gpu_type is not None and not says_gpus(request) and not site.is_described:
+        raise RequestError(f"--gpu-type {request.gpu_type} does not say how many GPUs of a node", hint="-g 1")
+    has_reservation = any(flag.name == "reservation" for flag in asked.flags)
+    if site.is_described or has_reservation or request.partition or request.qos or request.nodelist:
+        return asked
+    chosen = choose_partition(site.cluster, ask_of(request), trial=request.trial, any_nodes=not says_gpus(request))
+    if chosen.partition is None:
+        return asked
+    origin = ValueOrigin(OriginKind.CLUSTER, SAID_HERE)
+    origins = {**request.origins, "partition": origin}
+    reasons = {**asked.reasons, "partition": chosen.reason}
+    return replace(asked, request=replace(request, partition=chosen.partition, origins=origins), reasons=reasons)
+
+
+def live_notes(asked: Asked, used_keys: Collection[str], *, gpus: int, partition: str | None) -> Iterator[Note]:
+    """Yield what the cluster says against the profile in what this job uses, and what nobody asked for."""
+    site = asked.site
+    cluster = site.cluster
+    if cluster is None:
+        return
+    for disagreement in site.disagreements:
+        if disagreement.is_about({*used_keys, f"qos.{asked.request.qos}"}):
+            yield Note(disagreement.words(), warning=True)
+    for client in cluster.unanswered:
+        yield Note(f"Slurm did not say all of this cluster: {client}")
+    if cluster.associations == () and "associations" in cluster.enforces:
+        text = "Slurm knows no account of yours on this cluster, and takes no job without one"
+        yield Note(f"{text}: ask the site's support", warning=True)
+    name = partition or (cluster.default_partition.name if cluster.default_partition else None)
+    kinds = cluster.kinds_of(name) if name else ()
+    if not kinds:
+        return
+    if not gpus and asked.request.gpus_per_node == 0 and all(kind.gpu_count for kind in kinds):
+        choice = choose_partition(cluster, replace(ask_of(asked.request), partition=None))
+        other = f": -p {choice.partition} has nodes without" if choice.partition else ""
+        where = "" if choice.partition else ": no partition without GPUs takes it"
+        yield Note(f"this job asks for no GPU, and all nodes of {name} have GPUs{other}{where}", warning=True)

@@ -1,0 +1,413 @@
+"""What this cluster takes, by its own word: the partition for a request, the kind of node, and what is refused. Pure.
+
+A partition that is asked about is judged by one table, whether it was named or is to be found. What Slurm did not say
+is not judged.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from muster.errors import Refusal, RequestError, nearest_hint
+from muster.policy.rules import Ask
+from muster.sites.live import how_preempted
+from muster.slurm.cluster import QosLimit
+from muster.slurm.cluster_facts import ClusterFacts, KindFacts, PartitionFacts
+from muster.units import format_walltime, parse_walltime_s
+
+NAMED_BY_SLURM = frozenset({"partition", "QOS", "GPU type", "account", "feature"})
+"""The kinds of names of which Slurm has the last word where it was asked."""
+
+_SLICE = re.compile(r"\d+g\.\d+gb|\d+g$", re.IGNORECASE)
+"""How the type of a part of a GPU is named: a100_1g.5gb, h100_3g.40gb, 1g.10gb."""
+
+
+# ---------------------------------------------------------------- which nodes
+
+
+def is_slice(gpu_type: str) -> bool:
+    """Return whether a type of GPU is a part of one (MIG)."""
+    return bool(_SLICE.search(gpu_type))
+
+
+def gpus_of(kind: KindFacts, gpu_type: str | None) -> int:
+    """Return how many GPUs of a type a node has; of no type in particular, whole GPUs before slices."""
+    if gpu_type is not None:
+        return sum(count for name, count in kind.gpus if name == gpu_type)
+    return sum(count for name, count in kind.gpus if not is_slice(name)) or kind.gpu_count
+
+
+def kind_for(cluster: ClusterFacts, partition: str | None, ask: Ask) -> KindFacts | None:
+    """Return the kind of node that this job gets: of those that have what it asks for, the one with most nodes.
+
+    A job without GPUs gets one without, where the partition has both.
+    """
+    name = partition or (cluster.default_partition.name if cluster.default_partition else "")
+    kinds = [kind for first in name.split(",")[:1] for kind in cluster.kinds_of(first)]
+    features = words_of_constraint(ask.constraint)
+    if features:
+        kinds = [kind for kind in kinds if features <= set(kind.features)] or kinds
+    fitting = [kind for kind in kinds if gpus_of(kind, ask.gpu_type) >= max(1, ask.gpus_per_node)]
+    if not ask.gpus_per_node and ask.gpu_type is None:
+        fitting = [kind for kind in kinds if not kind.gpu_count] or kinds
+    return max(fitting or kinds, key=lambda kind: (kind.nodes, gpus_of(kind, ask.gpu_type)), default=None)
+
+
+def words_of_constraint(constraint: str | None) -> set[str]:
+    """Return the features that every node must have; of a list with alternatives, none is known to be needed."""
+    text = constraint or ""
+    return set(text.split("&")) if re.fullmatch(r"[\w.+:-]+(&[\w.+:-]+)*", text) else set()
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+def account_of(cluster: ClusterFacts, ask: Ask) -> str | None:
+    """Return the account that pays: the one that was named, else this user's default."""
+    if ask.account is not None:
+        return ask.account
+    return next((association.account for association in cluster.associations or () if association.is_default), None)
+
+
+def qos_of(cluster: ClusterFacts, ask: Ask) -> str | None:
+    """Return the QOS of the job: the one that was named, else the default of its account."""
+    if ask.qos is not None:
+        return ask.qos
+    account = (account_of(cluster, ask) or "").lower()
+    mine = [association for association in cluster.associations or () if association.account.lower() == account]
+    return next((association.default_qos for association in mine if association.default_qos), None)
+
+
+def refusals_here(cluster: ClusterFacts, ask: Ask) -> Iterator[Refusal]:
+    """Yield what this cluster refuses in this request, beside the limits that stand in the site's layers."""
+    yield from _known_partition(cluster, ask)
+    yield from _account(cluster, ask)
+    yield from _qos(cluster, ask)
+    yield from _features(cluster, ask)
+    partition = _one_partition(cluster, ask)
+    if partition is None:
+        return
+    for rule in (_access, _of_default_qos, _nodes_there, _types):
+        yield from rule(cluster, partition, ask)
+
+
+def _one_partition(cluster: ClusterFacts, ask: Ask) -> PartitionFacts | None:
+    """Return the partition of the job where it is one: the named one, else the default."""
+    return cluster.partition(ask.partition) if ask.partition else cluster.default_partition
+
+
+def _known_partition(cluster: ClusterFacts, ask: Ask) -> Iterator[Refusal]:
+    names = [partition.name for partition in cluster.partitions]
+    for name in (ask.partition or "").split(","):
+        if name and name not in names:
+            message = f"this cluster has no partition {name} (its partitions: {_some(names)})"
+            yield Refusal("unknown-queue", message, _instead(cluster, ask, name, names), "partitions")
+
+
+def _instead(cluster: ClusterFacts, ask: Ask, name: str, names: Sequence[str]) -> str:
+    """Return what to type for an unknown partition: one that takes this request, else one of a like name."""
+    taking = choose_partition(cluster, msgspec.structs.replace(ask, partition=None))
+    if taking.partition is not None:
+        return f"-p {taking.partition}: {taking.reason}"
+    return nearest_hint(name, names)
+
+
+def _account(cluster: ClusterFacts, ask: Ask) -> Iterator[Refusal]:
+    mine = cluster.associations
+    if ask.account is None or not mine or "associations" not in cluster.enforces:
+        return
+    names = list(dict.fromkeys(association.account for association in mine))
+    if ask.account.lower() not in {name.lower() for name in names}:
+        message = f"the account {ask.account} is not yours on this cluster (yours: {_some(names)})"
+        yield Refusal("unknown-account", message, f"--account {names[0]}", "request", accepted={"account": names[0]})
+
+
+def _qos(cluster: ClusterFacts, ask: Ask) -> Iterator[Refusal]:
+    if ask.qos is None or not cluster.qos:
+        return
+    names = [qos.name for qos in cluster.qos]
+    if ask.qos not in names:
+        message = f"this cluster has no QOS {ask.qos} (its QOS: {_some(names)})"
+        yield Refusal("unknown-queue", message, nearest_hint(ask.qos, names), "qos")
+        return
+    account = (account_of(cluster, ask) or "").lower()
+    mine = [each for each in cluster.associations or () if not account or each.account.lower() == account]
+    allowed = list(dict.fromkeys(name for each in mine for name in each.qos))
+    if allowed and ask.qos not in allowed and {"qos", "associations"} & set(cluster.enforces):
+        message = f"the QOS {ask.qos} is not yours on this cluster (yours: {_some(allowed)})"
+        yield Refusal("unknown-queue", message, f"--qos {allowed[0]}", "qos")
+
+
+def _features(cluster: ClusterFacts, ask: Ask) -> Iterator[Refusal]:
+    features = list(dict.fromkeys(feature for kind in cluster.kinds for feature in kind.features))
+    if not cluster.kinds:
+        return
+    for word in sorted(words_of_constraint(ask.constraint)):
+        if word not in features:
+            message = f"no node of this cluster has the feature {word!r}"
+            hint = nearest_hint(word, features) if features else "omit --constraint: its nodes have no features"
+            yield Refusal("feature", message, hint, "request.features", accepted={"constraint": None})
+
+
+_Rule = Callable[[ClusterFacts, PartitionFacts, Ask], Iterator[Refusal]]
+
+
+def _access(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[Refusal]:
+    """Yield why this user, account or QOS may not use a partition."""
+    key, name = f"partitions.{partition.name}", partition.name
+    account, qos = account_of(cluster, ask), qos_of(cluster, ask)
+    others = f"muster queues lists the partitions; {_others(cluster, ask, name)}"
+    if not partition.is_up:
+        yield Refusal("closed-queue", f"{name} is not up", others, key, name)
+    if partition.needs_reservation and "reservation" not in ask.flags:
+        yield Refusal("closed-queue", f"{name} takes jobs of a reservation only", others, key, name)
+    if partition.only_root and not _is_root(cluster):
+        yield Refusal("closed-queue", f"{name} takes jobs of administrators only", others, key, name)
+    if partition.groups is not None and _is_outside(partition.groups, cluster):
+        message = f"{name} is for the groups {_some(partition.groups)}, and you are in none of them"
+        yield Refusal("closed-queue", message, others, key, name)
+    if account is not None and not _may(account, partition.accounts, partition.accounts_denied):
+        message = f"{name} does not take the account {account}"
+        hint = f"its accounts: {_some(partition.accounts)}" if partition.accounts else others
+        yield Refusal("closed-queue", message, hint, key, name)
+    if account is not None and cluster.associations and "associations" in cluster.enforces:
+        places = {each.partition for each in cluster.associations if each.account.lower() == account.lower()}
+        if places and "" not in places and name not in places:
+            message = f"your account {account} pays in {_some(sorted(places))} only"
+            yield Refusal("closed-queue", message, f"-p {min(places)}", key, name)
+    if qos is not None and not _may(qos, partition.qos, partition.qos_denied):
+        mine = [each for each in partition.qos or () if each in _own_qos(cluster)]
+        hint = f"--qos {mine[0]}" if mine else (f"its QOS: {_some(partition.qos)}" if partition.qos else others)
+        yield Refusal("closed-queue", f"{name} does not take the QOS {qos}", hint, key, name)
+
+
+def _is_root(cluster: ClusterFacts) -> bool:
+    return "root" in cluster.user_groups
+
+
+def _is_outside(groups: Sequence[str], cluster: ClusterFacts) -> bool:
+    """Return whether this user is in none of these groups, as far as this host knows the user's groups."""
+    return bool(cluster.user_groups) and not _is_root(cluster) and not set(groups) & set(cluster.user_groups)
+
+
+def _own_qos(cluster: ClusterFacts) -> set[str]:
+    return {name for association in cluster.associations or () for name in association.qos}
+
+
+def _may(name: str, allowed: Sequence[str] | None, denied: Sequence[str]) -> bool:
+    if allowed is not None:
+        return name.lower() in {other.lower() for other in allowed}
+    return name.lower() not in {other.lower() for other in denied}
+
+
+def _others(cluster: ClusterFacts, ask: Ask, name: str) -> str:
+    names = [each.name for each in cluster.partitions if each.name != name and not _why_not(cluster, each, ask)]
+    return f"these take this job: {_some(names)}" if names else "no other takes this job"
+
+
+def _of_default_qos(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[Refusal]:
+    """Yield what the QOS of the partition, or the one that the job gets unasked, does not allow."""
+    names = [partition.own_qos, None if ask.qos is not None else qos_of(cluster, ask)]
+    for name in filter(None, dict.fromkeys(names)):
+        qos = cluster.qos_named(name)
+        if qos is not None:
+            yield from _limits_of(qos, ask)
+
+
+def _limits_of(qos: QosLimit, ask: Ask) -> Iterator[Refusal]:
+    longest_s, key = _seconds(qos.time_limit), f"qos.{qos.name}"
+    if ask.time_s is not None and longest_s is not None and ask.time_s > longest_s:
+        longest = format_walltime(longest_s)
+        message = f"{format_walltime(ask.time_s)}, but the QOS {qos.name} allows {longest}"
+        yield Refusal("time-max", message, f"--time {longest}", key, qos.name, longest_s, {"time": longest})
+    nodes_max = int(qos.nodes) if qos.nodes else None
+    if nodes_max is not None and ask.nodes > nodes_max:
+        message = f"{ask.nodes} nodes, but the QOS {qos.name} allows {nodes_max}"
+        yield Refusal("nodes-max", message, f"-N {nodes_max}", key, qos.name, nodes_max)
+    gpus = ask.nodes * ask.gpus_per_node
+    for limit, whose in ((qos.gpus_max, "a job"), (qos.gpus_per_user, "a user")):
+        if limit is not None and gpus > limit:
+            message = f"{ask.nodes} × {ask.gpus_per_node} = {gpus} GPUs, but the QOS {qos.name} allows {whose} {limit}"
+            yield Refusal("gpus-max", message, f"{limit} GPUs or fewer", key, qos.name, limit)
+    if qos.gpus_min is not None and gpus < qos.gpus_min:
+        message = f"{gpus} GPUs, but the QOS {qos.name} is for {qos.gpus_min} or more"
+        yield Refusal("gpus-min", message, "another QOS", key, qos.name, qos.gpus_min)
+
+
+def _seconds(text: str) -> int | None:
+    try:
+        return parse_walltime_s(text) if text else None
+    except RequestError:
+        return None
+
+
+def _nodes_there(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[Refusal]:
+    if partition.nodes and ask.nodes > partition.nodes:
+        message = f"{ask.nodes} nodes, but {partition.name} has {partition.nodes}"
+        hint = f"-N {partition.nodes} or fewer; {_others(cluster, ask, partition.name)}"
+        yield Refusal("nodes-max", message, hint, f"partitions.{partition.name}", partition.name, partition.nodes)
+
+
+def _types(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[Refusal]:
+    """Yield why no node of the partition has the GPUs, or why too few nodes have them."""
+    kinds = cluster.kinds_of(partition.name)
+    if not kinds or not ask.gpus_per_node:
+        return
+    key, name = f"partitions.{partition.name}", partition.name
+    types = list(dict.fromkeys(gpu_type for kind in kinds for gpu_type, _ in kind.gpus if gpu_type))
+    largest = max(gpus_of(kind, ask.gpu_type) for kind in kinds)
+    if ask.gpu_type is not None and not largest:
+        where = [each.partition for each in cluster.kinds if gpus_of(each, ask.gpu_type)]
+        hint = f"-p {where[0]}" if where else nearest_hint(ask.gpu_type, types) if types else "omit --gpu-type"
+        message = f"{name} has no GPUs of type {ask.gpu_type} (its types: {_some(types) if types else 'it names none'})"
+        yield Refusal("gpu-type", message, hint, key, name)
+        return
+    what = f"GPUs of type {ask.gpu_type}" if ask.gpu_type else "GPUs"
+    if ask.gpus_per_node > largest:
+        if ask.gpu_type is not None:  # without a type the site's own rule says it
+            message = f"{ask.gpus_per_node} {what} per node, but a node of {name} has {largest}"
+            yield Refusal("gpus-max", message, f"-g {largest}", key, name, largest)
+        return
+    fitting = sum(kind.nodes for kind in kinds if gpus_of(kind, ask.gpu_type) >= ask.gpus_per_node)
+    if fitting < ask.nodes <= partition.nodes:
+        message = f"{ask.nodes} nodes with {ask.gpus_per_node} {what}, but {name} has {fitting} such nodes"
+        yield Refusal("nodes-max", message, f"-N {fitting} or fewer", key, name, fitting)
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+
+
+# ---------------------------------------------------------------- which partition
+
+
+class Chosen(msgspec.Struct, frozen=True):
+    """The partition for a request, and why; None: the cluster's own default takes it, or none does."""
+
+    partition: str | None
+    reason: str
+    refused: Mapping[str, str] = {}
+    """Each other partition, and why it does not take the request."""
+
+
+_OF_TRIALS = re.compile(r"debug|test|dev|short|interact|quick|express|trial", re.IGNORECASE)
+_OF_FEW = re.compile(r"debug|test|dev|interact|jupyter|visual|viz|maint|admin|transfer|xfer|data|copy", re.IGNORECASE)
+_TRIAL_S = 4 * 3600
+
+
+def choose_partition(cluster: ClusterFacts, ask: Ask, *, trial: bool = False, any_nodes: bool = False) -> Chosen:
+    """Return the partition that takes this request: the default one where it does, else the one that fits best.
+
+    A partition for trials, or one that is for other work by its name, is taken with `trial` only, or where no other
+    takes the job. A job without GPUs goes to nodes without GPUs, unless it does not say which it wants (`any_nodes`).
+    """
+    refused = {
+        partition.name: _why_not(cluster, partition, ask, any_nodes=any_nodes) for partition in cluster.partitions
+    }
+    taking = [partition for partition in cluster.partitions if not refused[partition.name]]
+    others = {name: why for name, why in refused.items() if why}
+    if trial:
+        short = [partition for partition in taking if _is_for_trials(partition)]
+        best = min(short, key=lambda partition: (partition.time_max_s or 0, -partition.nodes), default=None)
+        if best is not None:
+            longest = f" ({format_walltime(best.time_max_s)} at most)" if best.time_max_s else ""
+            return Chosen(best.name, f"for short trials, by its name and limit{longest}", others)
+    default = cluster.default_partition
+    if default is not None and not refused[default.name]:
+        return Chosen(None, f"{default.name}, the default partition, takes it", others)
+    best = min(taking, key=lambda partition: _cost(cluster, partition, ask), default=None)
+    if best is None:
+        return Chosen(None, "no partition of this cluster takes it", others)
+    why = f"; {default.name}, the default partition, does not: {refused[default.name]}" if default else ""
+    return Chosen(best.name, f"it takes {_request(ask)}{why}", others)
+
+
+def _request(ask: Ask) -> str:
+    nodes = f"{ask.nodes} node{'s' * (ask.nodes != 1)}"
+    kind = f" {ask.gpu_type}" if ask.gpu_type else ""
+    gpus = (
+        f" with {ask.gpus_per_node}{kind} GPU{'s' * (ask.gpus_per_node != 1)}" if ask.gpus_per_node else " without GPUs"
+    )
+    return nodes + gpus + (f" for {format_walltime(ask.time_s)}" if ask.time_s else "")
+
+
+def _is_for_trials(partition: PartitionFacts) -> bool:
+    return bool(_OF_TRIALS.search(partition.name)) and (
+        partition.time_max_s is not None and partition.time_max_s <= 6 * _TRIAL_S
+    )
+
+
+def _cost(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> tuple[object, ...]:
+    """Return what makes a partition a worse choice, the gravest first."""
+    kind = kind_for(cluster, partition.name, ask)
+    return (
+        bool(_OF_FEW.search(partition.name)),
+        how_preempted(cluster, partition) is not None,
+        partition.groups is not None or partition.accounts is not None,
+        gpus_of(kind, ask.gpu_type) if kind else 0,
+        partition.is_exclusive,
+        -(kind.nodes if kind else partition.nodes),
+        partition.time_max_s or 1 << 40,
+    )
+
+
+def _why_not(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask, *, any_nodes: bool = False) -> str:
+    """Return the first reason why a partition does not take a request; empty where none is known."""
+    broken = (refusal for rule in _JUDGES for refusal in rule(cluster, partition, ask))
+    return next((refusal.message for refusal in broken if not (any_nodes and refusal.rule == "only-gpus")), "")
+
+
+def _size(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[Refusal]:
+    name = partition.name
+    kinds = cluster.kinds_of(name)
+    with_gpus = [kind for kind in kinds if kind.gpu_count]
+    if ask.gpus_per_node and kinds and not with_gpus:
+        yield Refusal("no-gpus", "it has no GPUs", "")
+    if not ask.gpus_per_node and with_gpus and len(with_gpus) == len(kinds):
+        yield Refusal("only-gpus", "all of its nodes have GPUs", "")
+    if ask.gpus_per_node > max((gpus_of(kind, ask.gpu_type) for kind in with_gpus), default=ask.gpus_per_node):
+        yield Refusal("gpus-max", f"none of its nodes has {ask.gpus_per_node} GPUs", "")
+    if partition.nodes and ask.nodes > partition.nodes:
+        yield Refusal("nodes-max", f"it has {partition.nodes} nodes", "")
+    if partition.nodes_max is not None and ask.nodes > partition.nodes_max:
+        yield Refusal("nodes-max", f"it allows {partition.nodes_max} nodes", "")
+    if ask.nodes < partition.nodes_min:
+        yield Refusal("nodes-min", f"it is for {partition.nodes_min} nodes or more", "")
+    if ask.time_s is not None and partition.time_max_s is not None and ask.time_s > partition.time_max_s:
+        yield Refusal("time-max", f"it allows {format_walltime(partition.time_max_s)}", "")
+    yield from _cpus_and_memory(kinds, ask)
+
+
+def _cpus_and_memory(kinds: Sequence[KindFacts], ask: Ask) -> Iterator[Refusal]:
+    fitting = [kind for kind in kinds if gpus_of(kind, ask.gpu_type) >= ask.gpus_per_node] or kinds
+    cpus = ask.ntasks_per_node * (ask.cpus_per_task or 1)
+    if fitting and cpus > max(kind.cpus for kind in fitting):
+        yield Refusal("cores-max", f"none of its nodes has {cpus} CPUs", "")
+    if fitting and ask.mem is not None and ask.mem.mib > max(kind.memory_mib for kind in fitting):
+        yield Refusal("mem-max", f"none of its nodes has {ask.mem}", "")
+
+
+def _reached(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[Refusal]:
+    """Yield what _access says, without its hints, which look at all other partitions."""
+    if not partition.is_up or partition.needs_reservation:
+        yield Refusal("closed-queue", "it is not open", "")
+    if partition.only_root and not _is_root(cluster):
+        yield Refusal("closed-queue", "it takes jobs of administrators only", "")
+    if partition.groups is not None and _is_outside(partition.groups, cluster):
+        yield Refusal("closed-queue", f"it is for the groups {_some(partition.groups)}", "")
+    account, qos = account_of(cluster, ask), qos_of(cluster, ask)
+    if account is not None and not _may(account, partition.accounts, partition.accounts_denied):
+        yield Refusal("closed-queue", f"it does not take the account {account}", "")
+    if account is None and partition.accounts is not None:
+        yield Refusal("closed-queue", f"it is for the accounts {_some(partition.accounts)}", "")
+    if qos is not None and not _may(qos, partition.qos, partition.qos_denied):
+        yield Refusal("closed-queue", f"it does not take the QOS {qos}", "")
+    places = {each.partition for each in cluster.associations or () if each.account.lower() == (account or "").lower()}
+    if places and "" not in places and partition.name not in places:
+        yield Refusal("closed-queue", f"the account {account} pays in {_some(sorted(places))} only", "")
+
+
+_JUDGES: tuple[_Rule, ...] = (_reached, _size, _of_default_qos, _types)

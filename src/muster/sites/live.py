@@ -1,0 +1,373 @@
+"""What Slurm says of a cluster, as a layer over the site's profile: the cluster's word comes before a document's. Pure.
+
+The layer holds only what the profile does not say, or says otherwise: so it is also the list of their disagreements.
+What Slurm cannot say (modules, fabric, binding) stays the profile's. A limit that Slurm does not have is no
+contradiction: the site may enforce it elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from muster.errors import RequestError
+from muster.sites.layers import Layer
+from muster.sites.schema import NodeKind, Profile, Queue
+from muster.slurm.cluster import QosLimit
+from muster.slurm.cluster_facts import ClusterFacts, KindFacts, PartitionFacts
+from muster.units import format_walltime, parse_memory_mib, parse_walltime_s
+
+LAYER = "cluster"
+SAID_HERE = "what Slurm says here"
+"""The origin of every value that is the cluster's own word."""
+
+Preempted = Literal["requeue", "cancel", "suspend"]
+Signature = tuple[int, int, tuple[tuple[str, int], ...]]
+
+
+class LiveLayer(msgspec.Struct, frozen=True):
+    """The layer, and what the kinds of node are called in it."""
+
+    layer: Layer
+    kind_names: Mapping[Signature, str]
+
+
+def signature(kind: KindFacts) -> Signature:
+    """Return what makes two nodes of one kind: CPUs, cores and GPUs."""
+    return kind.cpus, kind.cores, kind.gpus
+
+
+def live_layer(profile: Profile, cluster: ClusterFacts) -> LiveLayer:
+    """Return the layer of what this cluster says beside, or against, the profile."""
+    names = _name_kinds(profile, cluster)
+    table: dict[str, Any] = {}
+    without = [f"partitions.{name}" for name in profile.partitions if cluster.partition(name) is None]
+    if cluster.qos:
+        without += [f"qos.{name}" for name in profile.qos if cluster.qos_named(name) is None]
+    counts_threads = _counts_threads(profile, cluster)
+    if counts_threads is not None:
+        table["request"] = {"cpus": "threads" if counts_threads else "cores"}
+    nodes = {}
+    for kind in _largest_of_each(cluster):
+        name = names[signature(kind)]
+        if name not in nodes:
+            nodes[name], lost_keys = _node(profile, name, kind, threads_matter=bool(counts_threads))
+            without += lost_keys
+    partitions = {each.name: _partition(profile, cluster, each, names) for each in cluster.partitions}
+    qos = {each.name: _qos(profile, cluster, each) for each in cluster.qos}
+    table |= {"nodes": nodes, "partitions": partitions, "qos": {name: value for name, value in qos.items() if value}}
+    memory = _memory(profile, cluster)
+    table |= {"memory": memory} if memory else {}
+    if profile.rendezvous.reserved_ports and not cluster.has_ports:
+        table["rendezvous"] = {"reserved_ports": False}
+    table = {key: value for key, value in table.items() if value}
+    if without:
+        table["without"] = without
+    return LiveLayer(Layer(LAYER, SAID_HERE, "", table), names)
+
+
+def _largest_of_each(cluster: ClusterFacts) -> list[KindFacts]:
+    """Return one row of each kind: the one of the partition that has most of its nodes, with the least memory seen."""
+    largest: dict[Signature, KindFacts] = {}
+    for kind in cluster.kinds:
+        other = largest.get(signature(kind))
+        if other is None or kind.nodes > other.nodes:
+            largest[signature(kind)] = kind
+    return sorted(largest.values(), key=lambda kind: -kind.gpu_count)
+
+
+# ---------------------------------------------------------------- kinds of node
+
+
+def _name_kinds(profile: Profile, cluster: ClusterFacts) -> dict[Signature, str]:
+    """Return the name of each kind of node: the profile's, where the kind is one of it or stands in its place."""
+    kinds = _largest_of_each(cluster)
+    names: dict[Signature, str] = {}
+    for kind in kinds:
+        alike = [name for name, node in profile.nodes.items() if _is_alike(profile, node, kind)]
+        paired = [name for name in _names_by_partition(profile, cluster, kind) if name in alike]
+        if alike:
+            names[signature(kind)] = (paired or alike)[0]
+    for kind in kinds:
+        if signature(kind) in names:
+            continue
+        free = [name for name in _names_by_partition(profile, cluster, kind) if name not in names.values()]
+        names[signature(kind)] = free[0] if free else _new_name(kind, {*profile.nodes, *names.values()})
+    return names
+
+
+def _names_by_partition(profile: Profile, cluster: ClusterFacts, kind: KindFacts) -> list[str]:
+    """Return the profile's kinds of the partitions that have this one, the most frequent first.
+
+    A kind with GPUs never stands in the place of one without.
+    """
+    partitions = (each.partition for each in cluster.kinds if signature(each) == signature(kind))
+    queues = (profile.partitions.get(name, Queue()) for name in partitions)
+    counts = Counter(queue.node for queue in queues if queue.node is not None)
+    return [name for name, _ in counts.most_common() if bool(profile.nodes[name].gpus) == bool(kind.gpu_count)]
+
+
+def _is_alike(profile: Profile, node: NodeKind, kind: KindFacts) -> bool:
+    """Return whether a kind of the profile may be this one: as many GPUs and cores, and no other type of GPU."""
+    if node.gpus is not None and node.gpus != kind.gpu_count:
+        return False
+    known_type = node.gpu_type if node.gpu_type is not None else _type_of_all(profile)
+    if known_type and kind.gpus and known_type not in {name for name, _ in kind.gpus}:
+        return False
+    return node.cores is None or not {kind.cores, kind.cpus}.isdisjoint(_core_counts(node))
+
+
+def _type_of_all(profile: Profile) -> str | None:
+    """Return the type of all GPUs of the site; None where it has several, or names none."""
+    with_gpus = [node for node in profile.nodes.values() if node.gpus]
+    return profile.request.gpu_type if len(with_gpus) == 1 else None
+
+
+def _core_counts(node: NodeKind) -> set[int]:
+    """Return the counts that Slurm may have for a node: with or without reserved cores, in cores or in threads."""
+    cores = node.cores or 0
+    free = cores - sum(_width(part) for part in (node.reserved_cores or "").split(",") if part)
+    threads = node.threads_per_core or 1
+    return {cores, free, cores * threads, free * threads}
+
+
+def _width(part: str) -> int:
+    low, _, high = part.partition("-")
+    return int(high or low) - int(low) + 1
+
+
+def _new_name(kind: KindFacts, taken: set[str]) -> str:
+    gpu_type = next((name for name, _ in kind.gpus), "") or "gpu"
+    base = f"{gpu_type}-{kind.gpu_count}".replace(".", "-") if kind.gpu_count else f"cpu-{kind.cpus}"
+    return next(name for number in range(1, 1000) if (name := base if number == 1 else f"{base}-{number}") not in taken)
+
+
+def _node(profile: Profile, name: str, kind: KindFacts, *, threads_matter: bool) -> tuple[dict[str, Any], list[str]]:
+    """Return what a kind of node has here, and the keys of the profile that cannot hold any more."""
+    node = profile.nodes.get(name)
+    types = [gpu_type for gpu_type, _ in kind.gpus]
+    if node is None or not _is_alike(profile, node, kind):
+        value: dict[str, Any] = {"gpus": kind.gpu_count, "cores": max(1, kind.cores), "threads_per_core": kind.threads}
+        if kind.memory_mib:
+            value["memory_mib"] = kind.memory_mib
+        if types and profile.request.gpu_type is not None and profile.request.gpu_type not in types:
+            value["gpu_type"] = types[0]
+        places = (
+            "numa",
+            "gpu_numa",
+            "reserved_cores",
+            "cores_per_gpu",
+            "cores_per_gpu_required",
+            "memory_usable",
+            "gpu",
+        )
+        return value, [f"nodes.{name}.{key}" for key in places if node is not None and getattr(node, key) is not None]
+    value = {}
+    if node.gpus is None:
+        value["gpus"] = kind.gpu_count
+    if node.cores is None:
+        value |= {"cores": max(1, kind.cores), "threads_per_core": kind.threads}
+    elif threads_matter and node.threads_per_core != kind.threads:
+        value["threads_per_core"] = kind.threads
+    if kind.memory_mib and node.memory_usable and parse_memory_mib(node.memory_usable) > kind.memory_mib:
+        value["memory_usable"] = f"{kind.memory_mib}M"
+    if kind.memory_mib and node.memory_mib is None:
+        value["memory_mib"] = kind.memory_mib
+    return value, []
+
+
+# What a profile says of the inside of a node: of another node it says nothing.
+_OF_PLACES = ("numa", "gpu_numa", "reserved_cores", "cores_per_gpu", "cores_per_gpu_required", "memory_usable", "gpu")
+
+_ONE_THREAD = frozenset({"--hint=nomultithread", "--threads-per-core=1"})
+
+
+def _counts_threads(profile: Profile, cluster: ClusterFacts) -> bool | None:
+    """Return whether a CPU is a thread here, where the profile does not say so; None: the profile holds."""
+    threads = {kind.threads > 1 for kind in cluster.kinds}
+    said = profile.request.cpus
+    if len(threads) != 1 or _ONE_THREAD & set(profile.request.sbatch or ()):
+        return None
+    counts = threads.pop()
+    return counts if (said or "cores") != ("threads" if counts else "cores") else None
+
+
+# ---------------------------------------------------------------- queues
+
+
+def _partition(
+    profile: Profile, cluster: ClusterFacts, partition: PartitionFacts, names: Mapping[Signature, str]
+) -> dict[str, Any]:
+    """Return what Slurm says of a partition, where the profile does not say it."""
+    queue = profile.partitions.get(partition.name)
+    said, is_new = queue or Queue(), queue is None
+    value = {**_limits(cluster, partition, said), **_nodes_of(profile, cluster, partition, names)}
+    if partition.is_default != said.default:
+        value["default"] = partition.is_default
+    preempted = how_preempted(cluster, partition)
+    if preempted is not None and preempted != said.preempted:
+        value["preempted"] = preempted
+    if said.open and not partition.is_up:
+        value["open"] = False
+    if is_new:
+        value["sharing"] = "exclusive" if partition.is_exclusive else "shared"
+    return value
+
+
+def _limits(cluster: ClusterFacts, partition: PartitionFacts, said: Queue) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    own_qos = cluster.qos_named(partition.own_qos or "")
+    limits = (partition.time_max_s, _seconds(own_qos.time_limit) if own_qos else None)
+    longest_s = min((limit for limit in limits if limit is not None), default=None)
+    if longest_s and longest_s != _seconds(said.time_max):
+        value["time_max"] = format_walltime(longest_s)
+    if partition.time_default_s and partition.time_default_s != _seconds(said.time_default):
+        value["time_default"] = format_walltime(partition.time_default_s)
+    if partition.nodes_max and partition.nodes_max != said.nodes_max:
+        value["nodes_max"] = partition.nodes_max
+    # One node at least is what every partition wants.
+    if partition.nodes_min > 1 and partition.nodes_min != said.nodes_min:
+        value["nodes_min"] = partition.nodes_min
+    return value
+
+
+def _nodes_of(
+    profile: Profile, cluster: ClusterFacts, partition: PartitionFacts, names: Mapping[Signature, str]
+) -> dict[str, Any]:
+    queue, value = profile.partitions.get(partition.name), dict[str, Any]()
+    kinds = cluster.kinds_of(partition.name)
+    if partition.nodes and queue is None:
+        value["nodes"] = partition.nodes
+    if not kinds:
+        return value
+    gpus = max(kind.gpu_count for kind in kinds)
+    if queue is None or (queue.gpus is not None and queue.gpus != gpus):
+        value["gpus"] = gpus
+    own_kinds = {names[signature(kind)] for kind in kinds}
+    if len(own_kinds) == 1 and not _has_kind(profile, queue, kinds, own_kinds):
+        value["node"] = own_kinds.pop()
+    return value
+
+
+def _has_kind(profile: Profile, queue: Queue | None, kinds: Sequence[KindFacts], names: Collection[str]) -> bool:
+    """Return whether the profile's kind of node of a partition is one that it has here, or the profile names none."""
+    if queue is None:
+        return False
+    if queue.node is None or queue.node in names:
+        return True
+    return any(_is_alike(profile, profile.nodes[queue.node], kind) for kind in kinds)
+
+
+def _qos(profile: Profile, cluster: ClusterFacts, qos: QosLimit) -> dict[str, Any]:
+    said, value = profile.qos.get(qos.name, Queue()), dict[str, Any]()
+    preempted = how_preempted_by_qos(cluster, qos.name)
+    if preempted is not None and preempted != said.preempted:
+        value["preempted"] = preempted
+    longest_s = _seconds(qos.time_limit)
+    if longest_s and longest_s != _seconds(said.time_max):
+        value["time_max"] = format_walltime(longest_s)
+    for field, limit in (("nodes_max", int(qos.nodes) if qos.nodes else None), ("nodes_min", qos.nodes_min)):
+        if limit and limit != getattr(said, field):
+            value[field] = limit
+    return value
+
+
+def _seconds(text: str | None) -> int | None:
+    try:
+        return parse_walltime_s(text) if text else None
+    except RequestError:
+        return None
+
+
+def _memory(profile: Profile, cluster: ClusterFacts) -> dict[str, Any]:
+    """Return the memory that a job asks for unasked, where no node has as much as the profile says."""
+    nodes = [kind for kind in cluster.kinds if kind.gpu_count] or list(cluster.kinds)
+    largest = max((kind.memory_mib for kind in nodes), default=0)
+    memory, value = profile.memory, dict[str, Any]()
+    if cluster.memory_per_cpu_mib and _mib(memory.default_per_cpu) != cluster.memory_per_cpu_mib:
+        value["default_per_cpu"] = f"{cluster.memory_per_cpu_mib}M"
+    if largest and memory.mem and parse_memory_mib(memory.mem) > largest:
+        value["mem"] = f"{largest}M"
+    shares = [kind.memory_mib // kind.gpu_count for kind in nodes if kind.gpu_count]
+    if shares and memory.mem_per_gpu and parse_memory_mib(memory.mem_per_gpu) > max(shares):
+        value["mem_per_gpu"] = f"{max(shares)}M"
+    return value
+
+
+def _mib(text: str | None) -> int | None:
+    return parse_memory_mib(text) if text else None
+
+
+# ---------------------------------------------------------------- what becomes of a preempted job
+
+
+def how_preempted(cluster: ClusterFacts, partition: PartitionFacts) -> Preempted | None:
+    """Return how a job of this partition makes room for another; None: it does not."""
+    if "qos" in cluster.preempt_type:
+        return how_preempted_by_qos(cluster, partition.own_qos or "")
+    if "partition" not in cluster.preempt_type or not _has_rival(cluster, partition):
+        return None
+    return _in_mode(partition.preempt_mode)
+
+
+def how_preempted_by_qos(cluster: ClusterFacts, name: str) -> Preempted | None:
+    """Return how a job of this QOS makes room for one of another QOS; None: it does not."""
+    qos = cluster.qos_named(name)
+    if "qos" not in cluster.preempt_type or qos is None or not any(name in other.preempts for other in cluster.qos):
+        return None
+    return _in_mode(qos.preempt_mode.upper() if qos.preempt_mode not in {"", "cluster"} else cluster.preempt_mode)
+
+
+def _in_mode(mode: str) -> Preempted | None:
+    if "REQUEUE" in mode:
+        return "requeue"
+    if "CANCEL" in mode:
+        return "cancel"
+    return "suspend" if "SUSPEND" in mode else None
+
+
+def _has_rival(cluster: ClusterFacts, partition: PartitionFacts) -> bool:
+    """Return whether a partition of a higher tier has nodes like those of this one."""
+    own = {signature(kind) for kind in cluster.kinds_of(partition.name)}
+    higher = [other for other in cluster.partitions if other.priority_tier > partition.priority_tier]
+    if not own:
+        return bool(higher)
+    return any(signature(kind) in own for other in higher for kind in cluster.kinds_of(other.name))
+
+
+# ---------------------------------------------------------------- disagreements
+
+
+class Disagreement(msgspec.Struct, frozen=True):
+    """One value of the profile that the cluster does not confirm."""
+
+    key: str
+    profile: str
+    """What the profile says."""
+
+    place: str
+    """Where the profile has it from."""
+
+    cluster: str
+    """What Slurm says."""
+
+    def is_about(self, keys: Collection[str]) -> bool:
+        """Return whether one of these keys is this one, or stands above it."""
+        words = self.key.split(".")
+        return any(".".join(words[:length]) in keys for length in range(1, len(words) + 1))
+
+    def words(self) -> str:
+        """Return both values with both origins, in one line."""
+        return f"{self.key}: {self.cluster} ({SAID_HERE}), not {self.profile} ({self.place})"
+
+
+def leaves(table: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield each value of a layer's table with its path."""
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from leaves(value, (*path, key))
+        elif key != "without" or path:
+            yield (*path, key), value

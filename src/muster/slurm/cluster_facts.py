@@ -1,0 +1,368 @@
+"""What Slurm itself says of a cluster, as one value, read from three answers: any version from 17.11 on. Pure.
+
+`scontrol` and `sacctmgr` take several commands in one start, on standard input. What a version does not say is None.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from muster.errors import RequestError
+from muster.slurm.cluster import CONFIGURATION, NODE_GROUPS, NodeGroup, QosLimit, read_qos
+from muster.slurm.question import Question
+from muster.units import parse_walltime_s, whole_number
+
+Names = tuple[str, ...]
+
+
+class PartitionFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One partition, as `scontrol show partition` has it."""
+
+    name: str
+    is_default: bool = False
+    is_up: bool = True
+    time_max_s: int | None = None
+    """None: no limit."""
+
+    time_default_s: int | None = None
+    nodes: int = 0
+    nodes_min: int = 0
+    nodes_max: int | None = None
+    """Of one job; None: no limit."""
+
+    accounts: Names | None = None
+    """The accounts that may use it; None: all."""
+
+    accounts_denied: Names = ()
+    groups: Names | None = None
+    qos: Names | None = None
+    """The QOS that may use it; None: all."""
+
+    qos_denied: Names = ()
+    own_qos: str | None = None
+    """The QOS whose limits every job of it gets."""
+
+    priority_tier: int = 1
+    preempt_mode: str = "OFF"
+    is_exclusive: bool = False
+    needs_reservation: bool = False
+    only_root: bool = False
+    cpus_per_node_max: int | None = None
+    memory_per_cpu_mib: int | None = None
+    """What a job gets for each CPU where it does not ask; None: not so."""
+
+    memory_per_node_mib: int | None = None
+    memory_per_cpu_max_mib: int | None = None
+    memory_per_node_max_mib: int | None = None
+    cpus_per_gpu: int | None = None
+    memory_per_gpu_mib: int | None = None
+
+
+class KindFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The nodes of one partition that look alike."""
+
+    partition: str
+    nodes: int
+    cpus: int
+    """What Slurm counts: cores or hardware threads."""
+
+    cores: int
+    memory_mib: int
+    """Of the smallest of them."""
+
+    gpus: tuple[tuple[str, int], ...] = ()
+    """Type and count, as gres names them; the type is empty where Slurm has none."""
+
+    features: Names = ()
+
+    @property
+    def gpu_count(self) -> int:
+        return sum(count for _, count in self.gpus)
+
+    @property
+    def threads(self) -> int:
+        """Return how many of Slurm's CPUs a core is."""
+        return max(1, self.cpus // self.cores) if self.cores else 1
+
+
+class Association(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One account that this user may charge."""
+
+    account: str
+    partition: str = ""
+    """The one partition that it holds in; empty: all."""
+
+    qos: Names = ()
+    default_qos: str = ""
+    is_default: bool = False
+
+
+class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one cluster says of itself to one user."""
+
+    name: str
+    version: str = ""
+    partitions: tuple[PartitionFacts, ...] = ()
+    kinds: tuple[KindFacts, ...] = ()
+    """Empty: sinfo did not answer."""
+
+    qos: tuple[QosLimit, ...] = ()
+    associations: tuple[Association, ...] | None = None
+    """None: the cluster keeps none, or did not tell."""
+
+    enforces: Names = ()
+    """What accounting holds every job to: associations, limits, qos."""
+
+    has_ports: bool = False
+    """MpiParams reserves ports for steps."""
+
+    kills_on_bad_exit: bool | None = None
+    topology: str = ""
+    preempt_type: str = ""
+    preempt_mode: str = "OFF"
+    shares_memory: bool = False
+    """Memory is given out, so a job has what it asked for, or the default."""
+
+    memory_per_cpu_mib: int | None = None
+    memory_per_node_mib: int | None = None
+    memory_per_cpu_max_mib: int | None = None
+    requeues: bool | None = None
+    user_groups: Names = ()
+    """The groups of this user on this host, by name; empty: not known."""
+
+    unanswered: Names = ()
+    """The clients that gave no answer, in words."""
+
+    def partition(self, name: str) -> PartitionFacts | None:
+        """Return the partition of this name."""
+        return next((partition for partition in self.partitions if partition.name == name), None)
+
+    @property
+    def default_partition(self) -> PartitionFacts | None:
+        return next((partition for partition in self.partitions if partition.is_default), None)
+
+    def kinds_of(self, partition: str) -> tuple[KindFacts, ...]:
+        """Return the kinds of node of a partition."""
+        return tuple(kind for kind in self.kinds if kind.partition == partition)
+
+    def qos_named(self, name: str) -> QosLimit | None:
+        """Return the QOS of this name."""
+        return next((qos for qos in self.qos if qos.name == name), None)
+
+
+class ControllerAnswer(msgspec.Struct, frozen=True):
+    """What the controller says: its configuration, and its partitions."""
+
+    config: Mapping[str, str]
+    partitions: tuple[PartitionFacts, ...]
+
+
+def read_controller(stdout: str) -> ControllerAnswer:
+    """Return the configuration and the partitions in what `scontrol` printed for both commands."""
+    text = _without_prompts(stdout, "scontrol")
+    config = "\n".join(line for line in text.splitlines() if not line.startswith("PartitionName="))
+    return ControllerAnswer(CONFIGURATION.read(config), tuple(_partitions(text)))
+
+
+def read_kinds(stdout: str) -> tuple[KindFacts, ...]:
+    """Return the kinds of node; rows that differ in features or in memory alone are one kind."""
+    kinds: dict[tuple[object, ...], KindFacts] = {}
+    for row in NODE_GROUPS.read(stdout):
+        kind = _kind(row)
+        key = (kind.partition, kind.cpus, kind.cores, kind.gpus)
+        other = kinds.get(key)
+        kinds[key] = kind if other is None else _joined(other, kind)
+    return tuple(kinds.values())
+
+
+class AccountingAnswer(msgspec.Struct, frozen=True):
+    """What the accounting database says of a user, and of every QOS."""
+
+    associations: tuple[Association, ...]
+    qos: tuple[QosLimit, ...]
+
+
+def read_accounting(stdout: str) -> AccountingAnswer:
+    """Return the user's accounts and the QOS: a row with as many cells as the command has columns."""
+    lines = _without_prompts(stdout, "sacctmgr").splitlines()
+    rows = [line.split("|") for line in lines]
+    associations = tuple(_association(row) for row in rows if len(row) == len(_USER_COLUMNS) and row[1])
+    return AccountingAnswer(associations, read_qos("\n".join(line for line in lines if line.count("|") == _QOS_BARS)))
+
+
+_USER_COLUMNS = ("defaultaccount", "account", "partition", "qos", "defaultqos")
+_QOS_COLUMNS = ("name", "maxwall", "maxtres", "mintres", "maxtrespu", "preempt", "preemptmode", "flags")
+_QOS_BARS = len(_QOS_COLUMNS) - 1
+
+_CONTROLLER_COMMANDS = "show config\nshow partition\nquit\n"
+CONTROLLER_FACTS = Question(("scontrol", "--all", "--oneliner"), read_controller, stdin=_CONTROLLER_COMMANDS)
+KINDS = Question((*NODE_GROUPS.argv[:1], "--all", "--exact", *NODE_GROUPS.argv[1:]), read_kinds)
+
+
+def ask_accounting(user: str) -> Question[AccountingAnswer]:
+    """Ask which accounts and QOS this user has, and what each QOS allows."""
+    commands = (
+        f"show user {user} withassoc format={','.join(_USER_COLUMNS)}\nshow qos format={','.join(_QOS_COLUMNS)}\nquit\n"
+    )
+    return Question(("sacctmgr", "--noheader", "--parsable2", "--readonly"), read_accounting, stdin=commands)
+
+
+def keeps_accounts(config: Mapping[str, str]) -> bool:
+    """Return whether an accounting database knows the users of this cluster."""
+    return config.get("AccountingStorageType", "").endswith("slurmdbd")
+
+
+def facts_of_cluster(
+    controller: ControllerAnswer,
+    kinds: tuple[KindFacts, ...],
+    accounting: AccountingAnswer | None,
+    unanswered: Iterable[str] = (),
+    user_groups: Names = (),
+) -> ClusterFacts:
+    """Return all answers as one value."""
+    config = controller.config
+    enforced = config.get("AccountingStorageEnforce", "none").lower()
+    return ClusterFacts(
+        name=config.get("ClusterName", ""),
+        version=config.get("SLURM_VERSION", ""),
+        partitions=controller.partitions,
+        kinds=kinds,
+        qos=accounting.qos if accounting else (),
+        associations=accounting.associations if accounting else None,
+        enforces=() if enforced == "none" else tuple(enforced.split(",")),
+        has_ports=bool(re.search(r"ports=\d+-\d+", config.get("MpiParams", ""))),
+        kills_on_bad_exit={"0": False, "1": True}.get(config.get("KillOnBadExit", "")),
+        topology=config.get("TopologyPlugin", ""),
+        preempt_type=config.get("PreemptType", "preempt/none"),
+        preempt_mode=config.get("PreemptMode", "OFF").upper(),
+        shares_memory="MEMORY" in config.get("SelectTypeParameters", "").upper(),
+        memory_per_cpu_mib=_size(config.get("DefMemPerCPU")),
+        memory_per_node_mib=_size(config.get("DefMemPerNode")),
+        memory_per_cpu_max_mib=_size(config.get("MaxMemPerCPU")),
+        requeues={"0": False, "1": True}.get(config.get("JobRequeue", "")),
+        unanswered=tuple(unanswered),
+        user_groups=user_groups,
+    )
+
+
+# ---------------------------------------------------------------- reading
+
+
+def _without_prompts(stdout: str, client: str) -> str:
+    """Return the answers alone: a client that reads its commands may write its prompt before each of them."""
+    return re.sub(rf"(?m)^(?:{client}: ?)+", "", stdout)
+
+
+def _partitions(text: str) -> Iterator[PartitionFacts]:
+    """Yield each partition; a line holds one, whose words are KEY=VALUE."""
+    for line in text.splitlines():
+        if line.startswith("PartitionName="):
+            # Two words may stand in one: TRES=cpu=8,mem=4G.
+            yield _partition(dict(word.split("=", 1) for word in line.split() if "=" in word))
+
+
+def _partition(words: Mapping[str, str]) -> PartitionFacts:
+    gpu_defaults = dict(re.findall(r"(\w+)=(\d+)", words.get("JobDefaults", "")))
+    return PartitionFacts(
+        name=words["PartitionName"],
+        is_default=words.get("Default") == "YES",
+        is_up=words.get("State", "UP") == "UP",
+        time_max_s=_seconds(words.get("MaxTime")),
+        time_default_s=_seconds(words.get("DefaultTime")),
+        nodes=_count(words.get("TotalNodes")) or 0,
+        nodes_min=_count(words.get("MinNodes")) or 0,
+        nodes_max=_count(words.get("MaxNodes")),
+        accounts=_names(words.get("AllowAccounts")),
+        accounts_denied=_names(words.get("DenyAccounts")) or (),
+        groups=_names(words.get("AllowGroups")),
+        qos=_names(words.get("AllowQos")),
+        qos_denied=_names(words.get("DenyQos")) or (),
+        own_qos=next(iter(_names(words.get("QoS")) or ()), None),
+        priority_tier=_count(words.get("PriorityTier") or words.get("Priority")) or 1,
+        preempt_mode=words.get("PreemptMode", "OFF").upper(),
+        is_exclusive=words.get("OverSubscribe", words.get("Shared", "")).upper() == "EXCLUSIVE",
+        needs_reservation=words.get("ReqResv") == "YES",
+        only_root=words.get("RootOnly") == "YES",
+        cpus_per_node_max=_count(words.get("MaxCPUsPerNode")),
+        memory_per_cpu_mib=_size(words.get("DefMemPerCPU")),
+        memory_per_node_mib=_size(words.get("DefMemPerNode")),
+        memory_per_cpu_max_mib=_size(words.get("MaxMemPerCPU")),
+        memory_per_node_max_mib=_size(words.get("MaxMemPerNode")),
+        cpus_per_gpu=_count(gpu_defaults.get("DefCpuPerGPU")),
+        memory_per_gpu_mib=_count(gpu_defaults.get("DefMemPerGPU")),
+    )
+
+
+def _names(text: str | None) -> Names | None:
+    """Return the names of a list; None for ALL, and where the partition does not say it."""
+    if text is None or text in {"ALL", "N/A", "(null)", ""}:
+        return None
+    return tuple(text.split(","))
+
+
+def _seconds(text: str | None) -> int | None:
+    if text is None or text in {"NONE", "UNLIMITED", "n/a"}:
+        return None
+    try:
+        return parse_walltime_s(text)
+    except RequestError:
+        return None
+
+
+def _count(text: str | None) -> int | None:
+    """Return a whole number; None for UNLIMITED and for what is none."""
+    return None if text is None else whole_number(text)
+
+
+def _size(text: str | None) -> int | None:
+    """Return the MiB of a memory default; None for UNLIMITED, which Slurm also writes as 0."""
+    return _count(text) or None
+
+
+def _kind(row: NodeGroup) -> KindFacts:
+    sockets, cores, _ = ([_least(part) for part in row.shape.split(":")] + [0, 0, 0])[:3]
+    cpus = _least(row.cpus)
+    core_count = sockets * cores
+    features = tuple(word for word in row.features.split(",") if word and word != "(null)")
+    return KindFacts(
+        partition=row.partition.rstrip("*"),
+        nodes=_least(row.nodes),
+        cpus=cpus,
+        cores=core_count if 0 < core_count <= cpus else cpus,
+        memory_mib=_least(row.memory_mib),
+        gpus=tuple(_gpus(row.gres)),
+        features=features,
+    )
+
+
+def _gpus(gres: str) -> Iterator[tuple[str, int]]:
+    """Yield type and count of each item for GPUs: gpu:a100:4(S:0-1), gpu:a100_1g.5gb:7, gpu:2."""
+    for item in re.sub(r"\([^)]*\)", "", gres).split(","):
+        name, *rest = item.split(":")
+        counts = [word for word in rest if re.fullmatch(r"[0-9]{1,9}K?", word)]
+        if name == "gpu" and counts:
+            types = [word for word in rest if word not in {counts[-1], "no_consume"}]
+            yield (types[0] if types else ""), _least(counts[-1]) * (1024 if counts[-1].endswith("K") else 1)
+
+
+def _least(text: str) -> int:
+    """Return the number at the start: sinfo writes 8+ where nodes differ."""
+    match = re.match(r"[0-9]{1,15}", text)
+    return int(match[0]) if match else 0
+
+
+def _joined(one: KindFacts, other: KindFacts) -> KindFacts:
+    return msgspec.structs.replace(
+        one,
+        nodes=one.nodes + other.nodes,
+        memory_mib=min(one.memory_mib, other.memory_mib),
+        features=tuple(dict.fromkeys((*one.features, *other.features))),
+    )
+
+
+def _association(row: list[str]) -> Association:
+    default, account, partition, qos, default_qos = (cell.strip() for cell in row)
+    return Association(account, partition, tuple(filter(None, qos.split(","))), default_qos, account == default)

@@ -1,0 +1,185 @@
+"""What Slurm says lies over the profile of a site, and under what its user says; where both differ, both are shown."""
+
+from __future__ import annotations
+
+import pytest
+
+from muster.facts import Facts
+from muster.policy.queues import choose_queue
+from muster.sites.live import SAID_HERE, how_preempted, how_preempted_by_qos
+from muster.sites.load import choose_site, load
+from muster.sites.site import Site
+from muster.sites.when import Situation
+from muster.slurm.cluster_facts import ClusterFacts
+from sites.profiles import SITES
+from slurm.clusters import accounting_text, cluster, kind_line, like_site, partition_line
+
+
+def lumi(**words: str) -> ClusterFacts:
+    """The cluster that the profile of lumi describes, with other words for one partition."""
+    return like_site(load("lumi").profile, **{"standard-g": words})
+
+
+def changed(known: ClusterFacts, name: str = "lumi") -> Site:
+    return load(name, None, None, known)
+
+
+@pytest.mark.parametrize("name", SITES)
+def test_a_cluster_like_its_profile_contradicts_nothing(name: str) -> None:
+    profile = load(name).profile
+    if profile.partitions:
+        assert [each.words() for each in changed(like_site(profile), name).disagreements] == []
+
+
+def test_the_clusters_word_stands_over_the_profiles() -> None:
+    site = changed(lumi(MaxTime="06:00:00"))
+    assert site.profile.partitions["standard-g"].time_max == "06:00:00"
+    assert site.origin("partitions.standard-g.time_max").words() == SAID_HERE
+    (line,) = [each.words() for each in site.disagreements]
+    assert line.startswith("partitions.standard-g.time_max: 06:00:00 (what Slurm says here), not 2-00:00:00 (")
+
+
+def test_what_was_typed_stands_over_the_clusters_word() -> None:
+    site = load("lumi", None, {"partitions.standard-g.time_max": "02:00:00"}, lumi(MaxTime="06:00:00"))
+    assert site.profile.partitions["standard-g"].time_max == "02:00:00"
+    assert site.origin("partitions.standard-g.time_max").layer == "command line"
+
+
+def test_what_slurm_cannot_say_stays_the_profiles() -> None:
+    site, base = changed(lumi()), load("lumi")
+    assert site.profile.modules == base.profile.modules
+    assert site.profile.environment == base.profile.environment
+    assert site.profile.fabric == base.profile.fabric
+
+
+def test_a_partition_that_is_gone_is_gone() -> None:
+    site = changed(cluster([partition_line("standard-g")], []))
+    gone = set(load("lumi").profile.partitions) - {"standard-g"}
+    assert gone
+    assert not gone & set(site.profile.partitions)
+    assert {f"partitions.{name}" for name in gone} <= {each.key for each in site.disagreements}
+
+
+def test_a_rule_that_names_a_partition_that_is_gone_does_not_hold() -> None:
+    site = load("lumi")
+    job = Situation(nodes=1, gpus_per_node=1, time_s=600)
+    named = choose_queue(site.profile, job).partition
+    assert named is not None
+    other = choose_queue(site.profile, job, there=frozenset(site.profile.partitions) - {named})
+    assert other.partition != named
+    assert named in other.gone
+
+
+def test_another_node_loses_what_the_profile_says_of_its_inside() -> None:
+    base = load("lumi")
+    name = base.profile.partitions["standard-g"].node
+    assert name is not None
+    assert base.profile.nodes[name].numa
+    site = changed(cluster([partition_line("standard-g")], [kind_line("standard-g", 4, 64, "gpu:a100:4")]))
+    node = site.profile.nodes[name]
+    assert (node.gpus, node.cores, node.numa, node.gpu_numa) == (4, 64, None, None)
+    assert f"nodes.{name}.gpus" in {each.key for each in site.disagreements}
+
+
+def test_less_memory_than_the_profile_asks_for_is_less() -> None:
+    site = changed(
+        cluster([partition_line("main", Default="YES")], [kind_line("main", 4, 48, "gpu:a100:4", memory="9000")]),
+        "narval",
+    )
+    assert site.profile.memory.mem == "9000M"
+    assert site.profile.memory.mem_per_gpu == "2250M"
+
+
+def test_a_default_of_memory_is_the_clusters() -> None:
+    assert changed(lumi()).profile.memory.default_per_cpu is None
+    known = cluster([partition_line("main")], [kind_line("main", 4)], DefMemPerCPU="256")
+    assert changed(known, "generic").profile.memory.default_per_cpu == "256M"
+
+
+def test_a_cluster_without_a_profile_is_described_by_its_own_word() -> None:
+    known = cluster(
+        [partition_line("gpu", Default="YES", MaxTime="1-00:00:00", MaxNodes="4"), partition_line("cpu")],
+        [kind_line("gpu", 8, 64, "gpu:a100:4"), kind_line("cpu", 20, 128, shape="2:32:2")],
+    )
+    site = changed(known, "generic")
+    gpu = site.profile.partitions["gpu"]
+    assert (gpu.time_max, gpu.nodes_max, gpu.gpus, gpu.default) == ("1-00:00:00", 4, 4, True)
+    assert gpu.node is not None
+    assert (site.profile.nodes[gpu.node].gpus, site.profile.nodes[gpu.node].cores) == (4, 64)
+    assert site.disagreements == ()
+    assert not site.is_described
+    assert changed(known, "narval").is_described
+
+
+@pytest.mark.parametrize(
+    ("shape", "cpus", "expected"), [("1:64:1", 64, "cores"), ("2:32:2", 128, "threads"), ("2:32:2", 64, "cores")]
+)
+def test_a_cpu_is_what_slurm_counts(shape: str, cpus: int, expected: str) -> None:
+    known = cluster([partition_line("main")], [kind_line("main", 4, cpus, "gpu:4", shape=shape)])
+    assert (changed(known, "generic").profile.request.cpus or "cores") == expected
+
+
+def preempting(preempt_type: str, qos: str = "", **words: str) -> ClusterFacts:
+    return cluster(
+        [partition_line("low", **words), partition_line("high", PriorityTier="10")],
+        [kind_line("low", 4, gres="gpu:4"), kind_line("high", 4, gres="gpu:4")],
+        accounting_text("", qos) if qos else None,
+        PreemptType=preempt_type,
+        PreemptMode="CANCEL",
+    )
+
+
+@pytest.mark.parametrize(
+    ("preempt_type", "mode", "low", "high"),
+    [
+        ("preempt/partition_prio", "REQUEUE", "requeue", None),
+        ("preempt/partition_prio", "CANCEL", "cancel", None),
+        ("preempt/partition_prio", "GANG,SUSPEND", "suspend", None),
+        ("preempt/partition_prio", "OFF", None, None),
+        ("preempt/none", "REQUEUE", None, None),
+    ],
+)
+def test_the_partition_of_a_lower_tier_is_preempted(
+    preempt_type: str, mode: str, low: str | None, high: str | None
+) -> None:
+    known = preempting(preempt_type, PreemptMode=mode)
+    partitions = {partition.name: how_preempted(known, partition) for partition in known.partitions}
+    assert partitions == {"low": low, "high": high}
+    assert changed(known, "generic").profile.partitions["low"].preempted == low
+
+
+def test_a_higher_tier_on_other_nodes_preempts_nobody() -> None:
+    known = cluster(
+        [partition_line("low", PreemptMode="REQUEUE"), partition_line("high", PriorityTier="10")],
+        [kind_line("low", 4, gres="gpu:4"), kind_line("high", 4, 128)],
+        PreemptType="preempt/partition_prio",
+    )
+    assert how_preempted(known, known.partitions[0]) is None
+
+
+def test_a_qos_that_another_may_preempt_is_preempted_in_its_own_way() -> None:
+    known = preempting(
+        "preempt/qos", "low|||||| requeue|".replace(" ", "") + "\nplain||||||cluster|\nhigh|||||low,plain|cluster|"
+    )
+    assert how_preempted_by_qos(known, "low") == "requeue"
+    assert how_preempted_by_qos(known, "plain") == "cancel"
+    assert how_preempted_by_qos(known, "high") is None
+    assert how_preempted_by_qos(known, "absent") is None
+    assert changed(known, "generic").profile.qos["low"].preempted == "requeue"
+
+
+FACTS = Facts(hostname="login1", working_directory="/", home="/nowhere")
+
+
+def test_the_clusters_name_tells_which_site_it_is() -> None:
+    known = cluster([partition_line("main")], [], ClusterName="lumi")
+    assert choose_site(None, FACTS, None, known).name == "lumi"
+    other = cluster([partition_line("main")], [], ClusterName="tinker")
+    assert choose_site(None, FACTS, None, other).name == "generic"
+
+
+def test_a_site_that_is_somewhere_else_is_not_described_by_this_cluster() -> None:
+    here = cluster([partition_line("main")], [], ClusterName="tinker")
+    assert choose_site("lumi", FACTS, None, here).cluster is None
+    assert choose_site("generic", FACTS, None, here).cluster == here
+    assert choose_site("lumi", FACTS, None, cluster([partition_line("main")], [], ClusterName="lumi")).cluster

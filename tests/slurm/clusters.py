@@ -1,0 +1,124 @@
+"""Clusters as Slurm describes them, for tests: the words of its clients, by version.
+
+`LAB` is what 22.05 printed in a lab. `OLD` follows scontrol of 17.11, `MIG` 23.11: written after their manual pages.
+"""
+
+from __future__ import annotations
+
+from muster.sites.schema import NodeKind, Profile
+from muster.slurm.cluster_facts import ClusterFacts, facts_of_cluster, read_accounting, read_controller, read_kinds
+from muster.units import parse_memory_mib
+
+_PARTITION = (
+    "PartitionName={name} AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL AllocNodes=ALL Default=NO QoS=N/A "
+    "DefaultTime=NONE DisableRootJobs=NO ExclusiveUser=NO GraceTime=0 Hidden=NO MaxNodes=UNLIMITED MaxTime=UNLIMITED "
+    "MinNodes=0 LLN=NO MaxCPUsPerNode=UNLIMITED Nodes=n[1-4] PriorityJobFactor=1 PriorityTier=1 RootOnly=NO "
+    "ReqResv=NO OverSubscribe=NO OverTimeLimit=NONE PreemptMode=OFF State=UP TotalCPUs=32 TotalNodes=4 "
+    "SelectTypeParameters=NONE JobDefaults=(null) DefMemPerNode=UNLIMITED MaxMemPerNode=UNLIMITED"
+)
+
+
+def partition_line(name: str, **words: str) -> str:
+    """The line of `scontrol --oneliner show partition` for a partition; `words` replace, or add to, its words."""
+    pairs = dict(word.split("=", 1) for word in _PARTITION.format(name=name).split())
+    return " ".join(f"{key}={value}" for key, value in {**pairs, **words}.items())
+
+
+def config_text(**words: str) -> str:
+    """What `scontrol show config` prints, as far as it is read."""
+    pairs = {
+        "AccountingStorageEnforce": "none",
+        "AccountingStorageType": "accounting_storage/none",
+        "ClusterName": "tinker",
+        "DefMemPerNode": "UNLIMITED",
+        "JobRequeue": "1",
+        "KillOnBadExit": "0",
+        "MpiParams": "(null)",
+        "PreemptMode": "OFF",
+        "PreemptType": "preempt/none",
+        "SelectTypeParameters": "CR_CORE_MEMORY",
+        "SLURM_VERSION": "22.05.8",
+        "TopologyPlugin": "topology/none",
+        **words,
+    }
+    lines = "".join(f"{key:<24}= {value}\n" for key, value in pairs.items())
+    return f"Configuration data as of 2026-11-23T03:52:42\n{lines}\nSlurmctld(primary) at login is UP\n"
+
+
+def controller_text(*partitions: str, **config: str) -> str:
+    """What one `scontrol` prints for both commands: readline repeats each of them behind its prompt."""
+    lines = "".join(f"{line}\n" for line in partitions)
+    return f"scontrol: show config\n{config_text(**config)}\nscontrol: show partition\n{lines}scontrol: quit\n"
+
+
+def kind_line(
+    partition: str, nodes: int, cpus: int = 8, gres: str = "(null)", features: str = "(null)", **more: str
+) -> str:
+    """The row of sinfo for nodes that look alike."""
+    shape, memory = more.get("shape", f"1:{cpus}:1"), more.get("memory", "16384")
+    return f"{partition}|up|infinite|n/a|1-infinite|{nodes}|{cpus}|{shape}|{memory}|{gres}|{features}"
+
+
+def accounting_text(user_rows: str, qos_rows: str = "normal||||||cluster|") -> str:
+    """What one `sacctmgr` prints for both commands."""
+    return f"sacctmgr: show user ada withassoc\n{user_rows}\nsacctmgr: show qos\n{qos_rows}\nsacctmgr: quit\n"
+
+
+def cluster(
+    partitions: list[str],
+    kinds: list[str],
+    accounting: str | None = None,
+    groups: tuple[str, ...] = ("ada",),
+    **config: str,
+) -> ClusterFacts:
+    """The value of these answers."""
+    return facts_of_cluster(
+        read_controller(controller_text(*partitions, **config)),
+        read_kinds("\n".join(kinds)),
+        None if accounting is None else read_accounting(accounting),
+        user_groups=groups,
+    )
+
+
+def like_site(profile: Profile, **changes: dict[str, str]) -> ClusterFacts:
+    """The cluster that a profile describes; `changes`: other words for one of its partitions."""
+    lines, kinds = [], []
+    for name, queue in profile.partitions.items():
+        own_words = {"Default": "YES" if queue.default else "NO"}
+        if queue.time_max:
+            own_words["MaxTime"] = queue.time_max
+        if queue.nodes_max:
+            own_words["MaxNodes"] = str(queue.nodes_max)
+        lines.append(partition_line(name, TotalNodes="9999", **{**own_words, **changes.get(name, {})}))
+        kind = queue.node or next((key for key, node in profile.nodes.items() if queue.gpus in {None, node.gpus}), None)
+        if kind is not None:
+            kinds.append(row_of(profile, name, profile.nodes[kind]))
+    return cluster(lines, kinds)
+
+
+def row_of(profile: Profile, partition: str, node: NodeKind) -> str:
+    """The row of sinfo for a kind of node of a profile."""
+    threads = (node.threads_per_core or 1) if "threads" in {profile.request.cpus, profile.request.slurm_cpus} else 1
+    cores = node.cores or 8
+    gpu_type = node.gpu_type or profile.request.gpu_type
+    gres = f"gpu:{gpu_type}:{node.gpus}" if gpu_type else f"gpu:{node.gpus}"
+    memory = parse_memory_mib(node.memory_usable) if node.memory_usable else node.memory_mib or 1 << 20
+    shape = f"1:{cores}:{threads}"
+    return kind_line(partition, 9999, cores * threads, gres if node.gpus else "(null)", shape=shape, memory=str(memory))
+
+
+# scontrol of 17.11 knows neither JobDefaults nor PriorityTier's neighbours, and calls the words of memory as today.
+OLD = (
+    "PartitionName=batch AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL AllocNodes=ALL Default=YES QoS=N/A "
+    "DefaultTime=01:00:00 DisableRootJobs=NO ExclusiveUser=NO GraceTime=0 Hidden=NO MaxNodes=16 MaxTime=2-00:00:00 "
+    "MinNodes=1 LLN=NO MaxCPUsPerNode=UNLIMITED Nodes=c[001-100] PriorityJobFactor=1 PriorityTier=1 RootOnly=NO "
+    "ReqResv=NO OverSubscribe=NO OverTimeLimit=NONE PreemptMode=OFF State=UP TotalCPUs=2400 TotalNodes=100 "
+    "SelectTypeParameters=NONE DefMemPerCPU=2048 MaxMemPerNode=UNLIMITED"
+)
+# Before 16.05 sharing was called Shared, and priority Priority.
+OLDER = (
+    "PartitionName=batch AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL AllocNodes=ALL Default=YES DefaultTime=NONE "
+    "DisableRootJobs=NO GraceTime=0 Hidden=NO MaxNodes=UNLIMITED MaxTime=UNLIMITED MinNodes=1 LLN=NO "
+    "MaxCPUsPerNode=UNLIMITED Nodes=c[001-100] Priority=7 RootOnly=NO ReqResv=NO Shared=EXCLUSIVE PreemptMode=OFF "
+    "State=UP TotalCPUs=2400 TotalNodes=100 SelectTypeParameters=N/A DefMemPerNode=UNLIMITED MaxMemPerNode=UNLIMITED"
+)

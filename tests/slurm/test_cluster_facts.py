@@ -1,0 +1,145 @@
+"""What Slurm says of a cluster is read from the words of its clients, of every version."""
+
+from __future__ import annotations
+
+import pytest
+
+from muster.slurm.cluster_facts import KINDS, Association, keeps_accounts, read_accounting, read_controller, read_kinds
+from slurm.clusters import OLD, OLDER, accounting_text, cluster, config_text, controller_text, kind_line, partition_line
+
+
+def test_the_prompts_of_scontrol_are_no_part_of_its_answers() -> None:
+    answer = read_controller(controller_text(partition_line("main", Default="YES"), ClusterName="tinker"))
+    assert answer.config["ClusterName"] == "tinker"
+    assert [partition.name for partition in answer.partitions] == ["main"]
+    assert not any(key.startswith("PartitionName") for key in answer.config)
+
+
+def test_each_word_of_a_partition_is_read() -> None:
+    line = partition_line(
+        "gpu",
+        AllowAccounts="chem,phys",
+        AllowGroups="users",
+        AllowQos="normal",
+        DenyQos="slow",
+        QoS="gpuq",
+        MaxTime="2-00:00:00",
+        DefaultTime="00:30:00",
+        MaxNodes="8",
+        MinNodes="2",
+        PriorityTier="10",
+        PreemptMode="REQUEUE",
+        OverSubscribe="EXCLUSIVE",
+        ReqResv="YES",
+        RootOnly="YES",
+        State="DRAIN",
+        MaxCPUsPerNode="24",
+        JobDefaults="DefCpuPerGPU=6,DefMemPerGPU=64000",
+        DefMemPerCPU="4000",
+        MaxMemPerCPU="8000",
+    )
+    (gpu,) = read_controller(controller_text(line)).partitions
+    assert (gpu.accounts, gpu.groups, gpu.qos, gpu.qos_denied, gpu.own_qos) == (
+        ("chem", "phys"),
+        ("users",),
+        ("normal",),
+        ("slow",),
+        "gpuq",
+    )
+    assert (gpu.time_max_s, gpu.time_default_s, gpu.nodes_max, gpu.nodes_min, gpu.priority_tier) == (
+        172800,
+        1800,
+        8,
+        2,
+        10,
+    )
+    assert (gpu.preempt_mode, gpu.is_exclusive, gpu.needs_reservation, gpu.only_root) == ("REQUEUE", True, True, True)
+    assert (gpu.is_up, gpu.is_default) == (False, False)
+    assert (gpu.cpus_per_node_max, gpu.cpus_per_gpu, gpu.memory_per_gpu_mib) == (24, 6, 64000)
+    assert (gpu.memory_per_cpu_mib, gpu.memory_per_cpu_max_mib, gpu.memory_per_node_max_mib) == (4000, 8000, None)
+
+
+@pytest.mark.parametrize(
+    ("line", "exclusive", "tier", "memory"), [(OLD, False, 1, 2048), (OLDER, True, 7, None)], ids=["17.11", "15.08"]
+)
+def test_the_words_of_old_versions_are_read(line: str, exclusive: bool, tier: int, memory: int | None) -> None:
+    (batch,) = read_controller(f"{config_text()}\n{line}\n").partitions
+    assert (batch.is_default, batch.nodes, batch.is_exclusive, batch.priority_tier) == (True, 100, exclusive, tier)
+    assert batch.memory_per_cpu_mib == memory
+
+
+@pytest.mark.parametrize(
+    ("gres", "gpus"),
+    [
+        ("gpu:4", (("", 4),)),
+        ("gpu:a100:4(S:0-1)", (("a100", 4),)),
+        ("gpu:h100:4,gpu:h100_1g.10gb:8", (("h100", 4), ("h100_1g.10gb", 8))),
+        ("gpu:a100:no_consume:4", (("a100", 4),)),
+        ("craynetwork:4,gpu:2,shard:8", (("", 2),)),
+        ("(null)", ()),
+        ("gpu", ()),
+    ],
+)
+def test_gpus_are_read_by_type(gres: str, gpus: tuple[tuple[str, int], ...]) -> None:
+    (kind,) = read_kinds(kind_line("main", 4, gres=gres))
+    assert kind.gpus == gpus
+
+
+def test_rows_that_differ_in_memory_or_features_are_one_kind() -> None:
+    rows = [
+        kind_line("main", 3, gres="gpu:4", features="rack1,a100", memory="16000"),
+        kind_line("main", 2, gres="gpu:4", features="rack2,a100", memory="15000"),
+        kind_line("main", 1, gres="gpu:8"),
+    ]
+    first, second = read_kinds("\n".join(rows))
+    assert (first.nodes, first.memory_mib, first.features) == (5, 15000, ("rack1", "a100", "rack2"))
+    assert second.nodes == 1
+
+
+@pytest.mark.parametrize(
+    ("cpus", "shape", "cores", "threads"),
+    [
+        ("128", "2:32:2", 64, 2),
+        ("64", "2:32:2", 64, 1),
+        ("64", "1:64:1", 64, 1),
+        ("8+", "1+:8+:1+", 8, 1),
+        ("4", "", 4, 1),
+    ],
+)
+def test_a_core_is_as_many_cpus_as_slurm_counts(cpus: str, shape: str, cores: int, threads: int) -> None:
+    (kind,) = read_kinds(f"main|up|1:00|n/a|1|4|{cpus}|{shape}|1000|(null)|(null)")
+    assert (kind.cores, kind.threads) == (cores, threads)
+
+
+def test_accounts_and_qos_are_told_apart_by_their_columns() -> None:
+    text = accounting_text(
+        "chem|chem||normal,gpu|gpu\nchem|phys|debug|normal|",
+        "normal||||||cluster|\ngpu|1-00:00:00|cpu=64,gres/gpu=8,node=2|node=1|gres/gpu=16|normal,slow|requeue|DenyOnLimit",
+    )
+    answer = read_accounting(text)
+    assert answer.associations == (
+        Association("chem", "", ("normal", "gpu"), "gpu", is_default=True),
+        Association("phys", "debug", ("normal",), "", is_default=False),
+    )
+    normal, gpu = answer.qos
+    assert (normal.time_limit, normal.nodes, normal.preempts) == ("", None, ())
+    assert (gpu.time_limit, gpu.nodes, gpu.gpus_max, gpu.nodes_min, gpu.gpus_per_user) == ("1-00:00:00", "2", 8, 1, 16)
+    assert (gpu.preempts, gpu.preempt_mode, gpu.flags) == (("normal", "slow"), "requeue", ("DenyOnLimit",))
+
+
+def test_a_user_without_an_account_has_none_and_not_an_empty_one() -> None:
+    assert read_accounting(accounting_text("")).associations == ()
+    assert read_accounting(accounting_text("chem||||")).associations == ()
+
+
+def test_what_accounting_enforces_is_known() -> None:
+    known = cluster([partition_line("main")], [], AccountingStorageEnforce="associations,limits,qos")
+    assert known.enforces == ("associations", "limits", "qos")
+    assert cluster([partition_line("main")], [], AccountingStorageEnforce="none").enforces == ()
+    assert keeps_accounts({"AccountingStorageType": "accounting_storage/slurmdbd"})
+    assert not keeps_accounts({"AccountingStorageType": "accounting_storage/none"})
+
+
+def test_the_question_of_kinds_wants_nodes_that_are_exactly_alike() -> None:
+    assert KINDS.argv[0] == "sinfo"
+    assert {"--all", "--exact"} <= set(KINDS.argv)
