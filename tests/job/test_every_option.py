@@ -25,7 +25,7 @@ FACTS = Facts(
     ready_folder="/opt/muster/ready",
 )
 # What is read while the facts are gathered, before there is a plan (cli/launching.py).
-BEFORE_THE_PLAN = {"here"}
+BEFORE_THE_PLAN = {"here", "fresh"}
 # Words that suit an option, by what stands for its value in the help.
 SAMPLES = {
     "N": "3",

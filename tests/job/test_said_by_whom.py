@@ -43,13 +43,13 @@ def test_the_folder_of_a_module_file_is_the_administrators_in_the_place_of_etc()
 @pytest.mark.parametrize(
     ("value", "hint"),
     [
-        ("a100:4", "--gres gpu:a100:4 names"),
-        ("gpu:a100:4", "--gres gpu:a100:4 names"),
+        ("a100:4", "-g 4 --gpu-type a100 names"),
+        ("gpu:a100:4", "-g 4 --gpu-type a100 names"),
         ("a100", "a whole number from 0"),
         ("a100:x", "a whole number from 0"),
     ],
 )
-def test_a_type_of_gpu_belongs_into_gres(value: str, hint: str) -> None:
+def test_a_type_of_gpu_has_its_own_option(value: str, hint: str) -> None:
     with pytest.raises(RequestError) as caught:
         parse_gpus(value)
     assert hint in str(caught.value.hint)

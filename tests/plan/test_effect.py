@@ -33,6 +33,7 @@ VALUES = {
     "cpus_per_task": "3",
     "mem": "4G",
     "gres": "lustre:1",
+    "gpu_type": "a100",
     "exclusive": None,
     "time": "30",
     "account": "other",
@@ -82,7 +83,7 @@ VALUES = {
     "no_label": None,
     "per_rank_files": None,
 }
-ELSEWHERE = {"launcher", "stack", "workload", "environment", "image", "engine", "bind", "here", "site"}
+ELSEWHERE = {"launcher", "stack", "workload", "environment", "image", "engine", "bind", "here", "site", "fresh"}
 ELSEWHERE |= {"site_set", "stage_env", "stage", "stage_out", "sweep"}
 # What a run does unasked.
 ALREADY = {("export", "run"), ("export", "within"), ("export", "here")}

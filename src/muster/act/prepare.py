@@ -1,4 +1,4 @@
-"""What every launch begins with, from the command line or from Python: words → request → plan. Starts no process."""
+"""What every launch begins with: words → request → plan. Slurm is asked once an hour, and nothing else starts."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from muster.job.option import ValueOrigin
     from muster.job.request import Request
     from muster.model.plan import Engine, Plan
+    from muster.slurm.cluster_facts import ClusterFacts
 
 
 def request_for(
@@ -43,7 +44,6 @@ def plan_for(
     """Return the plan under the terms of the site; the engine is Slurm unless another is given."""
     from msgspec.structs import replace
 
-    from muster.act.kept_cluster import KnownCluster, know_cluster
     from muster.errors import RequestError
     from muster.look.gather import gather_facts
     from muster.model.plan import Engine, Note
@@ -54,22 +54,25 @@ def plan_for(
     name = request.site or ("laptop" if engine is Engine.HERE else None)
     overrides = overrides_from(request.site_set)
 
-    def make(known: KnownCluster) -> Plan:
-        site = choose_site(name, facts, overrides, known.facts)
+    def make(cluster: ClusterFacts | None) -> Plan:
+        site = choose_site(name, facts, overrides, cluster)
         seen_facts = gather_facts(request, site, facts, engine)
-        plan = make_plan(request, site, seen_facts, typed=typed_words, engine=engine, within=is_within, stream=stream)
-        if not known.silence:
-            return plan
-        text = f"Slurm did not say what this cluster is ({known.silence}): the plan rests on the profile of {site.name}"
-        return replace(plan, notes=(*plan.notes, Note(text)))
+        return make_plan(request, site, seen_facts, typed=typed_words, engine=engine, within=is_within, stream=stream)
 
     if engine is Engine.HERE or is_within:
-        return make(KnownCluster())
+        return make(None)
+    from muster.act.kept_cluster import know_cluster
+
     known = know_cluster(facts, fresh=request.fresh)
     try:
-        return make(known)
+        plan = make(known.facts)
     except RequestError as error:
         if not (error.refusals and known.is_kept and known.facts is not None):
             raise
-    # A refusal rests on what Slurm says now, and not on what it said up to an hour ago.
-    return make(know_cluster(facts, fresh=True))
+        # A refusal rests on what Slurm says now, and not on what it said up to an hour ago.
+        known = know_cluster(facts, fresh=True)
+        plan = make(known.facts)
+    if not known.silence:
+        return plan
+    text = f"Slurm did not say what this cluster is ({known.silence}): the plan rests on the profile of {plan.site}"
+    return replace(plan, notes=(*plan.notes, Note(text)))

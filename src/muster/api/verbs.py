@@ -67,7 +67,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 def plan(command: Command, /, **options: Any) -> Plan:
-    """Return what would happen to the command. Starts nothing, and asks nothing of Slurm."""
+    """Return what would happen to the command. Starts nothing; Slurm is asked once an hour what the cluster is."""
     with hints_shown():
         asked = _asked("plan", command, options, excluded=("no_label",))
         engine = Engine.HERE if asked.request.here else Engine.SLURM

@@ -1,4 +1,4 @@
-"""muster plan: show what would happen. Starts no process, asks nobody; same input, same bytes."""
+"""muster plan: show what would happen. Starts no rank; what Slurm says of the cluster is kept for an hour."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ COMMAND = CommandLine(
     start=main,
     summary="""\
 Show what would happen: the script that submit would queue, the plan as JSON, or the reason for every line. Starts
-nothing, and asks nothing of Slurm.""",
+nothing. Slurm is asked what this cluster is where nobody has asked it for an hour; --fresh asks again.""",
     operands="[--] COMMAND…",
     most=None,
     runs=True,

@@ -10,7 +10,7 @@ from muster.errors import MachineLacks
 
 def main(words: Words) -> int:
     """Become the shell."""
-    from muster.act.kept_cluster import KnownCluster, know_cluster
+    from muster.act.kept_cluster import know_cluster
     from muster.act.launch import become_shell
     from muster.look.image_facts import look_at_image
     from muster.look.place import RunPlace, place_of
@@ -31,8 +31,8 @@ def main(words: Words) -> int:
             f"{reason}, and you already have a shell on this machine",
             hint="muster lab shell",
         )
-    known = know_cluster(facts, fresh=request.fresh) if place is RunPlace.ALLOCATE else KnownCluster()
-    site = choose_site(request.site, facts, overrides_from(request.site_set), known.facts)
+    cluster = know_cluster(facts, fresh=request.fresh).facts if place is RunPlace.ALLOCATE else None
+    site = choose_site(request.site, facts, overrides_from(request.site_set), cluster)
     program = "sh" if request.image else facts.environment.get("SHELL", "/bin/sh")  # the user's may not be in an image
     shell_request = for_a_shell(request, site, program)
     plan = make_plan(

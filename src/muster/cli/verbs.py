@@ -96,7 +96,7 @@ def _asks_for_everything(words: Sequence[str]) -> bool:
 VERBS = (
     Verb("run", "muster.cli.run", "run a command as ranks, now: in this allocation, a new one, or here"),
     Verb("submit", "muster.cli.submit", "queue the same command; prints the job id"),
-    Verb("plan", "muster.cli.plan", "show what would happen, as script, JSON or reasons; runs nothing, asks nothing"),
+    Verb("plan", "muster.cli.plan", "show what would happen, as script, JSON or reasons; runs nothing"),
     Verb("shell", "muster.cli.shell", "open a shell on the first node of a job"),
     Verb("jobs", "muster.cli.jobs", "list all of your jobs, and mark those of Muster"),
     Verb("status", "muster.cli.status", "say where a job is in its life"),

@@ -44,7 +44,8 @@ from muster.plan.notes import notes_before, notes_of_files, notes_of_nodes, note
 from muster.plan.python_environment import refuse_missing_python
 from muster.plan.script_fit import script_notes
 from muster.plan.secret import without
-from muster.plan.site_terms import node_kind, queue_of
+from muster.plan.site_queue import queue_of
+from muster.plan.site_values import node_kind
 from muster.plan.size import Size, make_size
 from muster.sites.site import Site
 from muster.sites.when import Situation

@@ -9,7 +9,7 @@ import msgspec
 from muster.facts import Facts, VenvRecord
 from muster.model.plan import Engine, Note, Shape
 from muster.plan.asked import Asked
-from muster.plan.site_terms import node_kind
+from muster.plan.site_values import node_kind
 from muster.rank.vendors import VENDORS, kind_of_version
 
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from muster.job.request import Request
 from muster.model.plan import Condition, ConditionKind, Shape
-from muster.plan.site_terms import reason_for
+from muster.plan.site_values import reason_for
 from muster.plan.terms import Terms
 from muster.sites.site import Site
 from muster.sites.when import Situation, applies

@@ -29,7 +29,7 @@ _OF_THE_JOB = {
 }
 _WITHOUT_SLURM = (
     *("mem", "exclusive", "time", "account", "partition", "qos", "trial", "constraint", "nodelist", "exclude"),
-    *("distribution", "sbatch", "srun", "mpi"),
+    *("distribution", "sbatch", "srun", "mpi", "gpu_type"),
 )
 _HERE_HINTS = {"time": "omit it, or type: timeout 30m muster run …", "mpi": "omit it, or use --launcher mpirun"}
 _PMI_OF = {
@@ -176,7 +176,7 @@ def _of_allocation(
         if request.typed(field) and asked != has:
             yield _Idle(request.origin(field), f"{job}, whose {field} is {has or 'settled'}", leave)
     yield from _memory_of_job(request, job, environment)
-    for field in ("exclusive", "trial"):
+    for field in ("exclusive", "trial", "gpu_type"):
         if request.typed(field):
             yield _Idle(request.origin(field), f"{job}, whose nodes are settled", leave)
     for flag in more:

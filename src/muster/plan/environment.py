@@ -18,7 +18,7 @@ from muster.plan.finish import finish_variables
 from muster.plan.python_environment import activation, as_variables, environment_of
 from muster.plan.script_fit import jax_variables
 from muster.plan.secret import hide, shown_assignment
-from muster.plan.site_terms import node_kind, reason_for
+from muster.plan.site_values import node_kind, reason_for
 from muster.plan.terms import Terms
 from muster.rank import contract
 from muster.sites.site import Site

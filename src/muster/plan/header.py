@@ -156,6 +156,9 @@ def _gpus(request: Request, terms: Terms, shape: Shape, reason: Reason) -> Itera
                 raise RequestError(message, hint="-g COUNT --gpu-type TYPE")
             return
     gpus = shape.gpus_per_node
+    if request.gpu_type is not None and not gpus:
+        message = f"{request.origin('gpu_type')} says which GPUs are wanted, but no GPU is asked for"
+        raise RequestError(message, hint="-g 1")
     if request.gpu_type is not None and terms.gpu_form == "none":
         message = f"{request.origin('gpu_type')}: {terms.site} gives whole nodes with all of their GPUs"
         raise RequestError(message, hint="omit --gpu-type; a constraint (-C) or a partition (-p) selects the nodes")

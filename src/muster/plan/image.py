@@ -15,7 +15,7 @@ from muster.model.plan import Engine, Flag, ImageUse, Reason, Variable
 from muster.plan.image_engine import Reference, choose_engine, find_image, reference_of
 from muster.plan.mounts import LIBRARY, covered, make_mounts
 from muster.plan.python_environment import venv_in_image
-from muster.plan.site_terms import node_kind, reason_for
+from muster.plan.site_values import node_kind, reason_for
 from muster.rank.vendors import VENDORS
 from muster.sites.schema import Container
 from muster.sites.site import Site

@@ -14,7 +14,7 @@ from muster.images.base import ImageEngine
 from muster.images.reference import ImageReference, Scheme
 from muster.job.request import Request
 from muster.model.plan import Engine, Reason
-from muster.plan.site_terms import reason_for
+from muster.plan.site_values import reason_for
 from muster.sites.schema import Image as SiteImage
 from muster.sites.site import Site
 

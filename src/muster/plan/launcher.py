@@ -18,7 +18,8 @@ from muster.model.words import Fragment
 from muster.plan.asked import Asked
 from muster.plan.effect import flags_within, refuse_idle_options, refuse_wireup
 from muster.plan.script_fit import wants_mpi
-from muster.plan.site_terms import reason_for, situation_of, terms_of
+from muster.plan.site_terms import situation_of, terms_of
+from muster.plan.site_values import reason_for
 from muster.plan.size import Size
 from muster.plan.terms import Terms
 from muster.sites.site import Site

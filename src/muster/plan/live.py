@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterator
 
 from msgspec.structs import replace
 
-from muster.errors import RequestError
 from muster.job.option import OriginKind, ValueOrigin
 from muster.job.request import Request
 from muster.model.plan import Note
@@ -73,10 +72,8 @@ def with_cluster(asked: Asked) -> Asked:
     site, request = asked.site, asked.request
     if site.cluster is None or not asked.has_header:
         return asked
-    if request.gpu_type is not None and not says_gpus(request) and not site.is_described:
-        raise RequestError(f"--gpu-type {request.gpu_type} does not say how many GPUs of a node", hint="-g 1")
     has_reservation = any(flag.name == "reservation" for flag in asked.flags)
-    if site.is_described or has_reservation or request.partition or request.qos or request.nodelist:
+    if site.is_described or has_reservation or request.partition or request.nodelist:
         return asked
     chosen = choose_partition(site.cluster, ask_of(request), trial=request.trial, any_nodes=not says_gpus(request))
     if chosen.partition is None:

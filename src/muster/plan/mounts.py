@@ -11,7 +11,7 @@ from muster.errors import RequestError
 from muster.facts import Facts, ImageFacts
 from muster.job.request import Request
 from muster.model.plan import Mount, Reason
-from muster.plan.site_terms import reason_for
+from muster.plan.site_values import reason_for
 from muster.sites.schema import Container
 from muster.sites.site import Site
 from muster.sites.when import Situation, applies

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from msgspec.structs import replace
-
 from muster.errors import UnknownName
 from muster.images.reference import ImageReference
 from muster.job.request import Request
@@ -13,48 +11,17 @@ from muster.launchers import launcher_named
 from muster.launchers.base import Launcher
 from muster.model.plan import Directive, Engine, Flag, Note, Prelude, PreludeKind, Reason, Shape, Variable
 from muster.model.words import template
-from muster.plan.live import ask_of, live_gpu_type, live_kind_name
+from muster.plan.live import live_gpu_type
 from muster.plan.secret import shown_assignment
+from muster.plan.site_queue import memory_of, queue_of, requeue_of
+from muster.plan.site_values import node_kind, reason_for
 from muster.plan.terms import DEFAULT_PORTS, OWN_ENVIRONMENT, Ports, Terms
-from muster.policy.cluster import choose_partition, qos_of
-from muster.policy.masks import bind_ranks, threads_counted
-from muster.policy.queues import Choice, choose_queue, kind_of
+from muster.policy.masks import bind_ranks
 from muster.rank.vendors import VENDORS, vendor_of
 from muster.sites.live import SAID_HERE
-from muster.sites.schema import Container, NodeKind, SiteVariable
+from muster.sites.schema import Container, SiteVariable
 from muster.sites.site import Site
 from muster.sites.when import OFFLINE, Situation, applies, workloads_of
-from muster.slurm.flags import gpu_type_in_gres
-from muster.units import parse_memory_mib
-
-
-def reason_for(site: Site, key: str, text: str, *, shown_key: str | None = None, short: str = "") -> Reason:
-    """Return the reason of a value that the profile gives: its own words first, with document and date.
-
-    `shown`: the key in a person's words, where `key` is the number of an entry.
-    """
-    origin = site.origin(key)
-    source = None if origin.source is None else f"{origin.source.title}, {origin.source.at}"
-    place = f"site {site.name}: {shown_key or key}" if origin.layer == "bundled" else origin.words()
-    checked = str(origin.checked) if origin.checked else None
-    return Reason(origin.reason or text, place, source, checked, shown_key or key, short)
-
-
-def node_kind(site: Site, request: Request) -> tuple[str | None, NodeKind]:
-    """Return the kind of node that this request gets.
-
-    Its queue's, its constraint's, its account's, else the site's first.
-    """
-    profile = site.profile
-    name = live_kind_name(site, request) or kind_of(
-        profile,
-        partition=request.partition,
-        qos=request.qos,
-        constraint=request.constraint,
-        account=request.account,
-        gpu_type=request.gpu_type or gpu_type_in_gres(request.gres),
-    )
-    return name, profile.nodes[name] if name is not None and name in profile.nodes else NodeKind()
 
 
 def forks_may_crash(site: Site, request: Request, engine: Engine) -> bool:
@@ -135,45 +102,6 @@ def _stacks(site: Site) -> tuple[str, ...]:
     return tuple(dict.fromkeys(stack for stack in named_stacks if stack is not None))
 
 
-_REQUEUE = {
-    "never": "no job of this site is run again",
-    "always": "this site runs a job again whatever its header says",
-}
-
-
-def _requeue(site: Site, request: Request, job: Situation) -> tuple[str, Reason]:
-    """Return when a job runs again: as the site has it, else where its queue takes the nodes of its jobs away."""
-    requeue = site.profile.request.requeue
-    reason = reason_for(site, "request.requeue", _REQUEUE.get(requeue, ""))
-    if requeue != "asked":
-        return requeue, reason
-    queue = queue_of(site, request, job)
-    cluster = site.cluster
-    partition = queue.partition or (cluster.default_partition.name if cluster and cluster.default_partition else None)
-    qos = queue.qos or (qos_of(cluster, ask_of(request)) if cluster else None)
-    for kind, name in (("partitions", partition), ("qos", qos)):
-        known_queue = getattr(site.profile, kind).get(name or "")
-        if known_queue is not None and known_queue.preempted == "requeue":
-            text = f"jobs of {name} give their nodes to others, and wait again: --sbatch=--no-requeue ends them instead"
-            return "preempted", reason_for(site, f"{kind}.{name}.preempted", text)
-    return requeue, reason
-
-
-def queue_of(site: Site, request: Request, job: Situation) -> Choice:
-    """Return the queue of the job; what a rule of the profile names has to be there, where Slurm says what there is."""
-    profile, cluster = site.profile, site.cluster
-    if cluster is None:
-        return choose_queue(profile, job, partition=request.partition, qos=request.qos)
-    there = frozenset(partition.name for partition in cluster.partitions)
-    queue = choose_queue(profile, job, partition=request.partition, qos=request.qos, there=there)
-    if queue.rule is not None or not queue.gone:
-        return queue
-    ask = replace(ask_of(request), nodes=job.nodes, gpus_per_node=job.gpus_per_node)
-    chosen = choose_partition(cluster, ask, trial=request.trial)
-    gone = ", ".join(queue.gone)
-    return replace(queue, partition=chosen.partition, reason=f"{chosen.reason}; {gone} of the profile is not there")
-
-
 def _export_reason(site: Site) -> Reason:
     if site.profile.request.export == "none":
         return OWN_ENVIRONMENT
@@ -185,7 +113,7 @@ def terms_of(site: Site, request: Request, shape: Shape, job: Situation) -> Term
     profile = site.profile
     site_request, launch, meeting = profile.request, profile.launch, profile.rendezvous
     whole_node = site_request.gpus == "whole-node"
-    requeue, requeue_reason = _requeue(site, request, job)
+    requeue, requeue_reason = requeue_of(site, request, job)
     return Terms(
         site=site.name,
         gpu_form="none" if whole_node else ("gres" if site_request.gpus == "gres" else "gpus-per-node"),
@@ -271,53 +199,7 @@ def _directives(site: Site, request: Request, job: Situation) -> Iterator[Direct
         name, equals, value = flag.lstrip("-").partition("=")
         yield Directive(name, value if equals else None, reason_for(site, "request.sbatch", "every job of this site"))
     if request.mem is None and (job.gpu_kind is not None or not profile.nodes):
-        yield from _memory(site, job, request, request.partition or queue.partition)
-
-
-def _memory(site: Site, job: Situation, request: Request, partition: str | None) -> Iterator[Directive]:
-    """Yield what has to be asked for: a whole node's where all of it is the job's, else a share for each GPU."""
-    memory = site.profile.memory
-    if memory.policy == "explicit" and job.whole_node and memory.mem:
-        yield Directive("mem", memory.mem, reason_for(site, "memory.mem", "memory has to be asked for here"))
-    elif memory.policy in {"explicit", "per-gpu"} and memory.mem_per_gpu and job.gpus_per_node:
-        yield Directive("mem-per-gpu", memory.mem_per_gpu, reason_for(site, "memory.mem_per_gpu", "a GPU's share"))
-    elif memory.policy not in {"whole-node", "forbidden"}:
-        yield from _instead_of_little(site, job, request, partition)
-
-
-_LITTLE_MIB = 1024
-"""A default for each CPU that is below this is meant to be overruled: torch alone takes more."""
-
-
-def _instead_of_little(site: Site, job: Situation, request: Request, partition: str | None) -> Iterator[Directive]:
-    """Yield a share of the node's memory where the default is too little for a program of this kind."""
-    default_mib = _default_per_cpu_mib(site, partition)
-    _, node = node_kind(site, replace(request, partition=partition))
-    whole_mib = parse_memory_mib(node.memory_usable) if node.memory_usable else node.memory_mib
-    if default_mib is None or default_mib >= _LITTLE_MIB or not whole_mib or not node.cores:
-        return
-    text = f"{default_mib} MiB a CPU, where nothing is asked for"
-    own_reason = reason_for(site, "memory.default_per_cpu", text)
-    if job.whole_node:
-        yield Directive("mem", f"{whole_mib}M", own_reason)
-    elif job.gpus_per_node and node.gpus:
-        share_mib = whole_mib * job.gpus_per_node // node.gpus
-        yield Directive("mem", f"{share_mib}M", replace(own_reason, text=f"the share of its GPUs: {text}"))
-    else:
-        share_mib = whole_mib // (node.cores * threads_counted(site.profile, node))
-        yield Directive("mem-per-cpu", f"{share_mib}M", replace(own_reason, text=f"the share of a CPU: {text}"))
-
-
-def _default_per_cpu_mib(site: Site, partition: str | None) -> int | None:
-    """Return the memory that a CPU brings with it: what the partition says, else the site; None: not known, or all."""
-    cluster = site.cluster
-    if cluster is not None and not cluster.shares_memory:
-        return None
-    named = cluster.partition(partition) if cluster and partition else cluster.default_partition if cluster else None
-    if named is not None and (named.memory_per_cpu_mib or named.memory_per_node_mib):
-        return named.memory_per_cpu_mib
-    default = site.profile.memory.default_per_cpu
-    return parse_memory_mib(default) if default else None
+        yield from memory_of(site, job, request, request.partition or queue.partition)
 
 
 def _step_flags(site: Site, shape: Shape, job: Situation, request: Request) -> Iterator[Flag]:

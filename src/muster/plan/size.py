@@ -12,7 +12,7 @@ from muster.model.plan import Engine, Pack, Shape
 from muster.plan.asked import Asked
 from muster.plan.live import ask_of
 from muster.plan.shape import NodeShape, make_shape
-from muster.plan.site_terms import node_kind
+from muster.plan.site_values import node_kind
 from muster.policy.masks import core_list, threads_counted
 from muster.sites.site import Site
 from muster.slurm.flags import gpus_in_gres

@@ -14,7 +14,7 @@ from muster.job.request import Request
 from muster.model.plan import Engine, ImageUse, Note, Reason, Shape, Staged, Staging
 from muster.model.words import Fragment, Word
 from muster.plan.python_environment import environment_of
-from muster.plan.site_terms import reason_for
+from muster.plan.site_values import reason_for
 from muster.sites.site import Site
 
 IMPORT_OPERATIONS = 20_000

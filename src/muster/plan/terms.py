@@ -31,7 +31,7 @@ class Terms(msgspec.Struct, frozen=True):
     gpu_form_reason: Reason = Reason("what every Slurm since 19.05 understands")
     gpu_type: str | None = None
     requeue: str = "asked"
-    """never or always, where the site leaves no choice; preempted, where the queue takes nodes away from its jobs."""
+    """never or always, where the site leaves no choice; preempted, where jobs of the queue make room for others."""
 
     requeue_reason: Reason = Reason("the site's rule")
     export: str = "NONE"

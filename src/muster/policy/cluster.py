@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import msgspec
 
 from muster.errors import Refusal, RequestError, nearest_hint
-from muster.policy.rules import Ask
+from muster.policy.rules import LEADS_ELSEWHERE, Ask
 from muster.sites.live import how_preempted
 from muster.slurm.cluster import QosLimit
 from muster.slurm.cluster_facts import ClusterFacts, KindFacts, PartitionFacts
@@ -46,7 +46,9 @@ def kind_for(cluster: ClusterFacts, partition: str | None, ask: Ask) -> KindFact
     A job without GPUs gets one without, where the partition has both.
     """
     name = partition or (cluster.default_partition.name if cluster.default_partition else "")
-    kinds = [kind for first in name.split(",")[:1] for kind in cluster.kinds_of(first)]
+    kinds = list(cluster.kinds_of(name.partition(",")[0]))
+    if partition is None and not any(gpus_of(kind, ask.gpu_type) >= ask.gpus_per_node for kind in kinds):
+        kinds = list(cluster.kinds)
     features = words_of_constraint(ask.constraint)
     if features:
         kinds = [kind for kind in kinds if features <= set(kind.features)] or kinds
@@ -95,8 +97,10 @@ def refusals_here(cluster: ClusterFacts, ask: Ask) -> Iterator[Refusal]:
 
 
 def _one_partition(cluster: ClusterFacts, ask: Ask) -> PartitionFacts | None:
-    """Return the partition of the job where it is one: the named one, else the default."""
-    return cluster.partition(ask.partition) if ask.partition else cluster.default_partition
+    """Return the one partition of the job: the named one, else the default where nothing leads elsewhere."""
+    if ask.partition:
+        return cluster.partition(ask.partition)
+    return None if cluster.routes or LEADS_ELSEWHERE & ask.flags.keys() else cluster.default_partition
 
 
 def _known_partition(cluster: ClusterFacts, ask: Ask) -> Iterator[Refusal]:

@@ -44,6 +44,9 @@ class Ask(msgspec.Struct, frozen=True):
     """The kind of node, where Slurm shows which it is."""
 
 
+LEADS_ELSEWHERE = frozenset({"reservation", "nodelist"})
+"""Flags with which a job that names no partition may get another one than the default."""
+
 Rule = Callable[[Profile, Ask], Iterator[Refusal]]
 
 
@@ -72,12 +75,13 @@ def _queues(profile: Profile, ask: Ask) -> Iterator[tuple[str, str, Queue]]:
     A constraint or an account that selects another kind of node selects another queue with it.
     """
     selected = kind_of_constraint(profile, ask.constraint) or kind_of_account(profile, ask.account)
+    is_led = bool(LEADS_ELSEWHERE & ask.flags.keys())
     for kind, queue_name in (("partitions", ask.partition), ("qos", ask.qos)):
         known_queues: Mapping[str, Queue] = getattr(profile, kind)
         defaults = (
             default_name
             for default_name, queue in known_queues.items()
-            if queue.default and selected in {None, queue.node}
+            if queue.default and selected in {None, queue.node} and not (is_led and kind == "partitions")
         )
         name = queue_name or next(defaults, "")
         if name in known_queues:

@@ -47,7 +47,7 @@ def live_layer(profile: Profile, cluster: ClusterFacts) -> LiveLayer:
     without = [f"partitions.{name}" for name in profile.partitions if cluster.partition(name) is None]
     if cluster.qos:
         without += [f"qos.{name}" for name in profile.qos if cluster.qos_named(name) is None]
-    counts_threads = _counts_threads(profile, cluster)
+    counts_threads = _counts_threads(profile, cluster, names)
     if counts_threads is not None:
         table["request"] = {"cpus": "threads" if counts_threads else "cores"}
     nodes = {}
@@ -185,13 +185,12 @@ _OF_PLACES = ("numa", "gpu_numa", "reserved_cores", "cores_per_gpu", "cores_per_
 _ONE_THREAD = frozenset({"--hint=nomultithread", "--threads-per-core=1"})
 
 
-def _counts_threads(profile: Profile, cluster: ClusterFacts) -> bool | None:
+def _counts_threads(profile: Profile, cluster: ClusterFacts, names: Mapping[Signature, str]) -> bool | None:
     """Return whether a CPU is a thread here, where the profile does not say so; None: the profile holds."""
-    threads = {kind.threads > 1 for kind in cluster.kinds}
-    said = profile.request.cpus
-    if len(threads) != 1 or _ONE_THREAD & set(profile.request.sbatch or ()):
+    kinds = [kind for kind in cluster.kinds if not profile.nodes or names[signature(kind)] in profile.nodes]
+    said, counts = profile.request.cpus, any(kind.threads > 1 for kind in kinds)
+    if not kinds or _ONE_THREAD & set(profile.request.sbatch or ()):
         return None
-    counts = threads.pop()
     return counts if (said or "cores") != ("threads" if counts else "cores") else None
 
 
@@ -205,7 +204,7 @@ def _partition(
     queue = profile.partitions.get(partition.name)
     said, is_new = queue or Queue(), queue is None
     value = {**_limits(cluster, partition, said), **_nodes_of(profile, cluster, partition, names)}
-    if partition.is_default != said.default:
+    if partition.is_default != said.default and not cluster.routes:
         value["default"] = partition.is_default
     preempted = how_preempted(cluster, partition)
     if preempted is not None and preempted != said.preempted:

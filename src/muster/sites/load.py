@@ -47,7 +47,7 @@ def load(
 
 
 def _with_cluster(site: Site, base_layers: Sequence[Layer], own_layers: Sequence[Layer], cluster: ClusterFacts) -> Site:
-    """Return the site with what Slurm says. The layers were checked without it: it may take away what they name."""
+    """Return the site with what Slurm says. The layers were checked without it: it may remove what they name."""
     base = site
     if own_layers:
         merged = merge(base_layers)

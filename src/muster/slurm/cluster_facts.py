@@ -130,6 +130,9 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     memory_per_node_mib: int | None = None
     memory_per_cpu_max_mib: int | None = None
     requeues: bool | None = None
+    routes: bool = False
+    """A plug-in of the site reads every job, and may send it to a partition that nobody named."""
+
     user_groups: Names = ()
     """The groups of this user on this host, by name; empty: not known."""
 
@@ -242,6 +245,7 @@ def facts_of_cluster(
         memory_per_cpu_mib=_size(config.get("DefMemPerCPU")),
         memory_per_node_mib=_size(config.get("DefMemPerNode")),
         memory_per_cpu_max_mib=_size(config.get("MaxMemPerCPU")),
+        routes=config.get("JobSubmitPlugins", "(null)") not in {"(null)", "", "N/A"},
         requeues={"0": False, "1": True}.get(config.get("JobRequeue", "")),
         unanswered=tuple(unanswered),
         user_groups=user_groups,

@@ -176,7 +176,7 @@ def _venv(words: Words) -> int:
 def _target(site: Site) -> tuple[str | None, str | None]:
     """Return machine and GPUs of the nodes that a site's jobs get if they name no partition."""
     from muster.job.request import Request
-    from muster.plan.site_terms import node_kind
+    from muster.plan.site_values import node_kind
 
     node = node_kind(site, Request(command=()))[1]
     return node.arch, node.gpu_kind

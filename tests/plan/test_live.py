@@ -1,0 +1,218 @@
+"""A plan on a cluster that said what it is: its partition, its share of a node, its memory, and what is told."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from launch.plans import FACTS
+from muster.errors import RequestError
+from muster.job.options import parse, request_from
+from muster.model.plan import Plan
+from muster.plan.build import make_plan
+from muster.sites.load import load
+from muster.slurm.cluster_facts import ClusterFacts
+from slurm.clusters import accounting_text, cluster, kind_line, like_site, partition_line
+
+
+def plan_on(known: ClusterFacts, *words: str, site: str = "generic") -> Plan:
+    values, origins, command = parse([*words, "--", "python", "train.py"])
+    request = request_from({}, values, origins, command)
+    return make_plan(request, load(site, None, None, known), FACTS, typed=words)
+
+
+def header(planned: Plan) -> dict[str, str | None]:
+    return {directive.name: directive.value for directive in planned.directives}
+
+
+def warnings(planned: Plan) -> list[str]:
+    return [note.text for note in planned.notes if note.warning]
+
+
+def two(**config: str) -> ClusterFacts:
+    """A default partition of CPUs, one of GPUs, and one whose jobs others may take the nodes of."""
+    return cluster(
+        [
+            partition_line("batch", Default="YES", TotalNodes="50"),
+            partition_line("gpu", TotalNodes="8", PriorityTier="9", DefMemPerCPU=config.pop("gpu_memory", "4000")),
+            partition_line("spot", TotalNodes="8", PreemptMode="REQUEUE"),
+        ],
+        [
+            kind_line("batch", 50, 128, shape="2:32:2", memory="256000"),
+            kind_line("gpu", 8, 64, "gpu:a100:4", memory="512000"),
+            kind_line("spot", 8, 64, "gpu:a100:4", memory="512000"),
+        ],
+        PreemptType="preempt/partition_prio",
+        **config,
+    )
+
+
+def test_the_partition_that_takes_the_job_is_named_with_the_reason() -> None:
+    planned = plan_on(two(), "-N", "2", "-g", "4")
+    assert header(planned)["partition"] == "gpu"
+    (reason,) = [directive.reason for directive in planned.directives if directive.name == "partition"]
+    assert reason.text == "it takes 2 nodes with 4 GPUs; batch, the default partition, does not: it has no GPUs"
+    assert reason.origin == "what Slurm says here"
+
+
+def test_a_partition_that_was_typed_stays() -> None:
+    assert header(plan_on(two(), "-p", "spot", "-g", "1"))["partition"] == "spot"
+
+
+@pytest.mark.parametrize("words", [("-w", "n1"), ("--sbatch=--reservation=course",)])
+def test_what_may_lead_to_another_partition_leaves_the_choice(words: tuple[str, ...]) -> None:
+    assert "partition" not in header(plan_on(two(), "-g", "1", *words))
+
+
+def test_a_profile_that_describes_its_site_keeps_its_way_to_the_queue() -> None:
+    known = two(JobSubmitPlugins="lua")
+    assert "partition" not in header(plan_on(known, "-A", "def-ada", "-t", "60", "-g", "1", site="narval"))
+
+
+def test_a_rank_has_its_share_of_the_cores() -> None:
+    assert header(plan_on(two(), "-g", "2"))["cpus-per-task"] == "16"
+    assert "cpus-per-task" not in header(plan_on(two(), "--ntasks-per-node", "4"))
+
+
+def test_gpus_that_nobody_asked_for_are_told_and_not_taken() -> None:
+    planned = plan_on(cluster([partition_line("main", Default="YES")], [kind_line("main", 4, 8, "gpu:4")]))
+    assert planned.shape.gpus_per_node == 0
+    assert [note.text for note in planned.notes if "no GPU is asked for" in note.text]
+
+
+def test_a_job_without_gpus_on_a_cluster_of_gpus_is_told() -> None:
+    known = cluster([partition_line("main", Default="YES")], [kind_line("main", 4, 8, "gpu:4")])
+    assert any("all nodes of main have GPUs" in text for text in warnings(plan_on(known, "-g", "0")))
+    assert warnings(plan_on(two(), "-g", "0")) == []
+
+
+def test_a_job_without_gpus_leaves_a_default_partition_of_gpus() -> None:
+    known = cluster(
+        [partition_line("gpu", Default="YES"), partition_line("cpu")],
+        [kind_line("gpu", 4, 8, "gpu:4"), kind_line("cpu", 4, 64)],
+    )
+    assert header(plan_on(known, "-g", "0"))["partition"] == "cpu"
+    planned = plan_on(known, "-g", "0", "-p", "gpu")
+    assert "this job asks for no GPU, and all nodes of gpu have GPUs: -p cpu has nodes without" in warnings(planned)
+
+
+def test_a_job_that_is_preempted_by_requeue_runs_again_unasked() -> None:
+    spot = header(plan_on(two(), "-p", "spot", "-g", "1"))
+    assert "requeue" in spot
+    assert spot["open-mode"] == "append"
+    assert "no-requeue" in header(plan_on(two(), "-p", "gpu", "-g", "1"))
+    ended = header(plan_on(two(), "-p", "spot", "-g", "1", "--sbatch=--no-requeue"))
+    assert "requeue" not in ended
+    assert "no-requeue" in ended
+
+
+def test_memory_is_asked_for_where_a_cpu_brings_little() -> None:
+    little = two(gpu_memory="256", DefMemPerCPU="256")
+    assert header(plan_on(little, "-g", "1"))["mem"] == "128000M"
+    assert header(plan_on(little, "-g", "4"))["mem"] == "512000M"
+    assert header(plan_on(little, "-g", "0", "-c", "4"))["mem-per-cpu"] == "2000M"
+    assert "mem" not in header(plan_on(two(), "-g", "1")), "4000 MiB are enough"
+    typed = header(plan_on(little, "-g", "1", "--sbatch=--mem-per-cpu=1G"))
+    assert "mem" not in typed
+    assert header(plan_on(little, "-g", "1", "--mem", "7G"))["mem"] == "7G"
+
+
+def test_memory_that_slurm_does_not_give_out_is_not_asked_for() -> None:
+    known = two(gpu_memory="256", SelectTypeParameters="CR_CORE")
+    assert "mem" not in header(plan_on(known, "-g", "1"))
+
+
+def test_a_site_whose_cpus_bring_little_asks_for_jobs_without_gpus_too() -> None:
+    known = cluster(
+        [partition_line("cpubase", Default="YES"), partition_line("gpubase")],
+        [kind_line("cpubase", 100, 64, memory="256000"), kind_line("gpubase", 10, 48, "gpu:a100:4", memory="510000")],
+        DefMemPerCPU="256",
+    )
+    asked = header(plan_on(known, "-A", "def-ada", "-t", "60", "-g", "0", "-c", "4", "-p", "cpubase", site="narval"))
+    assert asked["mem-per-cpu"] == "4000M"
+
+
+def sliced() -> ClusterFacts:
+    rows = [kind_line("main", 4, 64, "gpu:h100:4"), kind_line("main", 2, 64, "gpu:h100_1g.10gb:28")]
+    return cluster([partition_line("main", Default="YES", TotalNodes="6")], rows)
+
+
+def test_a_slice_is_asked_for_by_its_name() -> None:
+    planned = plan_on(sliced(), "-g", "1", "--gpu-type", "h100_1g.10gb")
+    assert header(planned)["gpus-per-node"] == "h100_1g.10gb:1"
+    assert header(planned)["cpus-per-task"] == "2"
+
+
+def test_a_whole_gpu_is_named_where_there_are_slices() -> None:
+    assert header(plan_on(sliced(), "-g", "1"))["gpus-per-node"] == "h100:1"
+    assert header(plan_on(two(), "-g", "1"))["gpus-per-node"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("-g", "1", "--gpu-type", "v100"), "main has no GPUs of type v100 (its types: h100, h100_1g.10gb)"),
+        (("--gpu-type", "h100"), "says which GPUs are wanted, but no GPU is asked for"),
+        (("--gpu-type", "h100", "--gres", "gpu:1"), "both say which GPUs are wanted"),
+        (("-p", "gone", "-g", "1"), "this cluster has no partition gone (its partitions: main) (what Slurm says here)"),
+    ],
+)
+def test_what_is_refused(words: tuple[str, ...], message: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        plan_on(sliced(), *words)
+    assert message in caught.value.message
+    assert caught.value.hint
+
+
+def test_a_trial_goes_to_the_partition_for_trials() -> None:
+    known = cluster(
+        [partition_line("main", Default="YES"), partition_line("debug", MaxTime="00:30:00")],
+        [kind_line("main", 4, gres="gpu:4"), kind_line("debug", 1, gres="gpu:4")],
+    )
+    planned = plan_on(known, "--trial", "-g", "1", "-t", "10")
+    assert header(planned)["partition"] == "debug"
+    assert warnings(planned) == []
+
+
+def test_a_disagreement_is_told_where_the_job_uses_it() -> None:
+    known = like_site(load("lumi").profile, **{"standard-g": {"MaxTime": "06:00:00"}})
+    words = ("-A", "project_465000000", "-t", "60")
+    told = [text for text in warnings(plan_on(known, *words, "-p", "standard-g", site="lumi")) if "Slurm says" in text]
+    assert len(told) == 1
+    assert told[0].startswith("partitions.standard-g.time_max: 06:00:00 (what Slurm says here), not 2-00:00:00 (")
+    other = warnings(plan_on(known, *words, "-p", "dev-g", "-N", "1", site="lumi"))
+    assert not [text for text in other if "Slurm says" in text]
+
+
+def test_a_limit_of_the_cluster_refuses_in_its_name() -> None:
+    known = like_site(load("lumi").profile, **{"standard-g": {"MaxTime": "06:00:00"}})
+    with pytest.raises(RequestError, match=r"12:00:00, but standard-g allows 06:00:00 \(what Slurm says here\)"):
+        plan_on(known, "-A", "project_465000000", "-t", "12:00:00", "-p", "standard-g", site="lumi")
+
+
+def test_a_partition_of_a_rule_that_is_gone_is_told_with_the_one_that_takes_the_job() -> None:
+    profile = load("kempner").profile
+    known = like_site(profile)
+    kept = [partition for partition in known.partitions if partition.name == "kempner_requeue"]
+    assert kept
+    kinds = tuple(kind for kind in known.kinds if kind.partition == "kempner_requeue")
+    planned = plan_on(
+        replace(known, partitions=tuple(kept), kinds=kinds),
+        "-A",
+        "lab",
+        "-t",
+        "60",
+        "-N",
+        "1",
+        "-g",
+        "1",
+        site="kempner",
+    )
+    assert any("is not there" in text for text in warnings(planned)), warnings(planned)
+
+
+def test_a_user_without_an_account_is_told() -> None:
+    known = cluster(
+        [partition_line("main", Default="YES")], [], accounting_text(""), AccountingStorageEnforce="associations"
+    )
+    assert any("knows no account of yours" in text for text in warnings(plan_on(known)))
