@@ -112,8 +112,9 @@ def test_one_ctrl_c_ends_every_rank(lab: Lab, shared_directory: Path, launcher: 
 @pytest.mark.parametrize(
     ("words", "status", "sentence"),
     [
-        (("-p", "nowhere", "--", "hostname"), 3, "Slurm refuses"),
-        (("-N", "99", "--", "hostname"), 3, "Slurm refuses"),
+        (("-p", "nowhere", "--", "hostname"), 2, "this cluster has no partition nowhere (its partitions: main)"),
+        (("-N", "99", "--", "hostname"), 2, "99 nodes, but main has 4 (what Slurm says here)"),
+        (("--gres", "quantum:3", "--", "hostname"), 3, "Slurm refuses"),
         (("--", "./not-there.sh"), 2, "there is no file"),
         (("--nodez", "2", "--", "hostname"), 2, "did you mean"),
         (("--mpi", "pmi9", "--", "hostname"), 2, "this Slurm offers no --mpi pmi9"),

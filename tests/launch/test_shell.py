@@ -71,12 +71,12 @@ def test_a_shell_has_a_terminal_on_a_node_and_the_gpus_and_cores_it_asked_for(la
 
 
 @pytest.mark.lab
-def test_a_shell_heeds_what_is_set_of_the_site_and_says_that_cores_are_not_known(lab: Lab) -> None:
+def test_a_shell_heeds_what_is_set_of_the_site_and_has_the_cores_of_its_gpus(lab: Lab) -> None:
     wrong = lab.exec([MUSTER, "shell", "--site-set", "launch.prefered=srun", "--", "true"])
     assert (wrong.status, "prefered" in wrong.stderr) == (2, True), wrong.stderr
-    told = lab.exec([MUSTER, "shell", "-g", "1", "--", "true"])
+    told = lab.exec([MUSTER, "shell", "-g", "1", "--", "printenv", "SLURM_CPUS_PER_TASK"])
     assert told.status == 0, told.stderr
-    assert "-c N asks for more" in told.stderr
+    assert told.stdout.strip() == "2", "as Slurm shows its nodes: 8 CPUs for 4 GPUs"
 
 
 @pytest.mark.lab

@@ -68,7 +68,6 @@ def cluster(
     partitions: list[str],
     kinds: list[str],
     accounting: str | None = None,
-    groups: tuple[str, ...] = ("ada",),
     **config: str,
 ) -> ClusterFacts:
     """The value of these answers."""
@@ -76,7 +75,7 @@ def cluster(
         read_controller(controller_text(*partitions, **config)),
         read_kinds("\n".join(kinds)),
         None if accounting is None else read_accounting(accounting),
-        user_groups=groups,
+        user_groups=("ada",),
     )
 
 

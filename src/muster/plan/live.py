@@ -85,7 +85,7 @@ def with_cluster(asked: Asked) -> Asked:
 
 
 def live_notes(asked: Asked, used_keys: Collection[str], *, gpus: int, partition: str | None) -> Iterator[Note]:
-    """Yield what the cluster says against the profile in what this job uses, and what nobody asked for."""
+    """Yield what the cluster says against the profile in what this job uses, and GPUs that the job omits."""
     site = asked.site
     cluster = site.cluster
     if cluster is None:

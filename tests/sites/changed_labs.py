@@ -1,0 +1,147 @@
+"""Labs like a site, but changed: one change each, drawn from a seed that stands here, so that every run has the same.
+
+A change is what a site does after its documents were read: a partition gets another name, a limit is halved, nodes get
+other GPUs. `changed_specs` gives the labs; what Muster makes of them is held against the lab's own Slurm.
+"""
+
+from __future__ import annotations
+
+import random
+import shlex
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from launch.plans import plan
+from muster.errors import MusterError
+from muster.model.plan import Plan
+from muster.units import format_walltime
+from muster_lab.like import lab_like
+from muster_lab.spec import Account, HostGroup, LabPartition, LabSpec, Qos
+
+from .profiles import SITES, bundled
+
+SEED = 20261123
+NUMBER = 60
+# Their profiles name partitions, and a plan of two nodes names one or takes the default.
+CHANGED_SITES = tuple(name for name in SITES if bundled(name).profile.partitions)[:20]
+
+
+@dataclass(frozen=True)
+class ChangedLab:
+    """A lab of a site with one change."""
+
+    site: str
+    change: str
+    spec: LabSpec
+    words: tuple[str, ...]
+    partition: str
+
+    def __str__(self) -> str:
+        return f"{self.site}-{self.change}"
+
+
+def words_of(name: str) -> tuple[str, ...]:
+    """The request of the site's page."""
+    page = Path(__file__).resolve().parents[2] / "docs" / "sites" / f"{name}.md"
+    line = next(line for line in page.read_text().splitlines() if line.startswith("muster plan "))
+    words = shlex.split(line)[2:]
+    options = words[: words.index("--as")]
+    place = options.index("--site")
+    return tuple(options[:place] + options[place + 2 :])
+
+
+def plan_of_profile(name: str, words: tuple[str, ...]) -> Plan:
+    """The plan that rests on the profile alone."""
+    return plan(*words, "--", "python", "train.py", site=name)
+
+
+def _partition_of(name: str, planned: Plan) -> str:
+    named = next((each.value for each in planned.directives if each.name == "partition"), None)
+    partitions = bundled(name).profile.partitions
+    default = next((key for key, queue in partitions.items() if queue.default), next(iter(partitions)))
+    return named or default
+
+
+def _with_partition(spec: LabSpec, name: str, change: Callable[[LabPartition], LabPartition | None]) -> LabSpec:
+    changed = [change(each) if each.name == name else each for each in spec.partitions]
+    return replace(spec, partitions=tuple(each for each in changed if each is not None))
+
+
+def _options(spec: LabSpec, name: str, **options: str) -> LabSpec:
+    def more(partition: LabPartition) -> LabPartition:
+        return replace(partition, options=tuple({**dict(partition.options), **options}.items()))
+
+    return _with_partition(spec, name, more)
+
+
+def _groups(spec: LabSpec, change: Callable[[HostGroup], HostGroup]) -> LabSpec:
+    return replace(spec, groups=tuple(change(group) if group.gpus else group for group in spec.groups))
+
+
+def _renamed(spec: LabSpec, name: str) -> LabSpec:
+    lua = (spec.job_submit_lua or "").replace(f'"{name}"', f'"{name}-new"')
+    changed = _with_partition(spec, name, lambda each: replace(each, name=f"{name}-new"))
+    return replace(changed, job_submit_lua=lua)
+
+
+def _removed(spec: LabSpec, name: str) -> LabSpec:
+    others = [each for each in spec.partitions if each.name != name]
+    lines = (spec.job_submit_lua or "").splitlines()
+    if not others:
+        return _renamed(spec, name)
+    lua = "\n".join(line for line in lines if f'job.partition = "{name}"' not in line)
+    return replace(_with_partition(spec, name, lambda _: None), job_submit_lua=lua + "\n")
+
+
+def _preempting(spec: LabSpec, name: str) -> LabSpec:
+    changed = _options(spec, name, PreemptMode="REQUEUE", PriorityTier="1")
+    hosts = next(each.hosts for each in spec.partitions if each.name == name)
+    urgent = LabPartition("urgent", hosts, False, (("PriorityTier", "10"), ("PreemptMode", "OFF")))
+    options = (*spec.options, ("PreemptType", "preempt/partition_prio"), ("PreemptMode", "REQUEUE"))
+    return replace(changed, partitions=(*changed.partitions, urgent), options=options)
+
+
+def _half_gpus(group: HostGroup) -> HostGroup:
+    return replace(group, gpus=max(1, group.gpus // 2))
+
+
+CHANGES: dict[str, Callable[[LabSpec, str], LabSpec]] = {
+    "renamed": _renamed,
+    "removed": _removed,
+    "time-halved": lambda spec, name: _options(spec, name, MaxTime=format_walltime(900)),
+    "nodes-halved": lambda spec, name: _options(spec, name, MaxNodes="1"),
+    "gpu-type": lambda spec, _: _groups(spec, lambda group: replace(group, gpu_type="x900")),
+    "fewer-gpus": lambda spec, _: _groups(spec, _half_gpus),
+    "less-memory": lambda spec, _: _groups(spec, lambda group: replace(group, memory_mib=group.memory_mib // 4)),
+    "account-missing": lambda spec, _: replace(spec, accounts=(Account("other"),)),
+    "qos-needed": lambda spec, name: replace(_options(spec, name, AllowQos="special"), qos=(*spec.qos, Qos("special"))),
+    "preempting": _preempting,
+    "more-threads": lambda spec, _: _groups(
+        spec, lambda group: replace(group, cpus=group.cpus // group.threads_per_core * 2, threads_per_core=2)
+    ),
+    "little-memory": lambda spec, name: _options(spec, name, DefMemPerCPU="256"),
+}
+
+
+def changed_labs(seed: int = SEED, number: int = NUMBER) -> Iterator[ChangedLab]:
+    """Yield the labs: three changes for each site, each change as often as the others."""
+    chance = random.Random(seed)
+    order = [change for _ in range(-(-number // len(CHANGES))) for change in chance.sample(list(CHANGES), len(CHANGES))]
+    for place, change in enumerate(order[:number]):  # noqa: S311  # a seed that stands here
+        site = CHANGED_SITES[place % len(CHANGED_SITES)]
+        words = words_of(site)
+        name = _partition_of(site, plan_of_profile(site, words))
+        account = words[words.index("-A") + 1] if "-A" in words else None
+        spec = lab_like(bundled(site).profile, name=f"changed-{place}", nodes=2, other_nodes=1, account=account)
+        yield ChangedLab(site, change, CHANGES[change](spec, name), words, name)
+
+
+def header_of(words: tuple[str, ...], site: str) -> str | None:
+    """The script that rests on the profile alone; None: the profile itself refuses it."""
+    from muster.render.script import job_script
+
+    try:
+        return job_script(plan_of_profile(site, words))
+    except MusterError:
+        return None
