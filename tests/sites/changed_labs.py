@@ -126,9 +126,9 @@ CHANGES: dict[str, Callable[[LabSpec, str], LabSpec]] = {
 
 def changed_labs(seed: int = SEED, number: int = NUMBER) -> Iterator[ChangedLab]:
     """Yield the labs: three changes for each site, each change as often as the others."""
-    chance = random.Random(seed)
+    chance = random.Random(seed)  # noqa: S311  # a seed that stands here
     order = [change for _ in range(-(-number // len(CHANGES))) for change in chance.sample(list(CHANGES), len(CHANGES))]
-    for place, change in enumerate(order[:number]):  # noqa: S311  # a seed that stands here
+    for place, change in enumerate(order[:number]):
         site = CHANGED_SITES[place % len(CHANGED_SITES)]
         words = words_of(site)
         name = _partition_of(site, plan_of_profile(site, words))
