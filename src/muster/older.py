@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 __all__ = [
     "StrEnum",
-    "add_note",
     "entry_points_of",
     "options_of_group",
     "pairwise",
@@ -65,15 +64,6 @@ def zip_equal(first: Iterable[A], second: Iterable[B]) -> Iterator[tuple[A, B]]:
     if len(first_list) != len(second_list):
         raise ValueError(f"zip_equal: {len(first_list)} values and {len(second_list)}")
     return zip(first_list, second_list)
-
-
-def add_note(error: BaseException, note: str) -> None:
-    """Add a line to what a traceback shows of an error; before Python 3.11 it becomes part of the sentence."""
-    if sys.version_info >= (3, 11):
-        error.add_note(note)
-        return
-    error.__notes__ = [*getattr(error, "__notes__", ()), note]
-    error.args = (f"{error}\n\n{note}", *error.args[1:])
 
 
 def standard_modules() -> frozenset[str]:

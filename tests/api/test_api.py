@@ -90,8 +90,10 @@ def run_of(stub: Stub, job_id: str) -> None:
 
 
 def hint_of(error: BaseException) -> str:
-    (note,) = error.__notes__
-    return note
+    sentence, _, hint = str(error).partition("\n\nhint: ")
+    assert sentence == getattr(error, "message", None)
+    assert hint == getattr(error, "hint", None)
+    return hint
 
 
 def test_a_plan_is_that_of_the_command_line(stub: Stub) -> None:
@@ -142,7 +144,8 @@ def test_an_option_that_is_none_was_not_given_and_a_false_switch_stands_over_the
         (lambda: plan(""), RequestError, "no command was given", "muster.plan"),
         (lambda: plan("python 'train.py"), RequestError, "cannot be split into words", "a list needs no quotes"),
         (lambda: plan(["python", 3]), RequestError, "not a list of texts", "python"),  # type: ignore[list-item]
-        (lambda: submit(COMMAND, here=True), RequestError, "muster.submit does not take here", "omit here"),
+        (lambda: submit(COMMAND, here=True, time=5), RequestError, "it is for Slurm", "omit it"),
+        (lambda: plan(len), RequestError, "not a list of texts", "muster docs coming-from"),  # type: ignore[arg-type]
         (lambda: plan(COMMAND, site="nowhere"), RequestError, "nowhere", "muster site list"),
     ],
 )
@@ -203,7 +206,7 @@ def test_a_refusal_of_sbatch_is_an_exception_and_nothing_is_left(stub: Stub) -> 
     )
     with pytest.raises(SiteError, match="partition") as caught:
         submit(COMMAND, partition="gone", site="generic")
-    assert hint_of(caught.value).startswith("hint: ")
+    assert hint_of(caught.value) == "muster queues, or sinfo -s, lists them"
     assert list(Path("muster-runs").iterdir()) == []
 
 
@@ -238,6 +241,62 @@ def test_the_events_of_a_job_that_fails(stub: Stub, job: Job, clock: Clock) -> N
     assert (end.result.status, end.result.ok, end.result.cause) == (7, False, "it ended with a status other than 0")
     assert len(stub.asked("squeue")) == 8
     assert clock.slept == [ASK_EVERY_S] * 7
+
+
+def test_a_job_that_began_and_ended_between_two_looks_was_running(stub: Stub, job: Job) -> None:
+    began = {"started": "1790000000"}
+    stub.say(row(**WAITS), row(**{**FAILED, **began}))
+
+    found = list(job.events())
+
+    assert [type(each) for each in found] == [Pending, Running, Ended]
+    run = found[1]
+    assert isinstance(run, Running)
+    assert (run.state.phase, run.nodes, run.started) == (Phase.RUNNING, ("node1", "node2"), 1790000000)
+
+
+def test_a_job_that_began_again_between_two_looks_is_running_twice(stub: Stub, job: Job) -> None:
+    stub.say(
+        row(**RUNS), row(**RUNS), row(**{**RUNS, "started": "1790000300"}), row(**{**WELL, "started": "1790000300"})
+    )
+
+    found = list(job.events())
+
+    assert [type(each) for each in found] == [Running, Running, Ended]
+
+
+def test_a_job_that_never_had_nodes_was_never_running(stub: Stub, job: Job) -> None:
+    stub.say(row(**WAITS), row(state="CANCELLED", node_list=""))
+
+    assert [type(each) for each in job.events()] == [Pending, Ended]
+
+
+def test_rows_of_a_sweep_are_those_of_the_same_table(stub: Stub, folder: Path) -> None:
+    (folder / "grid.csv").write_text("lr,name\n0.1,a b\n2,c\n")
+    rows = [{"lr": 0.1, "name": "a b"}, {"lr": 2, "name": "c"}]
+    command = ["python", "train.py", "--lr", "{lr}", "{name}"]
+
+    given, read = (plan(command, sweep=each, time=5, site="generic").value.sweep for each in (rows, "grid.csv"))
+
+    assert given is not None
+    assert read is not None
+    assert (given.columns, given.rows, given.path) == (read.columns, read.rows, "2 rows of a program")
+
+
+@pytest.mark.parametrize(
+    ("rows", "sentence"),
+    [
+        ([], "there is no row"),
+        ([{"lr": 1}, 2], r"sweep\[1\]: 2 is not a mapping"),
+        ([{"lr": 1}, {"seed": 1}], r"sweep\[1\] has the columns seed, but sweep\[0\] has lr"),
+        ([{"lr": None}], "lr=None is neither a text nor a number"),
+        ([{"lr": True}], "lr=True is neither a text nor a number"),
+        ([{"l-r": 1}], "cannot be a column"),
+    ],
+)
+def test_wrong_rows_are_refused_by_their_number(stub: Stub, rows: list[Any], sentence: str) -> None:
+    with pytest.raises(RequestError, match=sentence):
+        plan([*COMMAND, "{lr}"], sweep=rows, time=5, site="generic")
 
 
 def test_the_controller_is_asked_at_most_once_in_ten_seconds(stub: Stub, job: Job, clock: Clock) -> None:

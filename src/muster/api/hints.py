@@ -1,4 +1,4 @@
-"""An error that leaves this interface shows its hint below its sentence: here no verb prints it."""
+"""`str(error)` of an error that leaves this interface has its hint below its sentence: here no verb prints it."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from muster.errors import MusterError
-from muster.older import add_note
 
 
 @contextmanager
 def hints_shown() -> Iterator[None]:
-    """Add the hint to each error that leaves the block, once."""
+    """Add the hint to the text of each error that leaves the block, once; `.message` stays the sentence alone."""
     try:
         yield
     except MusterError as error:
-        line = f"hint: {error.hint}"
-        if error.hint and line not in getattr(error, "__notes__", ()):
-            add_note(error, line)
+        if error.hint and error.args[:1] == (error.message,):
+            error.args = (f"{error.message}\n\nhint: {error.hint}", *error.args[1:])
         raise

@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from muster.act.record import state_directory
 from muster.api.events import Ended, Event, Pending, Running
 from muster.api.hints import hints_shown
-from muster.api.result import Result
-from muster.errors import HostlistError, MusterError, SchedulerSilent
+from muster.api.result import Result, TookTooLong, ended_badly, output_text, rank_text, wait_in_thread
+from muster.errors import HostlistError, SchedulerSilent
 from muster.follow.cancel import cancel_cases
 from muster.follow.cases import JobCase, JobSources, find_cases, ids_with_links
 from muster.follow.find_output import find_output
 from muster.follow.first_failure import first_failure
-from muster.follow.last_words import last_words
 from muster.follow.row import row_of_task
 from muster.follow.scheduler import Scheduler
+from muster.follow.watch import JobOutput
 from muster.look.cluster import cluster_name
 from muster.rank.hostlist import expand
 from muster.slurm.jobs import parse_job_id
-from muster.slurm.states import Phase, State
+from muster.slurm.states import STATES, Phase, State
 
 ASK_EVERY_S = 10.0
 _SILENT_FOR_S = 300.0
 # Of the tasks of an array, the one that tells the most of the whole.
 _FIRST = (Phase.RUNNING, Phase.WAITING, Phase.ENDED_BADLY, Phase.UNKNOWN, Phase.ENDED, Phase.ENDED_WELL)
-
-
-class TookTooLong(MusterError, TimeoutError):
-    """The job was not over within the time that the caller gave it; it goes on."""
 
 
 class Job:
@@ -86,14 +83,35 @@ class Job:
             return tuple(_result(case) for case in sorted(self._look(), key=_task_number))
 
     def events(self, timeout: float | None = None) -> Iterator[Event]:
-        """Yield what becomes of it from now on, to its end: Pending, Running, and Ended at the last."""
+        """Yield what becomes of it from now on, to its end: Pending, Running, and Ended at the last.
+
+        A job that began and ended between two looks has its Running too: Slurm remembers when and where it began.
+        """
         last: Event | None = None
+        last_run: Event | None = None
         with hints_shown():
             for cases in self._looks(timeout):
-                event = _event(_most_telling(cases), is_over=_are_over(cases))
-                if event is not None and not _is_same(event, last):
+                case = _most_telling(cases)
+                for event in (_run_of(case), _event(case, is_over=_are_over(cases))):
+                    known = last_run if isinstance(event, Running) else last
+                    if event is None or _is_same(event, known):
+                        continue
                     yield event
                     last = event
+                    last_run = event if isinstance(event, Running) else None
+
+    def logs(self) -> str:
+        """Return what it has written so far, with the rank before each line where there are several."""
+        with hints_shown():
+            return "".join(output_text(_output(case)) for case in self._look())
+
+    def stdout(self, rank: int = 0) -> str:
+        """Return what one rank has written so far."""
+        with hints_shown():
+            return "".join(rank_text(_output(case), rank) for case in self._look())
+
+    def __await__(self) -> Generator[Any, None, Result]:
+        return wait_in_thread(self.result)
 
     def cancel(self) -> None:
         """End it, waiting or running; one that is over already is left as it is."""
@@ -143,8 +161,7 @@ class Job:
         pause = self._pause()
         seconds_left = pause if end is None else end - self._clock()
         if seconds_left <= 0:
-            hint = "it goes on; .state() says where it is, .cancel() ends it"
-            raise TookTooLong(f"job {self.id} was not over after {timeout:g} s", hint=hint)
+            raise TookTooLong(self.id, timeout or 0)
         self._sleep(min(pause, seconds_left))
 
     def _pause(self) -> float:
@@ -180,23 +197,12 @@ def _result(case: JobCase) -> Result:
     row = None if case.run is None else row_of_task(case.run, name.partition("_")[2])
     if state.phase is Phase.ENDED_WELL:
         return Result(name, state, status, directory=directory, row=row)
-    from muster.follow.known_causes import explain
+    output = _output(case)
+    return ended_badly(name, state, status, output, None if output is None else first_failure(output), directory, row)
 
-    output = find_output(job, case.run, case.asked)
-    failure = None if output is None else first_failure(output)
-    lines = tuple(last_words(output, failure))
-    explanation = explain(lines, failure)
-    return Result(
-        name,
-        state,
-        status,
-        failure,
-        lines,
-        None if explanation is None else explanation.cause,
-        None if explanation is None else explanation.remedy,
-        directory,
-        row,
-    )
+
+def _output(case: JobCase) -> JobOutput | None:
+    return find_output(case.job, case.run, case.asked)
 
 
 def _event(case: JobCase, *, is_over: bool) -> Event | None:
@@ -207,9 +213,16 @@ def _event(case: JobCase, *, is_over: bool) -> Event | None:
     if job is not None and state.phase is Phase.WAITING:
         reason = job.reason
         return Pending(job.shown_id, state, reason.code, reason.sentence, reason.remedy_for(job.id), job.started)
-    if job is not None and state.phase is Phase.RUNNING:
-        return Running(job.shown_id, state, _hosts(job.node_list), job.started)
     return None
+
+
+def _run_of(case: JobCase) -> Running | None:
+    """Return that it runs, or has run since the last look; None for a job that never had its nodes."""
+    state, job = _state(case), case.job
+    if job is None or not job.node_list or not (state.phase is Phase.RUNNING or state.phase.is_over):
+        return None
+    runs = state if state.phase is Phase.RUNNING else STATES["RUNNING"]
+    return Running(job.shown_id, runs, _hosts(job.node_list), job.started)
 
 
 def _is_same(event: Event, last: Event | None) -> bool:
@@ -217,7 +230,8 @@ def _is_same(event: Event, last: Event | None) -> bool:
     if isinstance(event, Pending) and isinstance(last, Pending):
         return (event.state.name, event.reason) == (last.state.name, last.reason)
     if isinstance(event, Running) and isinstance(last, Running):
-        return (event.state.name, event.nodes) == (last.state.name, last.nodes)
+        began = None if last.started is None or event.started is None else event.started - last.started
+        return (event.state.name, event.nodes) == (last.state.name, last.nodes) and not began
     return False
 
 

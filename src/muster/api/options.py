@@ -9,10 +9,12 @@ from os import PathLike, fspath
 from typing import Any, NamedTuple, Union
 
 from muster.errors import RequestError, UnknownName
+from muster.facts import SweepTable
 from muster.images.reference import ImageReference
 from muster.job.option import Option, OriginKind, ValueOrigin, convert
 from muster.job.options import parse
 from muster.job.request import options_of
+from muster.look.table import table_of_rows
 from muster.units import Memory, Walltime
 
 Command = Union[str, Sequence[Union[str, PathLike[str]]]]
@@ -27,6 +29,9 @@ class ReadOptions(NamedTuple):
     typed: tuple[str, ...]
     """The same as words of a command line."""
 
+    table: SweepTable | None = None
+    """The rows of a sweep that were given as values."""
+
 
 def read_options(
     verb: str, command: Command, options: Mapping[str, object], *, excluded: Collection[str] = ()
@@ -34,12 +39,16 @@ def read_options(
     """Return what was asked; RequestError names the option that is not known, or whose value cannot be."""
     words: list[str] = []
     off: list[str] = []
+    table_of_sweep: SweepTable | None = None
     table = {name: option for name, option in options_of().items() if name not in excluded}
     for name, value in options.items():
         if name in excluded:
             raise RequestError(f"muster.{verb} does not take {name}", hint=f"omit {name}")
         if name not in table:
             raise UnknownName("option", name, sorted(table))
+        if name == "sweep" and isinstance(value, (list, tuple)):
+            table_of_sweep = table_of_rows(value)
+            value = table_of_sweep.path  # noqa: PLW2901  # what the plan calls it
         if value is False and table[name].is_switch:
             off.append(name)
         elif value is not None:
@@ -49,7 +58,7 @@ def read_options(
     values, origins, _ = parse(all_words)
     for name in off:  # stands over a settings file that says true
         values[name], origins[name] = False, ValueOrigin(OriginKind.ABSENT_OPTION, f"{name}=False")
-    return ReadOptions(values, origins, rest, all_words)
+    return ReadOptions(values, origins, rest, all_words, table_of_sweep)
 
 
 def words_of_command(command: Command) -> tuple[str, ...]:
@@ -60,7 +69,8 @@ def words_of_command(command: Command) -> tuple[str, ...]:
         hint = 'a list needs no quotes: ["python", "train.py"]'
         raise RequestError(f"the command cannot be split into words: {error}", hint=hint) from None
     except TypeError as error:
-        raise RequestError(f"the command is not a list of texts: {error}", hint='["python", "train.py"]') from None
+        hint = '["python", "train.py"]; Muster starts programs: for a Python function see muster docs coming-from'
+        raise RequestError(f"the command is not a list of texts: {error}", hint=hint) from None
     if not words:
         raise RequestError("no command was given", hint='muster.plan(["python", "train.py"], nodes=2)')
     return tuple(words)

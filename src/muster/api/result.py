@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from muster.errors import MusterError
+from muster.follow.last_words import last_words
+from muster.follow.watch import Follower, JobOutput
 from muster.model.failure import Failure
 from muster.slurm.states import Phase, State
+
+
+class TookTooLong(MusterError, TimeoutError):
+    """The job was not over within the time that the caller gave it; it goes on."""
+
+    def __init__(self, job: str, timeout_s: float) -> None:
+        message = f"job {job} was not over after {timeout_s:g} s"
+        super().__init__(message, "it goes on; .state() says where it is, .cancel() ends it")
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -56,3 +68,47 @@ class Result(msgspec.Struct, frozen=True):
         if self.ok:
             return None
         return self.failure.sentence if self.failure is not None else self.state.sentence
+
+
+def ended_badly(
+    name: str,
+    state: State,
+    status: int | None,
+    output: JobOutput | None,
+    failure: Failure | None,
+    directory: Path | None,
+    row: Mapping[str, str] | None,
+) -> Result:
+    """Return the result of a job that failed, with the last lines of the rank that did, and a known cause."""
+    from muster.follow.known_causes import explain
+
+    lines = tuple(last_words(output, failure))
+    explanation = explain(lines, failure)
+    cause, remedy = (None, None) if explanation is None else (explanation.cause, explanation.remedy)
+    return Result(name, state, status, failure, lines, cause, remedy, directory, row)
+
+
+def output_text(output: JobOutput | None) -> str:
+    """Return all that a job has written, with the rank before each line where several write."""
+    if output is None:
+        return ""
+    return _text(line.merged() for line in Follower(output).new_lines(final=True))
+
+
+def rank_text(output: JobOutput | None, rank: int) -> str:
+    """Return what one rank has written; refused where the lines cannot be told from those of others."""
+    if output is None:
+        return ""
+    output.check_rank(rank)
+    return _text(line.text for line in Follower(output).new_lines(final=True) if line.rank == rank)
+
+
+def _text(lines: Iterable[bytes]) -> str:
+    return "".join(f"{line.decode(errors='replace')}\n" for line in lines)
+
+
+def wait_in_thread(result: Callable[[], Result]) -> Generator[Any, None, Result]:
+    """Wait for a result without holding up the other tasks of an event loop: for `await job`."""
+    import asyncio
+
+    return asyncio.to_thread(result).__await__()

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import msgspec
+from msgspec.structs import replace
 
 from muster.act.prepare import plan_for, request_for
 from muster.api.hints import hints_shown
 from muster.api.job import Job
+from muster.api.local import LocalJob
 from muster.api.options import Command, read_options
 from muster.facts import Facts
 from muster.job.request import Request
@@ -21,7 +23,7 @@ from muster.model.plan import Plan as Value
 from muster.render.document import plan_as_json
 from muster.render.explain import explain, plan_as_text
 from muster.render.script import job_script
-from muster.start import prepare_job, queue
+from muster.start import prepare_job, prepare_run, queue
 
 if TYPE_CHECKING:
     from muster.model.plan import Reason
@@ -75,16 +77,35 @@ def plan(command: Command, /, **options: Any) -> Plan:
         return Plan(value, (*asked.notes, *value.notes))
 
 
-def submit(command: Command, /, **options: Any) -> Job:
-    """Queue the command as a Slurm job. What the plan warns of is one of Python's warnings, and comes before."""
+@overload
+def submit(command: Command, /, *, here: Literal[True], **options: Any) -> LocalJob: ...
+@overload
+def submit(command: Command, /, *, here: Literal[False] | None = None, **options: Any) -> Job: ...
+@overload
+def submit(command: Command, /, **options: Any) -> Job: ...
+def submit(command: Command, /, **options: Any) -> Job | LocalJob:
+    """Queue the command as a Slurm job; with here=True start it on this machine. Both have the same result.
+
+    What the plan warns of is one of Python's warnings, and comes before.
+    """
     with hints_shown():
-        asked = _asked("submit", command, options, excluded=("here", "no_label"))
+        asked = _asked("submit", command, options, excluded=("no_label",))
+        if asked.request.here:
+            return _start_here(asked)
         prepared = prepare_job(asked.request, asked.facts, asked.typed)
         for note in prepared.excluded:
             warnings.warn(note.text, UserWarning, stacklevel=2)
         _warn([*asked.notes, *prepared.notes])
         submission = queue(prepared)
         return Job(submission.job, asked.facts.environment, directory=submission.directory)
+
+
+def _start_here(asked: _Asked) -> LocalJob:
+    from muster.look.place import RunPlace
+
+    prepared = prepare_run(asked.request, asked.facts, asked.typed, RunPlace.HERE)
+    _warn([*asked.notes, *prepared.notes])
+    return LocalJob(prepared.plan, asked.facts.environment, asked.typed)
 
 
 def job(job_id: str | int, /) -> Job:
@@ -109,7 +130,7 @@ class _Asked(msgspec.Struct, frozen=True):
 
 def _asked(verb: str, command: Command, options: dict[str, Any], *, excluded: Sequence[str]) -> _Asked:
     read_request = read_options(verb, command, options, excluded=excluded)
-    look_facts = look()
+    look_facts = replace(look(), table=read_request.table)
     facts, request = request_for(look_facts, read_request.values, read_request.origins, read_request.command)
     return _Asked(request, facts, tuple(read_request.typed), tuple(settings_notes(look_facts)))
 

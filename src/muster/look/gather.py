@@ -32,7 +32,7 @@ def gather_facts(request: Request, site: Site, facts: Facts, engine: Engine) -> 
         from muster.look.stage_facts import look_at_staging
 
         facts = look_at_staging(request, facts)
-    if request.sweep:
+    if request.sweep and facts.table is None:
         from muster.look.table import read_table
 
         facts = replace(facts, table=read_table(request.sweep, facts.working_directory))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 
 from muster.errors import RequestError, UnknownName
@@ -28,6 +29,29 @@ def read_table(typed_path: str, directory: str) -> SweepTable:
     for number, row in rows:
         _check_row(row, columns, f"{typed_path}:{number}")
     return SweepTable(typed_path, tuple(columns), tuple(tuple(row) for _, row in rows))
+
+
+def table_of_rows(rows: Sequence[object]) -> SweepTable:
+    """Return the table of rows that are values of a program: each a mapping with the same keys, or refuse it."""
+    name = f"{len(rows)} row{'s' * (len(rows) != 1)} of a program"
+    if not rows:
+        raise RequestError("sweep: there is no row", hint='sweep=[{"lr": 0.1}, {"lr": 0.2}]')
+    columns: list[str] = []
+    for number, row in enumerate(rows):
+        place = f"sweep[{number}]"
+        if not isinstance(row, Mapping):
+            raise RequestError(f"{place}: {row!r} is not a mapping", hint='sweep=[{"lr": 0.1}, {"lr": 0.2}]')
+        columns = columns or [str(column) for column in row]
+        if [str(column) for column in row] != columns:
+            raise RequestError(
+                f"{place} has the columns {', '.join(map(str, row))}, but sweep[0] has {', '.join(columns)}",
+                hint="give each row the same keys, in the same order",
+            )
+        for column, value in row.items():
+            if isinstance(value, bool) or not isinstance(value, (str, int, float, PathLike)) or "\0" in str(value):
+                raise RequestError(f"{place}: {column}={value!r} is neither a text nor a number", hint="give its text")
+    _check_columns(columns, "sweep[0]")
+    return SweepTable(name, tuple(columns), tuple(tuple(map(str, row.values())) for row in rows))  # type: ignore[attr-defined]  # each is a mapping
 
 
 def _text_of(file: Path, typed_path: str) -> str:
