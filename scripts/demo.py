@@ -46,7 +46,7 @@ NEXT = (
     ("muster docs first-job", "the tutorial: from here to the rules of a real site, in half an hour"),
     ("muster lab up -N 4", "a cluster that stays; muster lab shell is a terminal on its login host"),
     (
-        "muster run --rehearse --site lumi -A project_465000001 -N 2 -t 30 -- python examples/train_env.py",
+        "muster run --rehearse --site lumi -A project_465000000 -N 2 -t 30 -- python examples/train_env.py",
         "this script under the queues, nodes and rules of LUMI",
     ),
 )

@@ -12,7 +12,7 @@ import pytest
 
 from muster.cli.app import main
 
-LUMI = "plan --site lumi -A project_465000001"
+LUMI = "plan --site lumi -A project_465000000"
 MISTAKES = [
     ("run --nodse 2 -- python train.py", "--nodse", "--nodes"),
     ("run --ntasks 4 -- python train.py", "--ntasks", "--ntasks-per-node"),

@@ -37,7 +37,7 @@ BATCH = Path(__file__).with_name("job.sbatch").read_text(encoding="utf-8")
 USES = {
     "run": ("run --here --ntasks-per-node 2 python3 train.py", 0, r"1: hello 1 2\n"),
     "submit": ("submit -N 2 python3 train.py", 3, r"error: .*\n\nhint: .*muster lab"),
-    "plan": ("plan --site lumi -A project_465000001 -N 2 -t 30 -- python3 train.py", 0, r"#SBATCH --nodes=2"),
+    "plan": ("plan --site lumi -A project_465000000 -N 2 -t 30 -- python3 train.py", 0, r"#SBATCH --nodes=2"),
     "shell": ("shell 1", 2, r"error: .*\n\nhint: "),
     "jobs": ("jobs", 3, r"error: .*\n\nhint: .*muster lab"),
     "status": ("status 1", 3, r"error: .*\n\nhint: "),
@@ -54,7 +54,7 @@ USES = {
     "check": ("check --log job.log", 1, r"the GPU's memory is full"),
     "bench": ("bench --site clariden --read bench.jsonl --html page.html", 1, r"broken"),
     "lint": ("lint job.sbatch", 1, r"job\.sbatch:5:1: hangs"),
-    "port": ("port job.sbatch --site lumi -A project_465000001", 0, r"#SBATCH --gres=gpu:4 +kept +-g 4"),
+    "port": ("port job.sbatch --site lumi -A project_465000000", 0, r"#SBATCH --gres=gpu:4 +kept +-g 4"),
     "stage": ("stage nothere", 2, r"error: .*\n\nhint: "),
     "build": ("build lock", 2, r"error: .*\n\nhint: "),
     "lab": ("lab status", 2, r"error: .*\n\nhint: "),

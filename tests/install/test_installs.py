@@ -71,12 +71,12 @@ def fetched(version: str, folder: Path) -> str:
 def works(*muster: object, **environment: str) -> None:
     """It plans a job of a known site from files that it brought, reads bash, and its documents are there."""
     ported = ask(
-        *muster, "port", ROOT / "tests/install/job.sbatch", "--site=lumi", "-A", "project_465000001", **environment
+        *muster, "port", ROOT / "tests/install/job.sbatch", "--site=lumi", "-A", "project_465000000", **environment
     )
     assert "-N 2" in ported
     assert ask(*muster, "--version", **environment).startswith("muster ")
     plan = ask(
-        *muster, "plan", "-N2", "--site=lumi", "-A", "project_465000001", "-t30", "--", "python", "x.py", **environment
+        *muster, "plan", "-N2", "--site=lumi", "-A", "project_465000000", "-t30", "--", "python", "x.py", **environment
     )
     assert "#SBATCH --nodes=2" in plan
     assert "first-job" in ask(*muster, "docs", **environment)

@@ -20,7 +20,7 @@ if __name__ == "__main__":
     import torch.multiprocessing
     torch.multiprocessing.set_start_method("forkserver")
 """
-LUMI = ("--site", "lumi", "-A", "project_465001063", "-t", "10", "-p", "small-g")
+LUMI = ("--site", "lumi", "-A", "project_465000000", "-t", "10", "-p", "small-g")
 
 
 @pytest.fixture

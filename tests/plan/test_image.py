@@ -67,7 +67,7 @@ CHOSEN = (
 )
 REQUIRED = {
     "clariden": ("-A", "x123", "-t", "10:00"),
-    "lumi": ("-A", "project_465000001", "-p", "small-g", "-t", "10:00", "-g", "8"),
+    "lumi": ("-A", "project_465000000", "-p", "small-g", "-t", "10:00", "-g", "8"),
     "horeka": ("-p", "gpu-h100", "-t", "10:00", "-g", "4", "--mem", "400G"),
     "supercloud": ("-p", "xeon-g6-volta", "-g", "2"),
 }

@@ -156,6 +156,6 @@ def test_a_host_without_modules_is_said(tmp_path: Path) -> None:
 def test_a_module_that_the_site_has_renamed_is_refused_before_the_job(site: str, module: str, new: str) -> None:
     from muster.errors import RequestError
 
-    account = ("-A", "project_465000001") if site == "lumi" else ()
+    account = ("-A", "project_465000000") if site == "lumi" else ()
     with pytest.raises(RequestError, match=f"the module {module} is gone: .*{new}"):
         plan("-N", "2", *account, "-t", "30", "--module", module, "--", "true", site=site)

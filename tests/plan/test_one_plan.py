@@ -21,7 +21,7 @@ from muster.sites.load import load
 
 RECORD = {"modules": ["gcc/12"], "torch": "2.3.0", "arch": "sparc", "with": ["horovod"], "cpu_flags": ["avx2"]}
 FORKING = "import torch.distributed\nloader = DataLoader(data, num_workers=4)\n"
-LUMI = ("-A", "project_465001063", "-t", "10", "-p", "standard-g", "-N", "2")
+LUMI = ("-A", "project_465000000", "-t", "10", "-p", "standard-g", "-N", "2")
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +65,7 @@ def test_the_command_line_shows_the_plan_of_the_room_that_plans(
 
 
 def test_python_gets_the_same_plan() -> None:
-    value = muster.plan("train.py", site="lumi", time="10", venv="venv", account="project_465001063").value
+    value = muster.plan("train.py", site="lumi", time="10", venv="venv", account="project_465000000").value
     texts = [note.text.partition(":")[0] for note in value.notes]
     assert value.cpu_flags == ("avx2",)
     assert "train.py, line 2" in texts, texts

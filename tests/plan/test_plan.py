@@ -281,7 +281,7 @@ def test_a_template_keeps_every_byte_but_its_placeholders(text: str) -> None:
 
 def test_a_script_tests_only_the_sizes_that_its_own_lines_depend_on() -> None:
     alone = plan("-N", "1", "-A", "g123", "-t", "10", "python", "x.py", site="clariden")
-    many = plan("-N", "2", "-A", "project_465000001", "-t", "10", "python", "x.py", site="lumi")
+    many = plan("-N", "2", "-A", "project_465000000", "-t", "10", "python", "x.py", site="lumi")
 
     assert not [each for each in alone.conditions if "NCCL_NET " in each.sentence]
     assert [each.holds for each in many.conditions if "NCCL_SOCKET_IFNAME" in each.sentence] == [

@@ -26,7 +26,7 @@ from muster.sites.schema_words import Wireup
 from muster.sites.when import OFFLINE, workloads_of
 from sites.profiles import HEAD, NAMES, bundled, written
 
-LUMI = ("-A", "project_465000001", "-t", "30")
+LUMI = ("-A", "project_465000000", "-t", "30")
 IMAGE = replace(FACTS, image=ImageFacts(project="/home/ada", package="/opt/venv/muster"))
 
 

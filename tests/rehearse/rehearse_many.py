@@ -18,7 +18,7 @@ from typing import Any
 
 SITES = {
     "generic": ("-N", "2", "-t", "30"),
-    "lumi": ("-A", "project_465000001", "-N", "2", "-t", "30"),
+    "lumi": ("-A", "project_465000000", "-N", "2", "-t", "30"),
     "clariden": ("-N", "2", "-t", "30"),
     "leonardo": ("-A", "phys", "-N", "2", "-t", "30"),
     "horeka": ("-N", "2", "-t", "30", "--mem", "100G"),

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.lab
 
 __all__ = ["images"]  # a fixture
 
-LUMI = ("--site", "lumi", "-A", "project_465000001", "-N", "2", "-t", "30")
+LUMI = ("--site", "lumi", "-A", "project_465000000", "-N", "2", "-t", "30")
 CLARIDEN = ("--site", "clariden", "-N", "2", "-t", "30")
 HOREKA = ("--site", "horeka", "-N", "2", "-t", "30", "--mem", "691G")
 MARENOSTRUM = ("--site", "marenostrum5", "-A", "bsc98", "-q", "acc_ehpc", "-N", "2", "-t", "30")
@@ -70,7 +70,7 @@ def test_on_lumi_the_probe_runs_in_every_rank_and_the_script_in_four(tester: Per
     assert done.status == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == [f"{rank}: said {rank} 4 ['a b', '$HOME']" for rank in range(4)]
     for said in (
-        "sbatch takes the script as the site's would: partition standard-g, account project_465000001",
+        "sbatch takes the script as the site's would: partition standard-g, account project_465000000",
         "16 ranks on 2 hosts, each with a rank and a local rank of its own",
         "all of them meet at the host of rank 0: g-n1",
         "the command reached every rank word for word (4 words)",

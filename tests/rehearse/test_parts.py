@@ -21,7 +21,7 @@ from muster_lab.rehearse.adapt import few_ranks, for_lab, not_shown
 from muster_lab.rehearse.source import insists
 from sites.profiles import bundled
 
-LUMI = ("--site", "lumi", "-A", "project_465000001", "-N", "2", "-t", "30")
+LUMI = ("--site", "lumi", "-A", "project_465000000", "-N", "2", "-t", "30")
 WORD = st.text(st.characters(blacklist_characters="\0\r\x1e\x1f", blacklist_categories=["Cs"]), max_size=10)
 
 
@@ -181,7 +181,7 @@ def test_what_an_image_would_see_of_the_site_is_taken_out_where_it_is_not_here()
 
 @pytest.mark.parametrize(("nodes", "most", "ranks"), [(2, 4, 4), (2, 1, 1), (8, 4, 4), (2, 100, 16), (3, 4, 3)])
 def test_the_command_itself_gets_few_ranks(nodes: int, most: int, ranks: int) -> None:
-    made = plan("-A", "project_465000001", "-N", str(nodes), "-t", "30", "--", "python", "train.py", site="lumi")
+    made = plan("-A", "project_465000000", "-N", str(nodes), "-t", "30", "--", "python", "train.py", site="lumi")
 
     few = few_ranks(made, most)
 

@@ -346,7 +346,7 @@ def test_a_size_for_which_a_line_does_not_hold_stops_with_one_sentence(
     tmp_path: Path, nodes: str, granted: dict[str, str], sentence: str | None
 ) -> None:
     """`sbatch -N 2000 job.sh`, or an edited header: the script was written for another size."""
-    asked = ("-N", nodes, "-g", "8", "-t", "30", "-A", "project_465000001", "--chdir", str(tmp_path), "--", "x")
+    asked = ("-N", nodes, "-g", "8", "-t", "30", "-A", "project_465000000", "--chdir", str(tmp_path), "--", "x")
     status, argv, _, stderr = execute(plan(*asked, site="lumi"), tmp_path, **granted)
 
     if sentence is None:

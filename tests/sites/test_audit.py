@@ -218,7 +218,7 @@ def test_the_entrypoint_of_an_extended_image_runs_and_that_of_others_does_not() 
 
 @pytest.mark.parametrize(
     ("site", "words", "library"),
-    [("clariden", (), "NCCL"), ("daint", (), "NCCL"), ("lumi", ("-A", "project_465001063"), "RCCL")],
+    [("clariden", (), "NCCL"), ("daint", (), "NCCL"), ("lumi", ("-A", "project_465000000"), "RCCL")],
 )
 def test_a_job_whose_collectives_would_go_over_tcp_is_told(site: str, words: tuple[str, ...], library: str) -> None:
     told = warnings(plan(*words, "-N", "2", "-g", "4", "-t", "30", *TRAIN, site=site))
@@ -238,7 +238,7 @@ def test_a_uenv_has_a_python_of_its_own() -> None:
 
 
 def test_lumis_images_are_started_without_rocm() -> None:
-    words = ("-A", "project_465001063", "-N", "2", "-g", "8", "-t", "30", "--image", "site:multitorch")
+    words = ("-A", "project_465000000", "-N", "2", "-g", "8", "-t", "30", "--image", "site:multitorch")
     assert "--rocm" not in job_script(plan(*words, *TRAIN, site="lumi", facts=IMAGE))
 
 

@@ -135,7 +135,7 @@ def test_one_layer_alone_is_what_it_says(table: dict[str, object]) -> None:
 def test_what_is_typed_wins_over_every_file_and_says_so(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    words = ["plan", "--site", "lumi", "-A", "project_465000001", "-N", "2", "-t", "30", "--as", "why"]
+    words = ["plan", "--site", "lumi", "-A", "project_465000000", "-N", "2", "-t", "30", "--as", "why"]
     assert main([*words, "--site-set", "memory.mem=400G", "--site-set", "rendezvous.port_low=15000", "--", "x"]) == 0
     said = capsys.readouterr().out
     assert "#SBATCH --mem=400G" in said

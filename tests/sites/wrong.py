@@ -21,7 +21,7 @@ RIGHT: dict[str, dict[str, Any]] = {
         "cpus_per_task": 7,
         "time_s": HOUR,
         "partition": "standard-g",
-        "account": "project_465000001",
+        "account": "project_465000000",
         "mem": Memory.parse("480G"),
         "launcher": "srun",
     },

@@ -1,9 +1,9 @@
 #!/bin/bash
 # Written by muster VERSION for the site 'lumi'. It runs with sbatch alone.
-#   muster submit -A project_465001063 -N 4 -g 8 -t 00:30:00 --venv /home/ada/env -- python train.py
+#   muster submit -A project_465000000 -N 4 -g 8 -t 00:30:00 --venv /home/ada/env -- python train.py
 #SBATCH --job-name=train --comment=muster:DIGEST
 #SBATCH --nodes=4 --ntasks-per-node=8 --cpus-per-task=7 --gpus-per-node=8 --mem=480G
-#SBATCH --account=project_465001063 --time=00:30:00 --partition=standard-g
+#SBATCH --account=project_465000000 --time=00:30:00 --partition=standard-g
 #SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 

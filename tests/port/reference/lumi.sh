@@ -9,7 +9,7 @@
 #SBATCH --output="output_%x_%j.txt"
 #SBATCH --partition=standard-g
 #SBATCH --time=00:05:00
-#SBATCH --account=project_465001063
+#SBATCH --account=project_465000000
 
 module use /appl/local/training/modules/AI-20241126
 module load singularity-userfilesystems
