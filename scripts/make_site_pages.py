@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from muster.plan.site_terms import say_trust
+from muster.plan.site_terms import say_ran, say_trust
 from muster.policy.masks import gpu_cores, spell_cores
 from muster.sites import schema, schema_launch, schema_queues, schema_words
 from muster.sites.documents import Document, documents
@@ -139,7 +139,8 @@ def _site_page(site: Site, papers: Sequence[Document]) -> str:
 def _state(site: Site) -> str:
     words = say_trust(site)
     rests = f"{words[0].upper()}{words[1:].partition(' (')[0]}. " if words else ""
-    return rests + _how_full(site)
+    ran = say_ran(site)
+    return rests + (f"{ran[0].upper()}{ran[1:]}. " if ran else "") + _how_full(site)
 
 
 def _how_full(site: Site) -> str:
@@ -181,7 +182,7 @@ def _shell_line(site: Site) -> str:
     profile = site.profile
     asked = profile.request
     required = set(asked.required or ())
-    _, node = next(iter(profile.nodes.items()), ("", NodeKind()))
+    kind, node = next(iter(profile.nodes.items()), ("", NodeKind()))
     trial = next((rule for rule in profile.queue_rules if rule.when.trial), None) or next(
         iter(profile.queue_rules), None
     )
@@ -190,13 +191,14 @@ def _shell_line(site: Site) -> str:
         words += ["-A", asked.account_example or "ACCOUNT"]
     if trial is not None:
         words += [*(["-p", trial.partition] if trial.partition else []), *(["-q", trial.qos] if trial.qos else [])]
-    if asked.constraint and "constraint" in required:
-        words += ["-C", next(iter(asked.constraint.values()))]
+    if kind in (asked.constraint or {}):
+        words += ["-C", (asked.constraint or {})[kind]]
     words += ["-N", "1", "-t", EXAMPLE_TIME, *_gpu_words(site, node)]
     if node.cores_per_gpu:
         words += ["-c", str(node.cores_per_gpu * _gpus_of_shell(site, node))]
-    if profile.memory.mem_per_gpu and profile.memory.policy == "explicit":
-        words += ["--mem-per-gpu", profile.memory.mem_per_gpu]
+    share = node.mem_per_gpu or profile.memory.mem_per_gpu
+    if share and profile.memory.policy == "explicit":
+        words += ["--mem-per-gpu", share]
     elif "mem" in required and node.memory_mib:
         words += ["--mem", f"{node.memory_mib // 1024 // (node.gpus or 1)}G"]
     return shlex.join([*words, "--pty", "bash"])
@@ -211,9 +213,10 @@ def _gpu_words(site: Site, node: NodeKind) -> list[str]:
     asked = site.profile.request
     if not node.gpus or asked.gpus == "whole-node":
         return []
-    kind = f"{asked.gpu_type}:" if asked.gpu_type else ""
+    gpu_type = node.gpu_type or asked.gpu_type
+    kind = f"{gpu_type}:" if gpu_type else ""
     count = _gpus_of_shell(site, node)
-    return [f"--gres=gpu:{kind}{count}" if asked.gpus == "gres" else f"--gpus-per-node={count}"]
+    return [f"--gres=gpu:{kind}{count}" if asked.gpus == "gres" else f"--gpus-per-node={kind}{count}"]
 
 
 def _first_job(site: Site) -> str:
@@ -259,7 +262,10 @@ def _when(when: schema.When) -> str:
 
 
 def _queue_row(site: Site, kind: str, name: str, queue: Queue) -> tuple[object, ...]:
-    longest = queue.time_max or ", ".join(f"{step.time_max} to {step.nodes_max} nodes" for step in queue.time_by_nodes)
+    longest = queue.time_max or ", ".join(
+        f"{step.time_max} to {step.nodes_max} nodes" if step.nodes_max else f"{step.time_max} to {step.gpus_max} GPUs"
+        for step in queue.time_by_nodes
+    )
     if queue.time_default:
         longest += f" (default {queue.time_default})"
     if queue.node_minutes_max:
@@ -561,13 +567,15 @@ def _index(sites: Sequence[Site]) -> str:
             site.profile.summary,
             "complete" if site.profile.complete else "",
             site.profile.trust or "",
+            site.profile.ran or "",
         )
         for site in sites
     )
-    columns = ("site", "title", "GPUs and fabric", "known", "rests on")
+    columns = ("site", "title", "GPUs and fabric", "known", "rests on", "ran there")
     kinds = (
         "`own`: documents of the site itself, of the last 18 months. `mixed`: those and others. "
-        "`old`: older documents of the site, or without a date. `users`: only what its users published.\n"
+        "`old`: older documents of the site, or without a date. `users`: only what its users published.\n\n"
+        "`ran there`: the day on which a script of the profile ran at the site, as far as Muster's makers know.\n"
     )
     return "# Sites\n\n" + _table(columns, rows) + "\n" + kinds
 

@@ -211,6 +211,7 @@ def _rules(profile: Profile) -> Iterator[tuple[str, str]]:
     for name in required:
         yield f"not {_FIELDS[name]}", f"{profile.name} wants --{name}"
     yield from _flag_rules(profile)
+    yield from _times(profile.request.time_min, profile.request.time_max, profile.name)
     for kind, queues in (("partition", profile.partitions), ("qos", profile.qos)):
         for name, queue in queues.items():
             for condition, text in _queue_rules(queue, name):
@@ -271,15 +272,32 @@ def _queue_rules(queue: Queue, name: str) -> Iterator[tuple[str, str]]:
         yield "true", f"{name} is not open"
     if queue.gpus == 0:
         yield "gpus_of(job) > 0", f"{name} has no GPUs"
+    all_gpus = "math.max(job.min_nodes, 1) * gpus_of(job)"
+    if queue.gpus_max:
+        yield f"{all_gpus} > {queue.gpus_max}", f"{name} allows {queue.gpus_max} GPUs"
+    if queue.gpus_min:
+        yield f"{all_gpus} < {queue.gpus_min}", f"{name} is for {queue.gpus_min} GPUs or more"
+    if queue.gpus_per_node:
+        wrong = " and ".join(f"gpus_of(job) ~= {count}" for count in (0, *queue.gpus_per_node))
+        yield wrong, f"{name} gives {' or '.join(map(str, queue.gpus_per_node))} GPUs of a node"
+    yield from _times(queue.time_min, None, name)
     if queue.node_minutes_max:
         spent = "given(job.time_limit) and math.max(job.min_nodes, 1) * job.time_limit"
         yield f"{spent} > {queue.node_minutes_max}", f"{name} allows {queue.node_minutes_max} node-minutes"
     fewest = 0
-    for step in queue.time_by_nodes:
+    for step in [step for step in queue.time_by_nodes if step.nodes_max and not step.gpus_max]:
         minutes = (parse_walltime_s(step.time_max) or 0) // 60
         size = f"job.min_nodes > {fewest} and job.min_nodes <= {step.nodes_max}"
         yield f"{size} and given(job.time_limit) and job.time_limit > {minutes}", f"{name} allows {step.time_max}"
-        fewest = step.nodes_max
+        fewest = step.nodes_max or fewest
+
+
+def _times(shortest: str | None, longest: str | None, name: str) -> Iterator[tuple[str, str]]:
+    """Yield the rules that refuse a time limit outside these two."""
+    for limit, compare, words in ((shortest, "<", "wants {} or more"), (longest, ">", "allows {}")):
+        if limit:
+            minutes = (parse_walltime_s(limit) or 0) // 60
+            yield f"given(job.time_limit) and job.time_limit {compare} {minutes}", f"{name} {words.format(limit)}"
 
 
 def _lua(text: str) -> str:

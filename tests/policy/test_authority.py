@@ -31,7 +31,7 @@ DEMANDS = ("request.required.", "memory.zero_allowed", "request.gpus", ".cores_p
 
 def wrong_asks(profile: Profile) -> Iterator[Ask]:
     """Requests that break each rule for which the profile has a fact."""
-    yield Ask()
+    yield from (Ask(), Ask(time_s=1), Ask(time_s=10**9))
     for rule in profile.request.forbidden:
         yield Ask(flags={rule.flag: rule.value})
     yield Ask(mem=Memory.parse("0"))

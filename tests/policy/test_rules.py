@@ -10,16 +10,18 @@ from muster.policy.names import unlisted_names
 from muster.policy.queues import choose_queue, longest_s
 from muster.policy.rules import Ask, refusals
 from muster.sites.when import Situation
-from sites.profiles import FILLED, bundled
+from sites.profiles import FILLED, SITES, bundled
 from sites.wrong import CATALOGUE, HOUR, RIGHT, Wrong
 
 
 def test_the_catalogue_is_wide_enough() -> None:
-    assert len(CATALOGUE) >= 60
+    assert len(CATALOGUE) >= 150
     kinds = Counter(wrong.rule for wrong in CATALOGUE)
-    assert len(kinds) >= 15
-    assert max(kinds.values()) <= 5
+    assert len(kinds) >= 25
+    assert max(kinds.values()) <= len(CATALOGUE) / 6
     sites = Counter(wrong.site for wrong in CATALOGUE)
+    assert set(sites) == set(SITES)
+    assert min(sites.values()) >= 2
     assert all(sites[name] >= 4 for name in FILLED)
     assert len(set(map(str, CATALOGUE))) == len(CATALOGUE)
 

@@ -5,6 +5,7 @@ The lab's half of it, where the wrong script fails and the right one runs, is in
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -288,3 +289,152 @@ def test_a_resolver_may_lose_a_packet(site: str) -> None:
     words = line.split()[4 : line.split().index("--as")]
     assert gpus in words
     assert values(plan(*words, *TRAIN, site=site))["RES_OPTIONS"] == "timeout:1 attempts:3"
+
+
+# ---------------------------------------------------------------- the second audit: rules that stood as prose
+
+
+@pytest.mark.parametrize(
+    ("site", "words", "said"),
+    [
+        ("trillium", "-N 1 -g 2 -t 60", "2 GPUs of a node, but compute gives 1 or 4"),
+        ("trillium", "-N 2 -g 1 -t 60", "compute gives several nodes whole only"),
+        ("trillium", "-N 1 -g 1 -t 5", "compute wants 00:15:00 or more"),
+        ("trillium", "-N 1 -g 4 -t 60 -p compute", "its scheduler picks the partition"),
+        ("trillium", "-N 2 -g 4 -t 60 -p debug", "debug allows 00:30:00 for 2 nodes"),
+        ("kempner", "-A k -N 8 -g 4 -t 60", "8 × 4 = 32 GPUs, but kempner_h100 allows 16"),
+        ("kempner", "-A k -N 1 -g 0 -c 4 -t 60", "no GPU, but kempner_h100 is for jobs with 1 or more"),
+        ("roihu", "-A project_2001234 -p gpumedium -N 2 -g 4 -t 60", "2 × 4 = 8 GPUs, but gpumedium allows 4"),
+        ("mila", "-p main -N 1 -g 4 -t 60", "4 GPUs, but main allows 2"),
+        ("mila", "-p unkillable -N 1 -g 4 -t 60", "4 GPUs, but unkillable allows 1"),
+        ("olivia", "-A x -N 9 -g 4 -t 60", "9 × 4 = 36 GPUs, but accel allows 32"),
+        ("fir", "-N 2 -g 4 -t 8-00:00:00", "fir allows 7-00:00:00"),
+        ("rorqual", "-N 2 -g 4 -t 4", "rorqual wants 00:05:00 or more"),
+    ],
+)
+def test_a_rule_of_the_sites_page_is_a_rule(site: str, words: str, said: str) -> None:
+    with pytest.raises(RequestError, match=re.escape(said)):
+        plan(*words.split(), *TRAIN, site=site)
+
+
+@pytest.mark.parametrize(
+    ("site", "words", "partition"),
+    [
+        ("trillium", "-N 2 -g 4 -t 60", None),
+        ("trillium", "-N 1 -g 1 -t 1:30:00 --trial", "debug"),
+        ("olivia", "-A x -N 16 -g 1 -t 60", "accel"),
+        ("lonestar6", "-N 1 -g 1 -t 60", "gpu-a100-small"),
+        ("roihu", "-A project_2001234 -N 4 -g 1 -t 60", "gpumedium"),
+        ("horeka", "--trial -N 2 -g 4 -c 16 -t 60", "gpu-h100"),
+        ("delta", "-A x -N 1 -g 0 -c 4 -t 60", "cpu"),
+        ("delta", "-A x -N 1 -g 0 -c 4 -t 30 --trial", "cpu-interactive"),
+        ("vista", "-N 2 -g 0 -t 60", "gg"),
+        ("lonestar6", "-N 2 -g 0 -t 60", "normal"),
+        ("mila", "-N 1 -g 0 -c 2 -t 60", "long-cpu"),
+        ("roihu", "-A project_2001234 -N 1 -g 0 -c 8 -t 60", "small"),
+        ("roihu", "-A project_2001234 -N 3 -g 0 -c 8 -t 60", "medium"),
+        ("olivia", "-A x -N 1 -g 0 -c 4 -t 60", "small"),
+        ("vega", "-N 1 -g 0 -c 4 -t 60", "cpu"),
+        ("snellius", "-N 1 -g 0 -c 4 -t 60", "rome"),
+        ("karolina", "-A x -N 1 -g 0 -c 4 -t 60", "qcpu"),
+        ("lumi", "-A project_465000001 -N 1 -g 0 -c 4 -t 60", "small"),
+    ],
+)
+def test_a_job_goes_where_the_sites_page_sends_it(site: str, words: str, partition: str | None) -> None:
+    made = plan(*words.split(), *TRAIN, site=site)
+    assert directive(made, "partition") == partition
+    assert not any("-g 0" in text for text in warnings(made))
+
+
+@pytest.mark.parametrize("site", ["fir", "narval", "nibi", "rorqual"])
+def test_a_job_without_gpus_asks_for_the_memory_of_its_cores(site: str) -> None:
+    made = plan("-N", "1", "-g", "0", "-c", "4", "-t", "60", *TRAIN, site=site)
+    assert directive(made, "mem-per-cpu") in {"4000M", "3989M"}
+    assert directive(plan("-N", "1", "-g", "1", "-t", "60", *TRAIN, site=site), "mem-per-cpu") is None
+
+
+@pytest.mark.parametrize(
+    ("site", "gres", "cpus", "memory"),
+    [
+        ("rorqual", "gpu:h100_1g.10gb:1", 2, "15G"),
+        ("nibi", "gpu:h100_3g.40gb:1", 6, "124G"),
+        ("narval", "gpu:a100_2g.10gb:1", 3, "31G"),
+        ("fir", "gpu:nvidia_h100_80gb_hbm3_1g.10gb:1", 1, "35G"),
+    ],
+)
+def test_a_slice_of_a_gpu_has_its_own_share(site: str, gres: str, cpus: int, memory: str) -> None:
+    made = plan("-N", "1", "--gres", gres, "-t", "60", *TRAIN, site=site)
+    assert (made.shape.cpus_per_task, directive(made, "mem-per-gpu")) == (cpus, memory)
+    assert not warnings(made)
+
+
+@pytest.mark.parametrize("site", ["isambard-ai", "leonardo", "jean-zay", "alvis"])
+def test_a_job_without_gpus_is_told_where_no_queue_without_gpus_is_known(site: str) -> None:
+    account = {"alvis": "NAISS2024-22-219"}.get(site, "abc")
+    made = plan("-A", account, "-N", "1", "-g", "0", "-c", "4", "-t", "60", *TRAIN, site=site)
+    assert any("-g 0: the job" in text for text in warnings(made))
+
+
+@pytest.mark.parametrize(("gpus", "visible"), [(1, None), (2, "0,1"), (3, "0,1,2"), (4, "0,1,2,3")])
+@pytest.mark.parametrize("site", ["jupiter", "juwels-booster"])
+def test_part_of_a_node_is_seen_whole_by_each_rank(site: str, gpus: int, visible: str | None) -> None:
+    made = plan("-A", "abc", "-N", "1", "-g", str(gpus), "-t", "30", *TRAIN, site=site, launcher="srun")
+    assert values(made).get("CUDA_VISIBLE_DEVICES") == visible
+
+
+def test_a_queue_that_puts_jobs_back_makes_requeue_the_default() -> None:
+    long = plan("-A", "k", "-N", "2", "-g", "4", "-t", "3-00:00:00", *TRAIN, site="kempner")
+    assert "--requeue" in job_script(long)
+    assert "--no-requeue" in job_script(plan("-A", "k", "-N", "2", "-g", "4", "-t", "60", *TRAIN, site="kempner"))
+    assert "--requeue" in job_script(plan("-N", "1", "-g", "4", "-t", "60", *TRAIN, site="mila"))
+
+
+def test_a_queue_that_cancels_jobs_and_one_that_wants_more_of_a_project_are_warnings() -> None:
+    words = ("-A", "x", "-N", "1", "-g", "4", "-t", "60")
+    (told,) = warnings(plan(*words, "-p", "gpuA100x4-preempt", *TRAIN, site="delta"))
+    assert "cancels a job that has to make room" in told
+    assert not warnings(plan(*words, "-p", "gpuA100x4", *TRAIN, site="delta"))
+    (told,) = warnings(plan("-A", "project_1", "-N", "2", "-g", "4", "-t", "60", *TRAIN, site="roihu"))
+    assert "gpularge is for projects that have a scalability test" in told
+
+
+def test_the_job_of_the_cluster_toolkit_loads_its_plugin_and_an_image_is_told_how() -> None:
+    words = ("-N", "2", "-g", "8", "-t", "60")
+    text = job_script(plan(*words, *TRAIN, site="clustertoolkit"))
+    assert text.index(". /usr/local/gib/scripts/set_nccl_env.sh ||") < text.index("export NCCL_NET=gIB")
+    assert 'LD_LIBRARY_PATH="/usr/local/gib/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"' in text
+    made = plan(*words, "--image", "docker://a/b:1", *TRAIN, site="clustertoolkit", facts=IMAGE)
+    assert "NCCL_NET" not in values(made)
+    assert any("nothing of this job brings the plugin" in told for told in warnings(made))
+    assert "set_nccl_env" not in job_script(plan("-N", "1", "-g", "8", "-t", "60", *TRAIN, site="clustertoolkit"))
+
+
+def test_isambards_module_brings_the_plugin() -> None:
+    made = plan("-N", "2", "-g", "4", "-t", "60", *TRAIN, site="isambard-ai")
+    assert not any("plugin" in text for text in warnings(made))
+    assert "muster_load brics/nccl" in job_script(made)
+
+
+@pytest.mark.parametrize(
+    ("site", "word"),
+    [
+        ("jean-zay", "-C h100"),
+        ("perlmutter", "-C gpu"),
+        ("fir", "--gpus-per-node=h100:1"),
+        ("narval", "--gpus-per-node=a100:1"),
+        ("nibi", "--gpus-per-node=h100:1"),
+        ("rorqual", "--gpus-per-node=h100:1"),
+        ("alvis", "--gpus-per-node=A100:1"),
+    ],
+)
+def test_the_line_for_a_shell_names_type_and_constraint(site: str, word: str) -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "sites" / f"{site}.md"
+    (line,) = [line for line in page.read_text().splitlines() if line.startswith("srun ")]
+    assert word in line
+
+
+@pytest.mark.parametrize("site", SITES)
+def test_each_profile_says_whether_a_script_of_it_has_run_there(site: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert bundled(site).profile.ran == "never"
+    assert main(["site", "show", site]) == 0
+    assert f"no script of Muster's has run at {site} yet" in capsys.readouterr().err

@@ -39,12 +39,12 @@ def _list(words: Words) -> int:
 
 def _show(words: Words) -> int:
     from muster.look.probe import look
-    from muster.plan.site_terms import say_trust
+    from muster.plan.site_terms import say_ran, say_trust
     from muster.sites.load import choose_site
     from muster.sites.tell import as_json, lines, missing_keys
 
     site = choose_site(words.first, look())
-    for note in (*site.notes, *filter(None, [say_trust(site)])):
+    for note in (*site.notes, *filter(None, [say_trust(site), say_ran(site)])):
         say(note)
     if words.json:
         print_json(_plain(as_json(site)))

@@ -59,10 +59,14 @@ def queue_of(site: Site, request: Request, job: Situation) -> Choice:
 def memory_of(site: Site, job: Situation, request: Request, partition: str | None) -> Iterator[Directive]:
     """Yield what has to be asked for: a whole node's where all of it is the job's, else a share for each GPU."""
     memory = site.profile.memory
-    if memory.policy == "explicit" and job.whole_node and memory.mem:
+    of_kind = site.profile.nodes[job.gpu_kind].mem_per_gpu if job.gpu_kind in site.profile.nodes else None
+    share, key = (
+        (of_kind, f"nodes.{job.gpu_kind}.mem_per_gpu") if of_kind else (memory.mem_per_gpu, "memory.mem_per_gpu")
+    )
+    if memory.policy == "explicit" and job.whole_node and memory.mem and not of_kind:
         yield Directive("mem", memory.mem, reason_for(site, "memory.mem", "memory has to be asked for here"))
-    elif memory.policy in {"explicit", "per-gpu"} and memory.mem_per_gpu and job.gpus_per_node:
-        yield Directive("mem-per-gpu", memory.mem_per_gpu, reason_for(site, "memory.mem_per_gpu", "a GPU's share"))
+    elif memory.policy in {"explicit", "per-gpu"} and share and job.gpus_per_node:
+        yield Directive("mem-per-gpu", share, reason_for(site, key, "a GPU's share"))
     elif memory.policy not in {"whole-node", "forbidden"}:
         yield from _instead_of_little(site, job, request, partition)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from muster.errors import UnknownName
 from muster.images.reference import ImageReference
@@ -10,7 +10,7 @@ from muster.job.request import Request
 from muster.launchers import launcher_named
 from muster.launchers.base import Launcher
 from muster.model.plan import Directive, Engine, Flag, Note, Prelude, PreludeKind, Reason, Shape, Variable
-from muster.model.words import template
+from muster.model.words import Fragment, Word, template
 from muster.plan.live import live_gpu_type
 from muster.plan.secret import shown_assignment
 from muster.plan.site_queue import memory_of, queue_of, requeue_of
@@ -19,7 +19,7 @@ from muster.plan.terms import DEFAULT_PORTS, OWN_ENVIRONMENT, Ports, Terms
 from muster.policy.masks import bind_ranks
 from muster.rank.vendors import VENDORS, vendor_of
 from muster.sites.live import SAID_HERE
-from muster.sites.schema import Container, SiteVariable
+from muster.sites.schema import Container, NodeKind, Queue, SiteVariable
 from muster.sites.site import Site
 from muster.sites.when import OFFLINE, Situation, applies, workloads_of
 
@@ -100,6 +100,44 @@ def _stacks(site: Site) -> tuple[str, ...]:
         *(stack for condition in conditions if condition is not None for stack in condition.stacks or ()),
     ]
     return tuple(dict.fromkeys(stack for stack in named_stacks if stack is not None))
+
+
+def _listed_queue(site: Site, request: Request, job: Situation) -> tuple[str, Queue] | None:
+    """Return the key and the queue of a job where its profile lists the queue, the partition before the QOS."""
+    chosen = queue_of(site, request, job)
+    for key, name in (("partitions", chosen.partition), ("qos", chosen.qos)):
+        listed: Mapping[str, Queue] = getattr(site.profile, key)
+        if name is not None and name in listed:
+            return f"{key}.{name}", listed[name]
+    return None
+
+
+def _of_queue(site: Site, request: Request, job: Situation) -> Iterator[Note]:
+    """Yield a warning of a queue that cancels jobs for others, and of a queue that is not for every project."""
+    found = _listed_queue(site, request, job)
+    if found is None:
+        return
+    key, queue = found
+    name = key.partition(".")[2]
+    if queue.preempted == "cancel":
+        text = f"{name} cancels a job that has to make room for others: save often, and submit it again"
+        yield Note(f"{text} ({site.origin(f'{key}.preempted').words()})", warning=True)
+    if queue.needs is not None:
+        text = f"{name} is for projects that have {queue.needs}"
+        yield Note(f"{text} ({site.origin(f'{key}.needs').words()})", warning=True)
+
+
+def _without_gpus(site: Site, request: Request, job: Situation) -> Iterator[Note]:
+    """Yield a warning where a job without GPUs goes to nodes that have some, or may."""
+    node = site.profile.nodes.get(job.gpu_kind or "", NodeKind())
+    if job.gpus_per_node or not node.gpus or site.cluster is not None:
+        return
+    cpu_queues = [name for name, queue in site.profile.partitions.items() if queue.gpus == 0 and queue.open]
+    other = f"-p {cpu_queues[0]} has nodes without" if cpu_queues else "the profile lists no queue without"
+    goes = f"goes to nodes with {node.gpus} GPUs each, and uses none"
+    if _listed_queue(site, request, job) is None:
+        goes = "names no queue, so the site's own default takes it"
+    yield Note(f"-g 0: the job {goes}; {other}", warning=True)
 
 
 def _export_reason(site: Site) -> Reason:
@@ -220,7 +258,7 @@ def _variables(site: Site, request: Request, job: Situation) -> Iterator[Variabl
     profile = site.profile
     for number, variable in enumerate(profile.environment):
         if applies(variable, job):
-            value = None if variable.unset else template(variable.value or "")
+            value = _value_of(variable)
             reason = reason_for(
                 site,
                 f"environment.{number}",
@@ -242,6 +280,21 @@ def _variables(site: Site, request: Request, job: Situation) -> Iterator[Variabl
         for name, value in launcher_named(job.launcher).reaches_by_ssh:
             yield Variable(name, value, reason)
     yield from _proxies(site, request)
+
+
+def _value_of(variable: SiteVariable) -> Word | None:
+    """Return the value as the script sets it: the shell fills in what another variable, or this one, holds there."""
+    if variable.unset:
+        return None
+    if variable.value_of is None and not variable.prepended:
+        return template(variable.value or "")
+    if variable.value_of is None:
+        return Fragment(f'"{variable.value}${{{variable.name}:+:${variable.name}}}"')
+    own, other = variable.value_of, variable.name
+    if not variable.prepended:
+        return Fragment(f'"${{{own}-}}"')
+    # A colon without a path beside it would be the working directory.
+    return Fragment(f'"${{{own}-}}${{{own}:+${{{other}:+:}}}}${{{other}-}}"')
 
 
 # Names of this host, which no proxy leads to.
@@ -278,6 +331,8 @@ def site_notes(site: Site, request: Request, shape: Shape, job: Situation) -> It
     yield from _trust(site)
     yield from _without_plugin(site, request, job)
     yield from _overruled(site, request, job)
+    yield from _of_queue(site, request, job)
+    yield from _without_gpus(site, request, job)
     method = site.profile.launch.wireup
     if method is not None and request.wireup is None:
         reason = reason_for(site, "launch.wireup", "the method of muster.world() that this site's launcher suits")
@@ -303,16 +358,26 @@ def say_trust(site: Site) -> str | None:
     return None if words is None else f"the profile of {site.name} rests {words} (muster site show {site.name} --why)"
 
 
+def say_ran(site: Site) -> str | None:
+    """Return whether a script of this profile has ever run at the site; None where the profile does not say."""
+    if site.profile.ran is None:
+        return None
+    if site.profile.ran == "never":
+        return f"no script of Muster's has run at {site.name} yet"
+    return f"a script of Muster's ran at {site.name} on {site.profile.ran}"
+
+
 def _trust(site: Site) -> Iterator[Note]:
     words = say_trust(site)
     if words is not None:
-        yield Note(words, warning=True)
+        yield Note("; ".join(filter(None, (words, say_ran(site)))), warning=True)
 
 
 def _without_plugin(site: Site, request: Request, job: Situation) -> Iterator[Note]:
     """Yield a note where collectives need a plugin to reach the fabric, and nothing in the job brings the plugin."""
     fabric = site.profile.fabric
-    if job.nodes < 2 or not job.gpus_per_node or not (fabric.plugin_stacks or fabric.plugin_modules):
+    is_known = fabric.plugin_stacks or fabric.plugin_modules or (request.image and not fabric.plugin_in_image)
+    if job.nodes < 2 or not job.gpus_per_node or not is_known:
         return
     container = site.profile.containers.get(request.engine or "")
     modules = (*request.module, *(() if request.image or container else site.profile.modules.load or ()))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from muster.job.request import Request
 from muster.model.plan import Reason
 from muster.plan.live import live_kind_name
-from muster.policy.queues import kind_of
+from muster.policy.queues import choose_queue, kind_of
 from muster.sites.schema import NodeKind
 from muster.sites.site import Site
+from muster.sites.when import Situation
 from muster.slurm.flags import gpu_type_in_gres
 
 
@@ -24,17 +25,38 @@ def reason_for(site: Site, key: str, text: str, *, shown_key: str | None = None,
 
 
 def node_kind(site: Site, request: Request) -> tuple[str | None, NodeKind]:
-    """Return the kind of node that this request gets.
-
-    Its queue's, its constraint's, its account's, else the site's first.
-    """
+    """Return the kind of node that this request gets, by the queue that it names or that the site's rules give it."""
     profile = site.profile
-    name = live_kind_name(site, request) or kind_of(
-        profile,
-        partition=request.partition,
-        qos=request.qos,
+    name = live_kind_name(site, request) or _kind_of(site, request)
+    return name, profile.nodes[name] if name is not None and name in profile.nodes else NodeKind()
+
+
+def _kind_of(site: Site, request: Request) -> str | None:
+    """Return the kind of node of the queue that is named, else of the queue that the profile's rules give."""
+    profile, gpus = site.profile, request.gpus_per_node
+    name = _kind_in(site, request, request.partition, request.qos)
+    if request.partition is not None or request.qos is not None or gpus is None:
+        return name
+    most = profile.nodes[name].gpus if name in profile.nodes else None
+    job = Situation(
+        nodes=request.nodes or 1,
+        gpus_per_node=gpus,
+        whole_node=request.exclusive or bool(most and gpus >= most),
+        time_s=request.time.seconds if request.time else None,
+        gpu_kind=name,
+        trial=request.trial,
+    )
+    chosen = choose_queue(profile, job)
+    return _kind_in(site, request, chosen.partition, chosen.qos)
+
+
+def _kind_in(site: Site, request: Request, partition: str | None, qos: str | None) -> str | None:
+    return kind_of(
+        site.profile,
+        partition=partition,
+        qos=qos,
         constraint=request.constraint,
         account=request.account,
         gpu_type=request.gpu_type or gpu_type_in_gres(request.gres),
+        gpus=request.gpus_per_node,
     )
-    return name, profile.nodes[name] if name is not None and name in profile.nodes else NodeKind()

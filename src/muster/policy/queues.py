@@ -61,11 +61,16 @@ def kind_of(
     constraint: str | None = None,
     account: str | None = None,
     gpu_type: str | None = None,
+    gpus: int | None = None,
 ) -> str | None:
     """Return the kind of node that a job gets: its queue's, its constraint's, its account's, else the site's first.
 
+    A job without GPUs (`gpus`: 0) gets the first kind without any.
+
     None: the request names a queue, a feature or a type of GPU that the profile does not list.
     """
+    if profile.request.constraint and unlisted_features(profile, constraint):
+        return None
     of_type = _kinds_of_type(profile, gpu_type)
     for queue in (profile.qos.get(qos or ""), profile.partitions.get(partition or "")):
         if queue is not None and (queue.node is not None or queue.gpus == 0):
@@ -73,12 +78,9 @@ def kind_of(
     if gpu_type is not None:
         return next(iter(of_type), None)
     selected = kind_of_constraint(profile, constraint) or kind_of_account(profile, account)
-    is_unlisted = (
-        _is_unlisted(profile.partitions, partition)
-        or _is_unlisted(profile.qos, qos)
-        or (profile.request.constraint and unlisted_features(profile, constraint))
-    )
-    return selected or (None if is_unlisted else next(iter(profile.nodes), None))
+    is_unlisted = _is_unlisted(profile.partitions, partition) or _is_unlisted(profile.qos, qos)
+    cpu_kind = next((kind for kind, node in profile.nodes.items() if gpus == node.gpus == 0), None)
+    return selected or (None if is_unlisted else cpu_kind or next(iter(profile.nodes), None))
 
 
 def _is_unlisted(queues: Mapping[str, Queue], name: str | None) -> bool:
@@ -91,7 +93,7 @@ def _kinds_of_type(profile: Profile, gpu_type: str | None) -> list[str]:
     named_types = {
         kind: node.gpu_type if node.gpu_type is not None else profile.request.gpu_type
         for kind, node in profile.nodes.items()
-        if node.gpus
+        if node.gpus != 0
     }
     listed_types = profile.request.gres_names
     if not any(named_types.values()) and (not listed_types or f"gpu:{gpu_type}" in listed_types):
@@ -119,9 +121,12 @@ def kind_of_account(profile: Profile, account: str | None) -> str | None:
     return next((kind for kind, suffix in suffixes if (account or "").endswith(suffix)), None)
 
 
-def longest_s(queue: Queue, nodes: int) -> int | None:
-    """Return the longest walltime of a job of this size, in seconds; None: no limit is known."""
+def longest_s(queue: Queue, nodes: int, gpus: int = 0) -> int | None:
+    """Return the longest walltime of a job of this size, in seconds; None: no limit is known.
+
+    `gpus`: those of all nodes together.
+    """
     for step in queue.time_by_nodes:
-        if nodes <= step.nodes_max:
+        if nodes <= (step.nodes_max or nodes) and gpus <= (step.gpus_max or gpus):
             return parse_walltime_s(step.time_max)
     return parse_walltime_s(queue.time_max) if queue.time_max else None

@@ -15,7 +15,7 @@ from muster.policy.masks import core_list, threads_counted
 from muster.policy.queues import kind_of, kind_of_account, kind_of_constraint, longest_s
 from muster.sites.schema import Fact, Forbidden, NodeKind, Profile, Queue
 from muster.sites.site import Site
-from muster.units import Memory, format_walltime, parse_memory_mib
+from muster.units import Memory, format_walltime, parse_memory_mib, parse_walltime_s
 
 
 class Ask(msgspec.Struct, frozen=True):
@@ -65,6 +65,7 @@ def node_of(profile: Profile, ask: Ask) -> tuple[str, NodeKind] | None:
         constraint=ask.constraint,
         account=ask.account,
         gpu_type=ask.gpu_type,
+        gpus=ask.gpus_per_node,
     )
     return None if name is None or name not in profile.nodes else (name, profile.nodes[name])
 
@@ -137,7 +138,8 @@ def _who_wants(profile: Profile, key: str) -> str:
 
 
 def _forbidden(profile: Profile, ask: Ask) -> Iterator[Refusal]:
-    flags = {**ask.flags, **({"mem": str(ask.mem)} if ask.mem is not None else {})}
+    named = {"mem": ask.mem, "partition": ask.partition, "qos": ask.qos, "nodelist": ask.flags.get("nodelist")}
+    flags = {**ask.flags, **{flag: str(value) for flag, value in named.items() if value is not None}}
     for number, rule in enumerate(profile.request.forbidden):
         said_by_memory = (rule.flag, rule.value) == ("mem", "0") and profile.memory.zero_allowed is False
         if rule.flag in flags and rule.value in {None, flags[rule.flag]} and not said_by_memory:
@@ -224,7 +226,7 @@ def _other_queue(profile: Profile, ask: Ask, name: str) -> str:
 
 def _time_of_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     for kind, name, queue in _queues(profile, ask):
-        longest = longest_s(queue, ask.nodes)
+        longest = longest_s(queue, ask.nodes, ask.nodes * ask.gpus_per_node)
         if ask.time_s is not None and longest is not None and ask.time_s > longest:
             size = f" for {ask.nodes} nodes" if queue.time_by_nodes else ""
             message = f"{format_walltime(ask.time_s)}, but {name} allows {format_walltime(longest)}{size}"
@@ -237,6 +239,53 @@ def _time_of_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
             accepted = {"time": format_walltime(budget * 60 // ask.nodes)}
             key, message = f"{kind}.{name}.node_minutes_max", f"{equation}, but {name} allows {budget}"
             yield Refusal("node-minutes", message, f"--time {accepted['time']}", key, name, budget, accepted)
+
+
+def _time_of_site(profile: Profile, ask: Ask) -> Iterator[Refusal]:
+    """Yield a refusal of a time that is shorter or longer than any job may ask for, or shorter than its queue's."""
+    shortest = [("request.time_min", "", profile.request.time_min)]
+    shortest += [(f"{kind}.{name}.time_min", name, queue.time_min) for kind, name, queue in _queues(profile, ask)]
+    for key, name, limit in shortest:
+        least = parse_walltime_s(limit) if limit else None
+        if ask.time_s is not None and least is not None and ask.time_s < least:
+            accepted = {"time": format_walltime(least)}
+            message = f"{format_walltime(ask.time_s)}, but {name or profile.name} wants {accepted['time']} or more"
+            yield Refusal("time-min", message, f"--time {accepted['time']}", key, name, least, accepted)
+    longest = parse_walltime_s(profile.request.time_max) if profile.request.time_max else None
+    if ask.time_s is not None and longest is not None and ask.time_s > longest:
+        accepted = {"time": format_walltime(longest)}
+        message = f"{format_walltime(ask.time_s)}, but {profile.name} allows {accepted['time']}"
+        yield Refusal("time-max", message, f"--time {accepted['time']}", "request.time_max", "", longest, accepted)
+
+
+def _total_gpus(profile: Profile, ask: Ask) -> Iterator[Refusal]:
+    """Yield a refusal of a number of GPUs that the queue does not give, on a node or on all nodes together."""
+    gpus = ask.nodes * ask.gpus_per_node
+    for kind, name, queue in _queues(profile, ask):
+        key = f"{kind}.{name}"
+        if queue.gpus_max is not None and gpus > queue.gpus_max:
+            most = queue.gpus_max
+            message = f"{ask.nodes} × {ask.gpus_per_node} = {gpus} GPUs, but {name} allows {most}"
+            yield Refusal("total-gpus-max", message, "ask for fewer", f"{key}.gpus_max", name, most)
+        if queue.gpus_min is not None and gpus < queue.gpus_min:
+            message = f"{gpus or 'no'} GPU{'s' * (gpus > 1)}, but {name} is for jobs with {queue.gpus_min} or more"
+            hint, least = "use another queue (-p), or ask for GPUs (-g)", queue.gpus_min
+            yield Refusal("total-gpus-min", message, hint, f"{key}.gpus_min", name, least)
+        counts = queue.gpus_per_node
+        if counts is not None and ask.gpus_per_node and ask.gpus_per_node not in counts:
+            listed = " or ".join(map(str, counts))
+            message = f"{ask.gpus_per_node} GPUs of a node, but {name} gives {listed}"
+            larger = min((count for count in counts if count > ask.gpus_per_node), default=max(counts))
+            accepted = {"gpus-per-node": str(larger)}
+            hint = f"--gpus-per-node {accepted['gpus-per-node']}"
+            yield Refusal("gpus-per-node", message, hint, f"{key}.gpus_per_node", name, accepted=accepted)
+        elif counts is not None and ask.nodes > 1 and 0 < ask.gpus_per_node < max(counts):
+            message = (
+                f"{ask.gpus_per_node} GPUs on each of {ask.nodes} nodes, but {name} gives several nodes whole only"
+            )
+            accepted = {"gpus-per-node": str(max(counts))}
+            hint = f"--gpus-per-node {max(counts)}"
+            yield Refusal("gpus-per-node", message, hint, f"{key}.gpus_per_node", name, accepted=accepted)
 
 
 def _gpus_of_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
@@ -367,7 +416,9 @@ RULES: tuple[Rule, ...] = (
     _open_queue,
     _nodes_of_queue,
     _time_of_queue,
+    _time_of_site,
     _gpus_of_queue,
+    _total_gpus,
     _partial_nodes,
     _cores,
     _memory,

@@ -215,7 +215,7 @@ def _rules(profile: Profile) -> Iterator[Broken]:
 
 
 _LEAST = frozenset({"nodes_min", "gpus_min"})
-_MOST = frozenset({"nodes_max", "gpus_max"})
+_MOST = frozenset({"nodes_max", "gpus_max", "all_gpus_max"})
 _ANY_OF = frozenset({"launchers", "stacks", "gpu_kinds"})
 
 
@@ -284,7 +284,8 @@ def _environment(variables: Sequence[SiteVariable]) -> Iterator[Broken]:
         path: Path = ("environment", number)
         if variable.unset and variable.value is not None:
             yield Broken(path, f"{variable.name} is both set and unset", "give `value`, or `unset = true`")
-        if not variable.unset and variable.value is None and variable.verdict != "dropped":
+        has_value = variable.value is not None or variable.value_of is not None
+        if not variable.unset and not has_value and variable.verdict != "dropped":
             yield Broken(path, f"{variable.name} has no value", "give `value`, or `unset = true`")
 
 

@@ -92,6 +92,9 @@ class Fabric(Part, frozen=True, kw_only=True):
     plugin_modules: tuple[str, ...] = ()
     """Modules that bring the plugin, without their versions."""
 
+    plugin_in_image: bool = True
+    """False: the commands of the profile bring the plugin to jobs without an image; an image has to load it itself."""
+
     gbit_per_node: Positive | None = None
 
 
@@ -225,6 +228,11 @@ class Profile(Part, frozen=True, kw_only=True):
 
     trust: Trust | None = None
     """How far it can be trusted: own (the site's own documents of the last 18 months), mixed, users, old."""
+
+    ran: (
+        Annotated[str, Meta(pattern=r"^(never|20[0-9]{2}-[0-9]{2}-[0-9]{2})$", description='a day, or "never"')] | None
+    ) = None
+    """Day on which a script of this profile ran at the site; never: none has run there yet."""
 
     detect: Detect = field(default_factory=Detect)
     nodes: dict[str, NodeKind] = field(default_factory=dict)

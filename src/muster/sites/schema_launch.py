@@ -126,6 +126,12 @@ class SiteVariable(Part, frozen=True, kw_only=True):
     value: str | None = None
     """{job_id}, {run_dir} and {node_tmp} stand for what only the job knows; `$` stays `$`."""
 
+    value_of: EnvName | None = None
+    """The variable of the job whose value this one takes, where modules decide it."""
+
+    prepended: bool = False
+    """True: the value goes before the list that the variable holds already, as in LD_LIBRARY_PATH."""
+
     unset: bool = False
     when: When | None = None
     required: bool = False

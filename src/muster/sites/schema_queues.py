@@ -42,6 +42,9 @@ class NodeKind(Part, frozen=True, kw_only=True):
     memory_usable: Size | None = None
     """What a job can ask for."""
 
+    mem_per_gpu: Size | None = None
+    """A GPU's share, where it differs from `memory.mem_per_gpu`: a slice of a GPU has less."""
+
     numa: tuple[Cores, ...] | None = None
     """First hardware thread of the cores of each NUMA domain."""
 
@@ -105,6 +108,12 @@ class SiteRequest(Part, frozen=True, kw_only=True):
     slurm_cpus: Literal["cores", "threads"] | None = None
     """What Slurm's own node has as CPUs: threads, where only --hint or --threads-per-core makes one CPU a core."""
 
+    time_min: Walltime | None = None
+    """The shortest time that a job of any queue may ask for."""
+
+    time_max: Walltime | None = None
+    """The longest time that a job of any queue may ask for."""
+
     sharing: Literal["exclusive", "shared", "by partition"] | None = None
     silent_defaults: tuple[Text, ...] | None = None
     """What the site does, without a word, with an incomplete request."""
@@ -121,7 +130,10 @@ class SiteRequest(Part, frozen=True, kw_only=True):
 class TimeBin(Part, frozen=True, kw_only=True):
     """A walltime limit that depends on the size of the job."""
 
-    nodes_max: Count
+    nodes_max: Count | None = None
+    gpus_max: Count | None = None
+    """GPUs of all nodes together."""
+
     time_max: Walltime
 
 
@@ -138,9 +150,19 @@ class Queue(Part, frozen=True, kw_only=True):
     gpus: Number | None = None
     """Logical GPUs of its nodes; 0: none."""
 
+    gpus_min: Number | None = None
+    """GPUs that a job has to ask for, on all its nodes together."""
+
+    gpus_max: Count | None = None
+    """GPUs that a job, or all jobs of a user, may have at a time, on all nodes together."""
+
+    gpus_per_node: tuple[Count, ...] | None = None
+    """The numbers of GPUs of a node that a job may ask for, where not each number is one."""
+
     nodes: Count | None = None
     nodes_min: Count | None = None
     nodes_max: Count | None = None
+    time_min: Walltime | None = None
     time_max: Walltime | None = None
     time_default: Walltime | None = None
     time_by_nodes: tuple[TimeBin, ...] = ()
@@ -158,6 +180,9 @@ class Queue(Part, frozen=True, kw_only=True):
 
     open: bool = True
     """False: on request, down, or not yet there."""
+
+    needs: Text | None = None
+    """What a project needs before its jobs may run here; a job is planned, with a warning."""
 
     fair_use: Text | None = None
     notes: tuple[Text, ...] = ()

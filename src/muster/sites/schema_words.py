@@ -119,6 +119,9 @@ class When(Part, frozen=True, kw_only=True):
     """Logical GPUs per node that the job asks for, at least."""
 
     gpus_max: Number | None = None
+    all_gpus_max: Count | None = None
+    """GPUs of all nodes together, at most."""
+
     whole_node: bool | None = None
     """True: the job has all GPUs of its nodes."""
 

@@ -116,6 +116,7 @@ _OPTIONAL = frozenset(
         *("request.gpu_type", "request.account_suffix", "request.slurm_cpus", "launch.wireup"),
         *("devices.cut_by_site", "modules.torch", "launch.hang_s", "launch.queues_from_jobs"),
         *("memory.default_per_cpu",),
+        *("request.time_min", "request.time_max"),
     }
 )
 
@@ -168,8 +169,8 @@ def _missing_in(site: Site, prefix: str, part: msgspec.Struct) -> Iterator[str]:
 
 
 def _meaningless(site: Site, key: str) -> bool:
-    if key.startswith("nodes.") and key.endswith(".gpu_type"):
-        return True  # one type for all kinds of node stands in `request`
+    if key.startswith("nodes.") and key.rpartition(".")[2] in {"gpu_type", "mem_per_gpu"}:
+        return True  # what holds for all kinds of node stands in `request` and `memory`
     if key in _OPTIONAL or key in _DEPENDS:
         other_key, values = _DEPENDS.get(key, ("", frozenset()))
         return key in _OPTIONAL or (site.get(other_key) not in values if values else not site.get(other_key))

@@ -9,11 +9,10 @@
 
 job() {
     muster_begin dir=/home/ada/project tasks=8
-    [ "$muster_nodes" -ge 2 ] || muster_other_size 'NCCL_NET and one more were decided for 2 nodes or more'
+    [ "$muster_nodes" -ge 2 ] || muster_other_size 'NCCL_SOCKET_IFNAME was decided for 2 nodes or more'
     # the host's: the image has its own
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}" LD_LIBRARY_PATH
     export PYTHONNOUSERSITE=1  # packages in ~/.local are the host's
-    export NCCL_NET=gIB  # Google's plugin for RoCE, no TCP
     export NCCL_SOCKET_IFNAME=enp0s19,enp192s20  # the machine's networks that are not the GPUs'
     export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
     # The ranks compare these with what they find. AGENTS=1: a program of its own starts them.
@@ -28,7 +27,7 @@ job() {
         '--container-image=quay.io#ada/torch:2' \
         --container-mounts=/tmp:/tmp,/home/ada:/home/ada,/usr/local/gib:/usr/local/gib,\
 /opt/venv/muster:/opt/muster-ranks/muster:ro,"$muster_run_dir:$muster_run_dir" \
-        --container-workdir=/home/ada/project --container-env=PYTHONNOUSERSITE,NCCL_NET,NCCL_SOCKET_IFNAME,RES_OPTIONS \
+        --container-workdir=/home/ada/project --container-env=PYTHONNOUSERSITE,NCCL_SOCKET_IFNAME,RES_OPTIONS \
         --input=all \
         sh -c "$muster_task" muster 6 python -I -S -c "$muster_keeper" label \
         sh -c "$muster_worker" muster python train.py

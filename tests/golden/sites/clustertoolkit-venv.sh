@@ -9,10 +9,13 @@
 
 job() {
     muster_begin dir=/home/ada/project tasks=8
-    [ "$muster_nodes" -ge 2 ] || muster_other_size 'NCCL_NET and one more were decided for 2 nodes or more'
+    [ "$muster_nodes" -ge 2 ] || muster_other_size 'NCCL_NET and 2 more were decided for 2 nodes or more'
+    . /usr/local/gib/scripts/set_nccl_env.sh || muster_stop \
+        'the site'"'"'s command failed: . /usr/local/gib/scripts/set_nccl_env.sh' 'run it by hand to see why'
     . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     export NCCL_NET=gIB  # Google's plugin for RoCE, no TCP
     export NCCL_SOCKET_IFNAME=enp0s19,enp192s20  # the machine's networks that are not the GPUs'
+    export LD_LIBRARY_PATH="/usr/local/gib/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"  # where the plugin gIB lies
     export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
     # import muster works in every rank
     export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/home/ada/.local/share/muster/rank-library/0

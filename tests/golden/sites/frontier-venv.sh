@@ -16,6 +16,8 @@ job() {
     muster_load 'PrgEnv-gnu/8.7.0|PrgEnv-gnu' 'cpe/26.03|cpe' 'miniforge3/23.11.0-0|miniforge3' 'rocm/7.1.1|rocm' \
         rccl-net-plugin craype-accel-amd-gfx90a
     . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
+    # the Cray libraries of the loaded release
+    export LD_LIBRARY_PATH="${CRAY_LD_LIBRARY_PATH-}${CRAY_LD_LIBRARY_PATH:+${LD_LIBRARY_PATH:+:}}${LD_LIBRARY_PATH-}"
     export NCCL_SOCKET_IFNAME=hsn0,hsn1,hsn2,hsn3  # the four interfaces of the fabric
     export NCCL_CROSS_NIC=1  # rings may change the NIC between nodes
     export NCCL_NET_GDR_LEVEL=PHB  # GPU memory goes straight to the NIC

@@ -2,7 +2,7 @@
 # Written by muster VERSION for the site 'kempner'. It runs with sbatch alone.
 #   muster submit -A kempner_mylab_lab -N 4 -g 4 -t 00:30:00 --venv /home/ada/env -- python train.py
 #SBATCH --job-name=train --comment=muster:DIGEST
-#SBATCH --nodes=4 --ntasks-per-node=4 --cpus-per-task=24 --gpus-per-node=4 --mem-per-gpu=180G
+#SBATCH --nodes=4 --ntasks-per-node=4 --cpus-per-task=24 --gpus-per-node=4 --mem-per-gpu=360G
 #SBATCH --account=kempner_mylab_lab --time=00:30:00 --partition=kempner_h100
 #SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged

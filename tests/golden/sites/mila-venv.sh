@@ -4,11 +4,12 @@
 #SBATCH --job-name=train --comment=muster:DIGEST
 #SBATCH --nodes=4 --ntasks-per-node=4 --cpus-per-task=12 --gpus-per-node=4 --mem-per-gpu=47G
 #SBATCH --time=00:30:00 --partition=long --constraint=lovelace
-#SBATCH --export=NONE --no-requeue
+#SBATCH --export=NONE --requeue --open-mode=append
 # shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin dir=/home/ada/project tasks=4 cpus=12
+    muster_attempt
     . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
     # import muster works in every rank
@@ -32,7 +33,7 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   words, begin, run_directory, size_granted, go_to, not_there, expect, silence, port, open_errors, watch,
+#   words, begin, run_directory, size_granted, go_to, not_there, attempt, expect, silence, port, open_errors, watch,
 #   muster_forget
 # in the text muster_task:
 #   rank_slurm, directory, python_there, size_as_planned, gpus, cpus, threads, cpus_asked, publish, jax, look,

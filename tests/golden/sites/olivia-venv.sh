@@ -9,7 +9,6 @@
 
 job() {
     muster_begin dir=/home/ada/project tasks=4 cpus=72
-    [ "$muster_nodes" -le 8 ] || muster_other_size 'the partition accel takes jobs of at most 8 nodes'
     [ "$muster_nodes" -ge 2 ] || muster_other_size 'NCCL_PROTO and 12 more were decided for 2 nodes or more'
     muster_modules /etc/profile
     muster_load NRIS/GPU 'NCCL/2.26.6-GCCcore-14.2.0-CUDA-12.8.0|NCCL'

@@ -3,13 +3,12 @@
 #   muster submit -N 4 -g 4 -t 00:30:00 --image /images/train.sif -- python train.py
 #SBATCH --job-name=train --comment=muster:DIGEST
 #SBATCH --nodes=4 --ntasks-per-node=4 --cpus-per-task=24 --gpus-per-node=4
-#SBATCH --time=00:30:00 --partition=compute
+#SBATCH --time=00:30:00
 #SBATCH --export=NONE --no-requeue
 # shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
 
 job() {
     muster_begin dir=/home/ada/project tasks=4 cpus=24
-    [ "$muster_nodes" -le 25 ] || muster_other_size 'the partition compute takes jobs of at most 25 nodes'
     muster_modules /etc/profile
     muster_load apptainer
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"  # the host's: the image has its own
@@ -36,8 +35,8 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   words, begin, run_directory, size_granted, go_to, other_size, modules, expect, silence, port, open_errors, watch,
-#   unpacked, muster_forget
+#   words, begin, run_directory, size_granted, go_to, modules, expect, silence, port, open_errors, watch, unpacked,
+#   muster_forget
 # in the text muster_task:
 #   rank_slurm, directory, size_as_planned, gpus, cpus, threads, cpus_asked, publish, jax, look, image_node, image,
 #   image_unpack, gpu_kind, stack, image_asks
