@@ -93,9 +93,9 @@ _REPAIRED = {
         "srun python t.py",
         "supercloud",
         "cpus_per_task",
-        "5",
+        "6",  # the nodes without GPUs have 48 cores
         "changed",
-        "CPUs per node, but a node has 40",
+        "a node of MIT SuperCloud has 48 cores",
     ),
     "ranks-max": (
         "--nodes=1 --gpus-per-node=4 --ntasks-per-node=8",
