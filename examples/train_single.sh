@@ -13,18 +13,19 @@ job() {
     export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
     # The ranks compare these with what they find. AGENTS=0: Slurm itself starts them.
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=0 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000 \
-        PYTHON=.venv/bin/python
+        PYTHON=.venv/bin/python ENDS="$(muster_ends)"
     muster_choose_port  # a free one, where the ranks meet
     # --kill-on-bad-exit=0: this script ends all ranks when one fails; --mpi=none: the ranks need no PMI
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
         --ntasks-per-node="$muster_ntasks_per_node" --kill-on-bad-exit=0 --export=ALL --mpi=none \
         "${muster_output_flags[@]}" --input=0 \
         sh -c "$muster_task" muster python train_single.py
+    muster_count_ends of=ranks  # a 0 is believed after counting
     muster_finish
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Below is Muster's own text (0.2.0, sha256 578ec5a9), explained in docs/explanation/script.md.
+# Below is Muster's own text (0.2.0, sha256 64b988c1), explained in docs/explanation/script.md.
 
 muster_common=$(
     cat <<'MUSTER_TEXT'
@@ -147,6 +148,83 @@ muster_expect() {
     export "${@/#/MUSTER_}"
 }
 
+# Counts the ends: the shell around each process that the launcher starts (a rank, or an agent of torchrun) writes into the file
+# of its node, RUN/ranks/JOB/ATTEMPT.NODE, that it begins and how it ended. A launcher's 0 is believed after counting: srun says 0
+# where a rank died with its host.
+
+# Makes the folder of this job, and prints it. Where none can be made, srun's word on lost nodes is all that is known.
+muster_ends() {
+    local folder
+    printf -v folder '%s/ranks/%s.%(%s)T.%s' "$muster_run_dir" "$SLURM_JOB_ID" -1 "$$"
+    (umask 077 && mkdir -p "$folder") 2>/dev/null && printf '%s' "$folder"
+}
+
+# Makes a launcher's 0 another status where a process did not say that it ended with 0. of=ranks, or agents: one on each node.
+# Results: $muster_unsaid, a sentence on the first host whose ends are not known; $muster_unsaid_host; $muster_unsaid_state: what
+# Slurm says of that host, if Slurm calls it lost.
+muster_count_ends() {
+    local muster_of
+    muster_take 'muster_count_ends: of' "$@"
+    muster_unsaid='' muster_unsaid_host='' muster_unsaid_state=''
+    [ "$muster_status" -ne 0 ] || [ -n "${muster_interrupted:-}" ] || muster_read_ends
+    [ "$muster_status" -ne 0 ] || [ -z "$MUSTER_ENDS" ] || { rm -rf "$MUSTER_ENDS" && rmdir "${MUSTER_ENDS%/*}"; } 2>/dev/null
+}
+
+# Reads the files of all nodes, and reports what they lack.
+muster_read_ends() {
+    local each=$muster_ntasks_per_node node rank word count=0 in_blocks=1 failed='' begun=() ends=() said=()
+    [ "$muster_of" = ranks ] || each=1
+    for ((node = 0; node < muster_nodes; node++)); do
+        while read -r rank word; do
+            case $word in
+            begins) begun[node]=1 && { [ "$rank" -eq $((node * each)) ] || in_blocks=''; } ;;
+            0) ends[rank]=0 said[node]=$((${said[node]:-0} + 1)) count=$((count + 1)) ;;
+            *) ends[rank]=$word said[node]=$((${said[node]:-0} + 1)) && : "${failed:=$rank $node $word}" ;;
+            esac
+        done <"${MUSTER_ENDS:-/dev/null}/${MUSTER_ATTEMPT:-1}.$node"
+    done 2>/dev/null
+    [ "$count" -eq $((muster_nodes * each)) ] || muster_report_ends
+}
+
+# Reports the ends that are missing: of hosts where the command began, and of hosts that Slurm calls lost. What is not known of
+# any other host, which does not see the folder for example, counts as nothing.
+muster_report_ends() {
+    local names=() list='' state reason host
+    local -A states=()
+    mapfile -t names < <(scontrol show hostnames "$SLURM_JOB_NODELIST" 2>/dev/null)
+    while read -r host state reason; do
+        case $state in down* | fail* | *'*') states[$host]="$state${reason:+ ($reason)}" ;; esac
+    done < <(timeout 30 sinfo --noheader --Node --nodes="$SLURM_JOB_NODELIST" --format='%N %t %E' 2>/dev/null)
+    if [ -n "$failed" ]; then
+        read -r rank node muster_status <<<"$failed"
+        printf 'muster: rank %s on %s ended with status %s\n' "$rank" "${names[node]:-?}" "$muster_status" >&2
+    fi
+    for ((node = 0; node < muster_nodes; node++)); do
+        host=${names[node]:-?} list='' count=$((each - ${said[node]:-0}))
+        case " ${muster_failed_nodes:-} " in *" $host "*) : "${states[$host]:=lost}" ;; esac
+        for ((rank = node * each; rank < (node + 1) * each; rank++)); do
+            [ -n "${ends[rank]:-}" ] || list+=${list:+,}$rank
+        done
+        [ "$count" -eq 0 ] || [ -z "${begun[node]:-}${states[$host]:-}" ] || muster_tell_unsaid
+    done
+    [ -z "$muster_unsaid" ] || printf '\nhint: %s\n' \
+        'a part of the work may be missing: start it again; with --restart 1 --spares 1 the job does so by itself' >&2
+}
+
+# Reports that $count ranks on $host, those of the $list, said nothing.
+muster_tell_unsaid() {
+    local subject="rank $list"
+    [ "$count" -eq 1 ] || subject="ranks $list"
+    [ "$count" -lt "$each" ] || [ "$each" -eq 1 ] || subject="ranks $((node * each))-$((node * each + each - 1))"
+    # A launcher may have dealt the ranks in another order: which of them was on this host is then not known.
+    [ -n "$in_blocks" ] || subject="a rank"
+    [ "$muster_of" = ranks ] || subject="the agent"
+    subject="how $subject on $host ended is not known${states[$host]:+; Slurm calls $host ${states[$host]}}"
+    printf 'muster: %s\n' "$subject" >&2
+    [ "$muster_status" -ne 0 ] || muster_status=1
+    [ -n "$muster_unsaid" ] || muster_unsaid=$subject muster_unsaid_host=$host muster_unsaid_state=${states[$host]:-}
+}
+
 # Chooses a free port for the meeting point on the host of rank 0, if this is the one: jobs side by side take different ports.
 muster_choose_port() {
     muster_first_host "$SLURM_JOB_NODELIST"
@@ -169,16 +247,18 @@ muster_open_errors() {
 }
 
 # Passes srun's messages on, and prints the exit status of the first rank that failed: srun's own is that of the ended step.
+# The nodes that srun calls failed stand behind it.
 # The other ranks get SIGTERM, and SIGKILL $1 seconds later: --kill-on-bad-exit would wait the cluster's KillWait, and block.
 muster_watch() {
     trap '' INT TERM HUP
-    local line status='' seen='' pid=''
+    local line status='' seen='' pid='' nodes=''
     while IFS= read -r line || [ -n "$line" ]; do
         case $line in
         'muster-status '*) status=${line#muster-status } && continue ;;
         'muster-srun '*) pid=${line#muster-srun } && continue ;;
         esac
         printf '%s\n' "$line" >&9
+        case $line in 'srun: error: Node failure on '*) nodes+=" ${line##* }" ;; esac
         [ -z "$seen" ] || continue
         muster_status_in "$line"
         [ -z "$seen" ] || { muster_end_step TERM "$pid" && "${muster_outlived:-:}" "$pid" "$1" && muster_end_step KILL "$pid" "$1"; }
@@ -186,7 +266,7 @@ muster_watch() {
     [ -z "$seen" ] || { kill -KILL "$!" && wait "$!"; } 2>/dev/null
     # srun itself was killed, so its ranks have to be ended here.
     [ -n "$seen" ] || [ "${status:-0}" -ne 137 ] || muster_end_step KILL "$pid"
-    printf '%s\n' "${seen:-$status}"
+    printf '%s\n' "${seen:-$status}$nodes"
 }
 
 # Sends the signal $1 to the step of the srun $2, after $3 seconds; where no controller answers, SIGTERM to srun. No process
@@ -215,7 +295,7 @@ muster_status_in() {
     [ -z "${signals[$what]:-}" ] || seen=$((128 + ${signals[$what]}))
 }
 
-# Runs the srun command $@. Result in $muster_status. Only srun's own messages pass through here, not the ranks' output.
+# Runs the srun command $@. Results in $muster_status and $muster_failed_nodes. Only srun's own messages pass through here, not the ranks' output.
 muster_step() {
     export MUSTER_DIRECTORY=$PWD
     muster_status=$(
@@ -224,6 +304,7 @@ muster_step() {
             printf 'muster-status %s\n' "$?" >&7
         } 7>&1 2>/dev/null | muster_watch "$((${muster_keeper:+1+}MUSTER_GRACE))"
     )
+    muster_failed_nodes=${muster_status#"${muster_status%% *}"} muster_status=${muster_status%% *}
     : "${muster_status:=143}" # a signal to the whole group also ended the reader of the messages
 } 8>&1 9>&2
 
@@ -329,9 +410,49 @@ unset TORCHELASTIC_USE_AGENT_STORE TORCHELASTIC_ERROR_FILE
 case $MASTER_ADDR in *:*) muster_jax_host=[$MASTER_ADDR] ;; *) muster_jax_host=$MASTER_ADDR ;; esac
 export JAX_COORDINATOR_ADDRESS="${JAX_COORDINATOR_ADDRESS:-$muster_jax_host:${muster_jax_port:-$MASTER_PORT}}"
 
+# Where the script counts the ends (MUSTER_ENDS), the shell around the command writes into the file of its node that the command
+# begins, and how it ended.
+muster_ends=${MUSTER_ENDS:+$MUSTER_ENDS/${MUSTER_ATTEMPT:-1}.$muster_node_rank}
+unset MUSTER_ENDS
+
+# Writes the words $@ into that file. Its first line comes early, so that a full disk has room for the others.
+muster_note() {
+    [ -z "$muster_ends" ] || echo "$@" >>"$muster_ends"
+} 2>/dev/null
+
+# Writes that the command begins: the first rank of each node does.
+muster_note_begin() {
+    [ "${muster_local_rank:-0}" -ne 0 ] || muster_note "$muster_rank" begins
+}
+# Runs the command $@, and ends with its status or by its signal. This shell stays if the ends are counted, or if rank 0 looks at
+# its own end. The launcher reports a signal, so this shell does not.
+muster_stay() {
+    [ -n "$muster_ends${muster_at_end:-}" ] || exec "$@"
+    muster_note_begin
+    # A number that is free: an MPI may have opened any.
+    muster_free=9
+    while [ -e "/proc/$$/fd/$muster_free" ] && [ "$muster_free" -gt 2 ]; do muster_free=$((muster_free - 1)); done
+    trap : HUP INT QUIT USR1 USR2 ALRM TERM XCPU
+    if [ "$muster_free" -gt 2 ]; then
+        eval "exec $muster_free>&2 2>/dev/null"
+        (eval "exec 2>&$muster_free $muster_free>&-" && exec "$@")
+    else
+        (exec "$@")
+    fi
+    muster_status=$?
+    [ "$muster_status" -ne 0 ] || "${muster_at_end:-:}" 2>&"$muster_free"
+    muster_note "$muster_rank" "$muster_status"
+    [ "$muster_status" -gt 128 ] || exit "$muster_status"
+    # The core file of the command stays. dash, busybox and bash have this limit.
+    # shellcheck disable=SC3045
+    ulimit -c 0
+    trap - HUP INT QUIT USR1 USR2 ALRM TERM XCPU
+    kill -"$((muster_status - 128))" "$$"
+    exit "$muster_status"
+}
 # Runs the user's command, unchanged. Only rank 0 reads the standard input.
 [ "$muster_rank" -eq 0 ] || exec </dev/null
-exec "$@"
+muster_stay "$@"
 MUSTER_TEXT
 )
 

@@ -14,7 +14,7 @@ job() {
     export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/home/ada/.local/share/muster/rank-library/0
     # The ranks compare these with what they find. AGENTS=1: a program of its own starts them.
     muster_expect LAUNCHER=mpirun+torchrun AGENTS=1 GPUS=4 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 \
-        PORT_COUNT=12000 PYTHON=/home/ada/env/bin/python
+        PORT_COUNT=12000 PYTHON=/home/ada/env/bin/python ENDS="$(muster_ends)"
     muster_choose_port  # a free one, where the ranks meet
     muster_mpirun_words labels=yes variables=RES_OPTIONS
     muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
@@ -25,6 +25,7 @@ job() {
         sh -c "$muster_task" muster 6 python -I -S -c "$muster_keeper" label \
         sh -c "$muster_worker" muster python train.py
     muster_torchrun_status "${muster_report:-$muster_logs/ranks.log}"
+    muster_count_ends of=agents  # a 0 is believed after counting
     muster_end_watch
     muster_finish
 }
@@ -34,10 +35,10 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   words, begin, run_directory, size_granted, go_to, not_there, expect, silence, port, report, to_log,
+#   words, begin, run_directory, size_granted, go_to, not_there, expect, count_ends, silence, port, report, to_log,
 #   torchrun_status, mpirun, muster_forget
 # in the text muster_task:
-#   rank_mpi, directory, python_there, agent, torchrun_words, go_mpi_agent
+#   rank_mpi, directory, python_there, agent, torchrun_words, ends, stay, go_mpi_agent
 # in the text muster_keeper:
 #   agent_keeper.py
 # in the text muster_worker:

@@ -14,7 +14,7 @@ job() {
     export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/home/ada/.local/share/muster/rank-library/0
     # The ranks compare these with what they find. AGENTS=1: a program of its own starts them.
     muster_expect LAUNCHER=mpirun AGENTS=1 GPUS=0 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000 \
-        PYTHON=/home/ada/env/bin/python
+        PYTHON=/home/ada/env/bin/python ENDS="$(muster_ends)"
     muster_choose_port  # a free one, where the ranks meet
     muster_mpirun_words labels=yes variables=RES_OPTIONS
     muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
@@ -24,6 +24,7 @@ job() {
     muster_to_log mpirun -np "$((muster_nodes * muster_ntasks_per_node))" "${muster_mpirun_ranks[@]}" \
         sh -c "$muster_task" muster python train.py
     muster_hydra_status "${muster_report:-$muster_logs/ranks.log}"
+    muster_count_ends of=ranks  # a 0 is believed after counting
     muster_end_watch
     muster_finish
 }
@@ -152,6 +153,83 @@ muster_expect() {
     export "${@/#/MUSTER_}"
 }
 
+# Counts the ends: the shell around each process that the launcher starts (a rank, or an agent of torchrun) writes into the file
+# of its node, RUN/ranks/JOB/ATTEMPT.NODE, that it begins and how it ended. A launcher's 0 is believed after counting: srun says 0
+# where a rank died with its host.
+
+# Makes the folder of this job, and prints it. Where none can be made, srun's word on lost nodes is all that is known.
+muster_ends() {
+    local folder
+    printf -v folder '%s/ranks/%s.%(%s)T.%s' "$muster_run_dir" "$SLURM_JOB_ID" -1 "$$"
+    (umask 077 && mkdir -p "$folder") 2>/dev/null && printf '%s' "$folder"
+}
+
+# Makes a launcher's 0 another status where a process did not say that it ended with 0. of=ranks, or agents: one on each node.
+# Results: $muster_unsaid, a sentence on the first host whose ends are not known; $muster_unsaid_host; $muster_unsaid_state: what
+# Slurm says of that host, if Slurm calls it lost.
+muster_count_ends() {
+    local muster_of
+    muster_take 'muster_count_ends: of' "$@"
+    muster_unsaid='' muster_unsaid_host='' muster_unsaid_state=''
+    [ "$muster_status" -ne 0 ] || [ -n "${muster_interrupted:-}" ] || muster_read_ends
+    [ "$muster_status" -ne 0 ] || [ -z "$MUSTER_ENDS" ] || { rm -rf "$MUSTER_ENDS" && rmdir "${MUSTER_ENDS%/*}"; } 2>/dev/null
+}
+
+# Reads the files of all nodes, and reports what they lack.
+muster_read_ends() {
+    local each=$muster_ntasks_per_node node rank word count=0 in_blocks=1 failed='' begun=() ends=() said=()
+    [ "$muster_of" = ranks ] || each=1
+    for ((node = 0; node < muster_nodes; node++)); do
+        while read -r rank word; do
+            case $word in
+            begins) begun[node]=1 && { [ "$rank" -eq $((node * each)) ] || in_blocks=''; } ;;
+            0) ends[rank]=0 said[node]=$((${said[node]:-0} + 1)) count=$((count + 1)) ;;
+            *) ends[rank]=$word said[node]=$((${said[node]:-0} + 1)) && : "${failed:=$rank $node $word}" ;;
+            esac
+        done <"${MUSTER_ENDS:-/dev/null}/${MUSTER_ATTEMPT:-1}.$node"
+    done 2>/dev/null
+    [ "$count" -eq $((muster_nodes * each)) ] || muster_report_ends
+}
+
+# Reports the ends that are missing: of hosts where the command began, and of hosts that Slurm calls lost. What is not known of
+# any other host, which does not see the folder for example, counts as nothing.
+muster_report_ends() {
+    local names=() list='' state reason host
+    local -A states=()
+    mapfile -t names < <(scontrol show hostnames "$SLURM_JOB_NODELIST" 2>/dev/null)
+    while read -r host state reason; do
+        case $state in down* | fail* | *'*') states[$host]="$state${reason:+ ($reason)}" ;; esac
+    done < <(timeout 30 sinfo --noheader --Node --nodes="$SLURM_JOB_NODELIST" --format='%N %t %E' 2>/dev/null)
+    if [ -n "$failed" ]; then
+        read -r rank node muster_status <<<"$failed"
+        printf 'muster: rank %s on %s ended with status %s\n' "$rank" "${names[node]:-?}" "$muster_status" >&2
+    fi
+    for ((node = 0; node < muster_nodes; node++)); do
+        host=${names[node]:-?} list='' count=$((each - ${said[node]:-0}))
+        case " ${muster_failed_nodes:-} " in *" $host "*) : "${states[$host]:=lost}" ;; esac
+        for ((rank = node * each; rank < (node + 1) * each; rank++)); do
+            [ -n "${ends[rank]:-}" ] || list+=${list:+,}$rank
+        done
+        [ "$count" -eq 0 ] || [ -z "${begun[node]:-}${states[$host]:-}" ] || muster_tell_unsaid
+    done
+    [ -z "$muster_unsaid" ] || printf '\nhint: %s\n' \
+        'a part of the work may be missing: start it again; with --restart 1 --spares 1 the job does so by itself' >&2
+}
+
+# Reports that $count ranks on $host, those of the $list, said nothing.
+muster_tell_unsaid() {
+    local subject="rank $list"
+    [ "$count" -eq 1 ] || subject="ranks $list"
+    [ "$count" -lt "$each" ] || [ "$each" -eq 1 ] || subject="ranks $((node * each))-$((node * each + each - 1))"
+    # A launcher may have dealt the ranks in another order: which of them was on this host is then not known.
+    [ -n "$in_blocks" ] || subject="a rank"
+    [ "$muster_of" = ranks ] || subject="the agent"
+    subject="how $subject on $host ended is not known${states[$host]:+; Slurm calls $host ${states[$host]}}"
+    printf 'muster: %s\n' "$subject" >&2
+    [ "$muster_status" -ne 0 ] || muster_status=1
+    [ -n "$muster_unsaid" ] || muster_unsaid=$subject muster_unsaid_host=$host muster_unsaid_state=${states[$host]:-}
+}
+
 # Watches the job by Muster's own Python, and reports a hang in the log and in RUN/hang. then=restart: the ranks start again.
 muster_watch_silence() {
     local muster_seconds muster_python muster_folder='' muster_then=
@@ -233,7 +311,7 @@ muster_mpirun_words() {
     # Two runs in one job have the same job id and, with --master-port, the same port. This name tells them apart.
     export MUSTER_STEP="mpi$$.${SLURM_RESTART_COUNT:-0}"
     export MUSTER_DIRECTORY=$PWD
-    muster_carried+=(MUSTER_STEP MUSTER_DIRECTORY)
+    muster_carried+=(MUSTER_STEP MUSTER_DIRECTORY MUSTER_ENDS)
     muster_mpirun_hosts
 }
 
@@ -507,12 +585,28 @@ muster_look_for_meeting() {
 muster_at_end=
 [ "$muster_rank" -ne 0 ] || muster_at_end=muster_look_for_meeting
 
+# Where the script counts the ends (MUSTER_ENDS), the shell around the command writes into the file of its node that the command
+# begins, and how it ended.
+muster_ends=${MUSTER_ENDS:+$MUSTER_ENDS/${MUSTER_ATTEMPT:-1}.$muster_node_rank}
+unset MUSTER_ENDS
+
+# Writes the words $@ into that file. Its first line comes early, so that a full disk has room for the others.
+muster_note() {
+    [ -z "$muster_ends" ] || echo "$@" >>"$muster_ends"
+} 2>/dev/null
+
+# Writes that the command begins: the first rank of each node does.
+muster_note_begin() {
+    [ "${muster_local_rank:-0}" -ne 0 ] || muster_note "$muster_rank" begins
+}
 # Runs the user's command. Only rank 0 reads the standard input. This shell stays and reports a failed command: Open
 # MPI's own report is lost in two of three batch jobs, and Hydra's report names no rank. After a failure Open MPI ends
 # all ranks. Hydra waits for the other ranks for ever, unless a rank dies of a signal.
 [ "$muster_rank" -eq 0 ] || exec </dev/null
+muster_note_begin
 "$@"
 muster_status=$?
+muster_note "$muster_rank" "$muster_status"
 if [ "$muster_status" -eq 0 ]; then
     "${muster_at_end:-:}"
     exit 0

@@ -14,7 +14,8 @@ job() {
     export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
     export A='$x'
     # The ranks compare these with what they find. AGENTS=0: Slurm itself starts them.
-    muster_expect LAUNCHER=srun AGENTS=0 GPUS=0 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000
+    muster_expect LAUNCHER=srun AGENTS=0 GPUS=0 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000 \
+        ENDS="$(muster_ends)"
     muster_choose_port  # a free one, where the ranks meet
     muster_define
     muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
@@ -26,6 +27,7 @@ job() {
 "$muster_run_dir:$muster_run_dir" --container-workdir=/home/ada/project \
         --container-env=PYTHONNOUSERSITE,RES_OPTIONS,A --input=0 \
         sh -c "$muster_task" muster python train.py
+    muster_count_ends of=ranks  # a 0 is believed after counting
     muster_end_watch
     muster_finish
 }
@@ -35,9 +37,9 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   words, begin, run_directory, size_granted, go_to, expect, silence, port, definition, open_errors, watch,
-#   muster_forget
+#   words, begin, run_directory, size_granted, go_to, expect, count_ends, silence, port, definition, open_errors,
+#   watch, muster_forget
 # in the text muster_task:
 #   rank_slurm, directory, size_as_planned, cpus, threads, publish, jax, look, library
 muster_add_library /opt/muster-ranks
-#   go_looking_rank
+#   ends, stay, go_counted_rank

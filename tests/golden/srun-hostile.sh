@@ -18,7 +18,7 @@ job() {
     export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/home/ada/.local/share/muster/rank-library/0
     # The ranks compare these with what they find. AGENTS=0: Slurm itself starts them.
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=0 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000 \
-        PORT=23456 PYTHON='/home/ada/my env/bin/python'
+        PORT=23456 PYTHON='/home/ada/my env/bin/python' ENDS="$(muster_ends)"
     muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
     # --kill-on-bad-exit=0: this script ends all ranks when one fails; --mpi=none: the ranks need no PMI
     muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
@@ -26,6 +26,7 @@ job() {
         "${muster_output_flags[@]}" --input=0 \
         sh -c "$muster_task" muster python train.py 'a  b' '$(touch canary)' 'it'"'"'s' 'new
 line' '*'
+    muster_count_ends of=ranks  # a 0 is believed after counting
     muster_end_watch
     muster_finish
 }
@@ -35,8 +36,9 @@ line' '*'
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   words, begin, run_directory, size_granted, go_to, not_there, expect, silence, open_errors, watch, muster_forget
+#   words, begin, run_directory, size_granted, go_to, not_there, expect, count_ends, silence, open_errors, watch,
+#   muster_forget
 # in the text muster_task:
 #   rank_slurm, once_per_node
 muster_node_prologue echo 'warm; up'
-#   directory, python_there, size_as_planned, cpus, threads, publish, jax, look, go_looking_rank
+#   directory, python_there, size_as_planned, cpus, threads, publish, jax, look, ends, stay, go_counted_rank

@@ -14,7 +14,8 @@ job() {
     # import muster works in every rank
     export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/home/ada/.local/share/muster/rank-library/0
     # The ranks compare these with what they find. AGENTS=0: Slurm itself starts them.
-    muster_expect LAUNCHER=srun AGENTS=0 GPUS=4 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000
+    muster_expect LAUNCHER=srun AGENTS=0 GPUS=4 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000 \
+        ENDS="$(muster_ends)"
     # Copies on the nodes' own disks. If a thing cannot be staged, a warning names it; the shared one is used.
     muster_stage_begin folder=/tmp out=/home/ada/project/out
     muster_stage_thing number=1 name='the environment /home/ada/env' \
@@ -39,6 +40,7 @@ job() {
         --ntasks-per-node="$muster_ntasks_per_node" --kill-on-bad-exit=0 --export=ALL --mpi=none --label \
         "${muster_output_flags[@]}" --input=0 \
         sh -c "$muster_task" muster python train.py
+    muster_count_ends of=ranks  # a 0 is believed after counting
     muster_end_watch
     muster_stage_end
     muster_finish
@@ -49,10 +51,11 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   words, begin, run_directory, size_granted, go_to, not_there, expect, silence, port, open_errors, watch, stage,
-#   muster_forget
+#   words, begin, run_directory, size_granted, go_to, not_there, expect, count_ends, silence, port, open_errors, watch,
+#   stage, muster_forget
 # in the text muster_task:
-#   rank_slurm, directory, size_as_planned, gpus, cpus, threads, publish, jax, look, stage_rank, go_looking_rank
+#   rank_slurm, directory, size_as_planned, gpus, cpus, threads, publish, jax, look, stage_rank, ends, stay,
+#   go_counted_rank
 # What runs on every node beside the ranks, for as long as they do: POSIX sh, no Python.
 # in the text muster_stage_node:
 #   stage_node

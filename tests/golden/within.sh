@@ -11,7 +11,7 @@ job() {
     export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/home/ada/.local/share/muster/rank-library/0
     # The ranks compare these with what they find. AGENTS=0: Slurm itself starts them.
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=0 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000 \
-        PYTHON=/home/ada/env/bin/python
+        PYTHON=/home/ada/env/bin/python ENDS="$(muster_ends)"
     muster_choose_port  # a free one, where the ranks meet
     # --kill-on-bad-exit=0: this script ends all ranks when one fails; --mpi=none: the ranks need no PMI
     muster_open_errors
@@ -19,6 +19,7 @@ job() {
         --ntasks="$((muster_nodes * muster_ntasks_per_node))" --ntasks-per-node="$muster_ntasks_per_node" \
         --kill-on-bad-exit=0 --export=ALL --mpi=none --label --input=0 \
         sh -c "$muster_task" muster hostname
+    muster_count_ends of=ranks  # a 0 is believed after counting
     muster_finish
 }
 
@@ -27,7 +28,8 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   words, begin, run_directory_of_stream, size_asked, go_to, not_there, expect, port, open_errors, watch,
+#   words, begin, run_directory_of_stream, size_asked, go_to, not_there, expect, count_ends, port, open_errors, watch,
 #   muster_forget
 # in the text muster_task:
-#   rank_slurm, tasks_of_node, directory, python_there, size_as_planned, cpus, threads, publish, jax, go_rank
+#   rank_slurm, tasks_of_node, directory, python_there, size_as_planned, cpus, threads, publish, jax, ends, stay,
+#   go_counted_rank

@@ -236,7 +236,7 @@ def test_a_torch_for_other_gpus_is_a_sentence(shell: tuple[str, ...], node: str,
 @each_shell
 def test_torchruns_words_stand_behind_those_that_start_python(shell: tuple[str, ...]) -> None:
     names = "muster_nodes=2 muster_address=node1 muster_port=20000 muster_id=1 muster_host=1 muster_here=node1"
-    text = f"{names} MUSTER_NTASKS_PER_NODE=2\n{compose(('torchrun_words', 'go_agent'))}"
+    text = f"{names} MUSTER_NTASKS_PER_NODE=2\n{compose(('torchrun_words', 'ends', 'stay', 'go_agent'))}"
     command = ("3", "printf", "%s\\0", "py thon", "--tee=3", "sh", "-c", "$x", "it's", "")
     words = run([*shell, "-c", text, "muster", *command]).stdout.split("\0")[:-1]
 

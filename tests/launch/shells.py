@@ -12,7 +12,18 @@ from muster.runner import ProgramResult, run
 
 SHELLS = (("dash",), ("busybox", "sh"), ("bash", "--posix"))
 START = ("directory", "size_as_planned", "address_asked", "gpus", "cpus", "threads", "cpus_asked", "publish")
-SLURM_RANK = ("stop", "meeting", "port_reserved", "rank_slurm", "tasks_of_node", *START, "jax", "go_rank")
+SLURM_RANK = (
+    "stop",
+    "meeting",
+    "port_reserved",
+    "rank_slurm",
+    "tasks_of_node",
+    *START,
+    "jax",
+    "ends",
+    "stay",
+    "go_counted_rank",
+)
 TORCHRUN_RANK = ("cpus", "slurm_names", "no_mpi", "jax_beside_agent", "jax", "worker")
 MPI_RANK = (
     "stop",
@@ -22,6 +33,7 @@ MPI_RANK = (
     "one_gpu",
     "slurm_names",
     "jax",
+    "ends",
     "go_mpi_rank",
 )
 

@@ -17,7 +17,7 @@ from .plans import FACTS, plan
 from .shells import SHELLS, SLURM_RANK, start, step
 
 each_shell = pytest.mark.parametrize("shell", SHELLS, ids=lambda words: words[0])
-LOOKING = (*SLURM_RANK[:-1], "look", "go_looking_rank")
+LOOKING = (*SLURM_RANK[:-3], "look", *SLURM_RANK[-3:])
 WARNING = "Muster saw no connection to node1:"
 
 SPAWNS = "import os, torch.multiprocessing as mp\nrank = os.environ.get('RANK')\nmp.spawn(print)\n"

@@ -25,6 +25,7 @@ class EndCause(StrEnum):
 
     RANK = "rank"
     NODE = "node"
+    UNSAID = "unsaid"  # it is not known how ranks of a host ended
 
 
 class Attempt(msgspec.Struct, frozen=True):

@@ -5,6 +5,7 @@ A launcher reads its own report (`launchers/`); srun tells the ends of its tasks
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -13,8 +14,14 @@ import msgspec
 from muster.follow.watch import JobOutput, LogFile, OutputLine, lines_at_end
 from muster.launchers import by_agents_first, known_launcher
 from muster.launchers.base import Launcher
-from muster.model.failure import Failure, of_agent
-from muster.slurm.srun_messages import read_step
+from muster.model.failure import Failure, FailureKind, of_agent
+from muster.slurm.srun_messages import numbers_in, read_step
+
+# What the script says where a launcher said 0, and not all ranks did (render/shell/step/count_ends.sh).
+_UNSAID = re.compile(
+    r"^muster: (?P<sentence>how (?:ranks? (?P<ranks>[0-9,-]+)|a rank|the agent) on (?P<host>\S+) ended is not known"
+    r"(?P<lost>; Slurm calls .+)?)$"
+)
 
 
 def first_failure(output: JobOutput) -> Failure | None:
@@ -47,10 +54,23 @@ def first_in(texts: Sequence[Iterable[str]], launchers: Iterable[Launcher], task
     for launcher in launchers:
         failure = launcher.first_failure(texts)
         if failure is not None:
-            return failure if failure.tasks else _of_node(texts) or failure
+            return failure if failure.tasks else _unsaid(texts) or _of_node(texts) or failure
     # The batch script's own file is the last, and srun writes there.
     failure = next((failure for text in reversed(texts) if (failure := read_step(text).first)), None)
+    if (failure is None or not failure.tasks) and (unsaid := _unsaid(texts)) is not None:
+        return unsaid
     return of_agent(failure, task_name) if task_name else failure
+
+
+def _unsaid(texts: Sequence[Iterable[str]]) -> Failure | None:
+    """Return the ranks whose end is not known, where the script counted the ends."""
+    matches = (match for text in reversed(texts) for line in text if (match := _UNSAID.match(line)))
+    match = next(matches, None)
+    if match is None:
+        return None
+    ranks = numbers_in(match["ranks"] or "") or ()
+    kind = FailureKind.NODE if match["lost"] else FailureKind.UNSAID
+    return Failure(match["sentence"], match["host"], ranks, None, match[0], kind)
 
 
 def _of_node(texts: Sequence[Iterable[str]]) -> Failure | None:

@@ -92,9 +92,9 @@ def _of_output(run: Run, folder: Path, of_node: OfNode) -> Iterator[Sighting]:
     if failure is None or failure.host is None:
         return
     when = _changed(folder / "logs" / "batch.log")
-    if not failure.tasks:
-        if failure.kind is FailureKind.NODE:
-            yield _died(run, failure.host, when)
+    if failure.kind is FailureKind.NODE:
+        yield _died(run, failure.host, when)
+    if not failure.tasks or failure.status is None:
         return
     lines = last_words(output, failure)
     has_error_line = any(re.search(r"Error|Exception|error:", line) for line in lines)

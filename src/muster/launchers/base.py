@@ -61,7 +61,12 @@ class Prologue(msgspec.Struct, frozen=True):
 
 
 def rank_prologue(
-    plan: Plan, identity: Part, *, after: tuple[Part, ...] = (), last: Part = "go_rank", looks: bool = False
+    plan: Plan,
+    identity: Part,
+    *,
+    after: tuple[Part, ...] = (),
+    last: tuple[Part, ...] = ("go_rank",),
+    looks: bool = False,
 ) -> Prologue:
     """Return the prologue of a process that is a rank and learns who it is by `identity`; `after`: its other names.
 
@@ -81,9 +86,7 @@ def rank_prologue(
         ("look", looks and plan.may_be_alone),
     )
     parts = (*place_parts(plan), *(part for part, is_needed in start if is_needed))
-    return Prologue(
-        RANK, ("stop", "meeting"), (*step_parts(plan, identity), *size_parts(plan, identity)), parts, (last,)
-    )
+    return Prologue(RANK, ("stop", "meeting"), (*step_parts(plan, identity), *size_parts(plan, identity)), parts, last)
 
 
 def place_parts(plan: Plan) -> tuple[Part, ...]:

@@ -123,7 +123,9 @@ class Mpirun(ByMpirun):
     keeps_signals = "mpirun's daemons, which pass nothing on"
 
     def prologues(self, plan: Plan) -> tuple[Prologue, ...]:
-        return (rank_prologue(plan, "rank_mpi", after=("slurm_names", "jax"), last="go_mpi_rank", looks=True),)
+        return (
+            rank_prologue(plan, "rank_mpi", after=("slurm_names", "jax"), last=("ends", "go_mpi_rank"), looks=True),
+        )
 
     def flags(self, plan: Plan) -> tuple[Flag, ...]:
         return (*_LINE, *plan.mpirun_flags)

@@ -8,6 +8,9 @@ from muster.launchers.base import RANK, Launcher, Part, Prologue, Wrap, identity
 from muster.model.plan import Flag, Output, Plan, Reason
 from muster.model.words import Fragment, Word, fold
 
+COUNTED: tuple[Part, ...] = ("ends", "stay", "go_counted_rank")
+"""Runs a rank whose end the script counts."""
+
 _OUTPUT_FILES = {
     Output.FILES: '"${muster_output_flags[@]}"',
     Output.MOVED: '"${muster_output_flags[@]}"',
@@ -103,8 +106,7 @@ class Srun(Launcher):
     packs = True
 
     def prologues(self, plan: Plan) -> tuple[Prologue, ...]:
-        last = "go_looking_rank" if plan.may_be_alone else "go_rank"
-        return (rank_prologue(plan, identity_part(plan), after=("jax",), last=last, looks=True),)
+        return (rank_prologue(plan, identity_part(plan), after=("jax",), last=COUNTED, looks=True),)
 
     def flags(self, plan: Plan) -> tuple[Flag, ...]:
         cpus = '"$muster_cpus_per_task"' if plan.shape.cpus_per_task else None

@@ -39,7 +39,12 @@ def _prologues(plan: Plan, identity: Part, last: Part) -> tuple[Prologue, ...]:
     """Return the agent's prologue, checked first or not, and that of its ranks."""
     start = (*place_parts(plan), "agent", *(("checked_agent",) if plan.gate else ()))
     agent = Prologue(
-        RANK, ("stop", "meeting"), step_parts(plan, identity), start, ("torchrun_words", last), counted=True
+        RANK,
+        ("stop", "meeting"),
+        step_parts(plan, identity),
+        start,
+        ("torchrun_words", "ends", "stay", last),
+        counted=True,
     )
     keeper = Prologue(KEEPER, last=("agent_keeper.py",))
     return (
@@ -155,6 +160,14 @@ class MpirunTorchrun(_OfTorchrun, ByMpirun):
 
     def parts(self, plan: Plan) -> tuple[Part, ...]:
         return (*report_parts(plan), "torchrun_status", "mpirun", *watch_parts(plan))
+
+    def first_failure(self, outputs: Iterable[Iterable[str]]) -> Failure | None:
+        """Return what an agent reports; where agents were only told to end, what mpirun says of its daemons."""
+        texts = list(outputs)
+        failure = super().first_failure(texts)
+        if failure is not None and failure.status != _SIGTERM_STATUS:
+            return failure
+        return ByMpirun.first_failure(self, texts) or failure
 
     def rank_by_rank(self, engine: Engine) -> str | None:
         del engine

@@ -31,6 +31,7 @@ class FailureKind(StrEnum):
     TASKS = "tasks"  # tasks of one host, by themselves
     AGENT = "agent"  # the program on one host that starts the ranks there
     NODE = "node"  # a node; `host` is None where it is not said which
+    UNSAID = "unsaid"  # ranks, or an agent, on a host, whose end is not known
     ABORTED = "aborted"  # somebody ended the step, and it is not said who
     OUTSIDE = "outside"  # something else outside the tasks
 

@@ -79,6 +79,7 @@ START_METHOD = "MUSTER_START_METHOD"  # how data loaders must start workers on t
 # What the prologues and the launchers' own processes on a node tell each other.
 CHECKED = "MUSTER_CHECKED"  # the gate before an agent has looked, and has set torch's names for itself alone
 OMP = "MUSTER_OMP"  # own: an agent has set OMP_NUM_THREADS for itself, and its ranks take theirs
+ENDS = "MUSTER_ENDS"  # the folder in which each node writes how its ranks, or its agent, ended; empty: nobody counts
 PIPES = "MUSTER_PIPES"  # where the keeper of an agent reads the lines of its ranks
 SLURM_NAMES = "MUSTER_SLURM_NAMES"  # 1: the script reads the names of Slurm, which are made where nobody sets them
 PASSED = "MUSTER_PASSED_"  # begins the names under which --env NAME passes a value that no file may show

@@ -203,6 +203,7 @@ def _parts_of_some_jobs(plan: Plan, launcher: Launcher) -> tuple[tuple[Part, boo
         ("passed", bool(hidden_names(plan))),
         ("attempt", may_run_again(plan) or keeps_attempts(plan)),
         ("expect", launcher.starts_ranks),
+        ("count_ends", counts_ends(plan, launcher)),
         ("silence", plan.hang is not None),
         ("silence_ends", plan.hang is not None and plan.hang.ends),
         ("port", _chooses_port(plan, launcher)),
@@ -453,7 +454,25 @@ def told_to_tasks(plan: Plan) -> dict[str, Word]:
         values[contract.METHOD] = plan.wireup
     if (python := python_of_ranks(plan)) is not None:
         values[contract.PYTHON] = python
+    if counts_ends(plan, launcher_named(plan.launcher)):
+        values[contract.ENDS] = Fragment('"$(muster_ends)"')
     return values
+
+
+def counts_ends(plan: Plan, launcher: Launcher) -> bool:
+    """Return whether the script counts the ends of what it starts; on this machine Muster's supervisor does."""
+    is_told = any("ends" in prologue.last for prologue in launcher.prologues(plan))
+    return is_told and plan.engine is Engine.SLURM
+
+
+def _counted(plan: Plan, launcher: Launcher, lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines of the step, and the line that counts the ends of its processes."""
+    if not counts_ends(plan, launcher):
+        yield from lines
+        return
+    yield from lines
+    counted = named("of", "agents" if launcher.agent else "ranks")
+    yield from noted(fold(("muster_count_ends", counted)), "a 0 is believed after counting")
 
 
 def _watched(plan: Plan, lines: Iterable[str]) -> Iterator[str]:
@@ -500,7 +519,8 @@ _LONGEST_NAME = 30
 
 def _step(plan: Plan, launcher: Launcher) -> Iterator[str]:
     yield from definition_lines(plan)
-    lines = _watched(plan, (*_notes(plan, launcher), *launcher.step(plan, step_words(plan))))
+    step_lines = (*_notes(plan, launcher), *launcher.step(plan, step_words(plan)))
+    lines = _watched(plan, _counted(plan, launcher, step_lines))
     yield from lines if plan.finish is None else attempt_lines(plan, plan.finish, lines)
     if not launcher.starts_ranks:
         return

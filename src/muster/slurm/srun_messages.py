@@ -134,7 +134,7 @@ def endings(lines: Iterable[str]) -> Iterator[Ending]:
 
 def _ending(line: str) -> Ending | None:
     match = _TASKS.match(line.rstrip("\r\n"))
-    tasks = _numbers(match["tasks"]) if match else None
+    tasks = numbers_in(match["tasks"]) if match else None
     if match is None or tasks is None:
         return None
     words = match["what"].strip()
@@ -168,7 +168,7 @@ def _outside(line: str) -> Failure | None:
     return None
 
 
-def _numbers(text: str) -> tuple[int, ...] | None:
+def numbers_in(text: str) -> tuple[int, ...] | None:
     """Return the numbers of "0,2-3"; None where the text is no such list."""
     numbers: list[int] = []
     for item in text.split(","):

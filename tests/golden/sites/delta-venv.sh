@@ -20,7 +20,7 @@ job() {
     export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/home/ada/.local/share/muster/rank-library/0
     # The ranks compare these with what they find. AGENTS=0: Slurm itself starts them.
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
-        PORT_COUNT=12000 PYTHON=/home/ada/env/bin/python
+        PORT_COUNT=12000 PYTHON=/home/ada/env/bin/python ENDS="$(muster_ends)"
     muster_choose_port  # a free one, where the ranks meet
     muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
     # --kill-on-bad-exit=0: this script ends all ranks when one fails; --mpi=none: the ranks need no PMI
@@ -30,6 +30,7 @@ job() {
         --cpus-per-task="$muster_cpus_per_task" --label "${muster_output_flags[@]}" \
         --cpu-bind=mask_cpu:0xffff000000000000,0xffff00000000,0xffff0000,0xffff --input=0 \
         sh -c "$muster_task" muster python train.py
+    muster_count_ends of=ranks  # a 0 is believed after counting
     muster_end_watch
     muster_finish
 }
@@ -39,8 +40,8 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   words, begin, run_directory, size_granted, go_to, other_size, modules, not_there, expect, silence, port,
-#   open_errors, watch, muster_forget
+#   words, begin, run_directory, size_granted, go_to, other_size, modules, not_there, expect, count_ends, silence,
+#   port, open_errors, watch, muster_forget
 # in the text muster_task:
-#   rank_slurm, directory, python_there, size_as_planned, gpus, cpus, threads, cpus_asked, publish, jax, look,
-#   go_looking_rank
+#   rank_slurm, directory, python_there, size_as_planned, gpus, cpus, threads, cpus_asked, publish, jax, look, ends,
+#   stay, go_counted_rank

@@ -17,7 +17,8 @@ job() {
     export FI_EFA_USE_HUGE_PAGE=0  # os.fork() fails where huge pages run out
     export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
     # The ranks compare these with what they find. AGENTS=1: a program of its own starts them.
-    muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=8 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000
+    muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=8 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000 \
+        ENDS="$(muster_ends)"
     muster_choose_port  # a free one, where the ranks meet
     muster_define
     muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
@@ -32,6 +33,7 @@ job() {
         sh -c "$muster_task" muster 6 python -I -S -c "$muster_keeper" label \
         sh -c "$muster_worker" muster python train.py
     muster_torchrun_status ${muster_report:+"$muster_report"} "$muster_logs"/*.log
+    muster_count_ends of=agents  # a 0 is believed after counting
     muster_end_watch
     muster_finish
 }
@@ -41,8 +43,8 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   words, begin, run_directory, size_granted, go_to, other_size, expect, silence, port, definition, report,
-#   open_errors, reported, watch, torchrun_status, muster_forget
+#   words, begin, run_directory, size_granted, go_to, other_size, expect, count_ends, silence, port, definition,
+#   report, open_errors, reported, watch, torchrun_status, muster_forget
 # in the text muster_task:
 #   rank_slurm, directory, agent
 # The first word of the command is a number.
@@ -50,7 +52,7 @@ muster_counted=1
 #   gpu_kind, stack, stack_inside, library
 muster_stack_here docker://quay.io/ada/torch:2 cuda
 muster_add_library /opt/muster-ranks
-#   torchrun_words, go_agent
+#   torchrun_words, ends, stay, go_agent
 # in the text muster_keeper:
 #   agent_keeper.py
 # in the text muster_worker:

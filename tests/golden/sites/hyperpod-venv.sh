@@ -18,7 +18,7 @@ job() {
     export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/home/ada/.local/share/muster/rank-library/0
     # The ranks compare these with what they find. AGENTS=1: a program of its own starts them.
     muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=8 CPUS=0 VISIBILITY=all GRACE=10 PORT_LOW=20000 PORT_COUNT=12000 \
-        PYTHON=/home/ada/env/bin/python
+        PYTHON=/home/ada/env/bin/python ENDS="$(muster_ends)"
     muster_choose_port  # a free one, where the ranks meet
     muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
     # --kill-on-bad-exit=0: this script ends all ranks when one fails; --mpi=none: the ranks need no PMI
@@ -28,6 +28,7 @@ job() {
         sh -c "$muster_task" muster 6 python -I -S -c "$muster_keeper" label \
         sh -c "$muster_worker" muster python train.py
     muster_torchrun_status ${muster_report:+"$muster_report"} "$muster_logs"/*.log
+    muster_count_ends of=agents  # a 0 is believed after counting
     muster_end_watch
     muster_finish
 }
@@ -37,10 +38,10 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   words, begin, run_directory, size_granted, go_to, other_size, not_there, expect, silence, port, report,
+#   words, begin, run_directory, size_granted, go_to, other_size, not_there, expect, count_ends, silence, port, report,
 #   open_errors, reported, watch, torchrun_status, muster_forget
 # in the text muster_task:
-#   rank_slurm, directory, python_there, agent, torchrun_words, go_agent
+#   rank_slurm, directory, python_there, agent, torchrun_words, ends, stay, go_agent
 # in the text muster_keeper:
 #   agent_keeper.py
 # in the text muster_worker:

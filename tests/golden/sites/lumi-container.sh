@@ -27,7 +27,7 @@ job() {
     export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
     # The ranks compare these with what they find. AGENTS=0: Slurm itself starts them.
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=8 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=10000 \
-        PORT_COUNT=10000
+        PORT_COUNT=10000 ENDS="$(muster_ends)"
     muster_choose_port  # a free one, where the ranks meet
     muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
     # --kill-on-bad-exit=0: this script ends all ranks when one fails; --mpi=none: the ranks need no PMI
@@ -41,6 +41,7 @@ job() {
         /scratch --bind /project --bind /home/ada --bind /projappl --bind /opt/cray --bind /var/spool/slurmd --bind \
         /usr/lib64/libcxi.so.1 --bind /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project \
         /appl/local/laifs/containers/lumi-multitorch-latest.sif python train.py
+    muster_count_ends of=ranks  # a 0 is believed after counting
     muster_end_watch
     muster_remove_unpacked
     muster_finish
@@ -51,8 +52,8 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   words, begin, run_directory, size_granted, go_to, other_size, modules, expect, silence, port, open_errors, watch,
-#   unpacked, muster_forget
+#   words, begin, run_directory, size_granted, go_to, other_size, modules, expect, count_ends, silence, port,
+#   open_errors, watch, unpacked, muster_forget
 # in the text muster_task:
 #   rank_slurm, once_per_node
 muster_node_prologue rocm-smi
@@ -76,4 +77,4 @@ muster_image_loads singularity /appl/local/laifs/containers/lumi-multitorch-late
     /usr/lib64/libcxi.so.1
 muster_image_library SINGULARITYENV_PYTHONPATH /opt/muster-ranks
 eval 'eval "$muster_image_words"'
-#   go_looking_rank
+#   ends, stay, go_counted_rank

@@ -15,7 +15,7 @@ job() {
     export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
     # The ranks compare these with what they find. AGENTS=0: Slurm itself starts them.
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
-        PORT_COUNT=12000
+        PORT_COUNT=12000 ENDS="$(muster_ends)"
     muster_choose_port  # a free one, where the ranks meet
     muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
     # --kill-on-bad-exit=0: this script ends all ranks when one fails; --mpi=none: the ranks need no PMI
@@ -24,6 +24,7 @@ job() {
         --cpus-per-task="$muster_cpus_per_task" --label "${muster_output_flags[@]}" --input=0 \
         sh -c "$muster_task" muster apptainer --quiet exec --nv --bind /tmp --bind /home/ada --bind \
         /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project /images/train.sif python train.py
+    muster_count_ends of=ranks  # a 0 is believed after counting
     muster_end_watch
     muster_remove_unpacked
     muster_finish
@@ -34,8 +35,8 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   words, begin, run_directory, size_granted, go_to, attempt, expect, silence, port, open_errors, watch, unpacked,
-#   muster_forget
+#   words, begin, run_directory, size_granted, go_to, attempt, expect, count_ends, silence, port, open_errors, watch,
+#   unpacked, muster_forget
 # in the text muster_task:
 #   rank_slurm, directory, size_as_planned, gpus, cpus, threads, cpus_asked, publish, jax, look, image_node, image,
 #   image_unpack, gpu_kind, stack, image_asks
@@ -52,4 +53,4 @@ muster_image_gets APPTAINERENV_ RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROU
     TORCH_ELASTIC_SHUTDOWN_TIMEOUT TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE PYTHONNOUSERSITE RES_OPTIONS
 muster_image_library APPTAINERENV_PYTHONPATH /opt/muster-ranks
 eval 'eval "$muster_image_words"'
-#   go_looking_rank
+#   ends, stay, go_counted_rank

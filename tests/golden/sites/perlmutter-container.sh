@@ -25,7 +25,7 @@ job() {
     export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
     # The ranks compare these with what they find. AGENTS=0: Slurm itself starts them.
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
-        PORT_COUNT=12000
+        PORT_COUNT=12000 ENDS="$(muster_ends)"
     muster_choose_port  # a free one, where the ranks meet
     muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
     # --kill-on-bad-exit=0: this script ends all ranks when one fails; --mpi=none: the ranks need no PMI
@@ -38,6 +38,7 @@ job() {
         sh -c "$muster_task" muster shifter --image=docker:nersc/pytorch:25.02.01 --module=gpu,nccl-plugin \
         --volume=/opt/venv/muster:/opt/muster-ranks/muster --workdir=/home/ada/project \
         sh -c 'export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/opt/muster-ranks; exec "$@"' muster python train.py
+    muster_count_ends of=ranks  # a 0 is believed after counting
     muster_end_watch
     muster_finish
 }
@@ -47,10 +48,10 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   words, begin, run_directory, size_granted, go_to, other_size, expect, silence, port, open_errors, watch,
-#   muster_forget
+#   words, begin, run_directory, size_granted, go_to, other_size, expect, count_ends, silence, port, open_errors,
+#   watch, muster_forget
 # in the text muster_task:
 #   rank_slurm, directory, size_as_planned, gpus, cpus, threads, cpus_asked, publish, jax, look, image_node
 muster_image_needs shifter docker://nersc/pytorch:25.02.01
 muster_image_sees /tmp /home/ada /opt/venv/muster
-#   go_looking_rank
+#   ends, stay, go_counted_rank

@@ -18,7 +18,7 @@ job() {
     export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
     # The ranks compare these with what they find. AGENTS=0: Slurm itself starts them.
     muster_expect LAUNCHER=srun AGENTS=0 GPUS=8 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
-        PORT_COUNT=12000
+        PORT_COUNT=12000 ENDS="$(muster_ends)"
     muster_choose_port  # a free one, where the ranks meet
     muster_define
     muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
@@ -33,6 +33,7 @@ job() {
         --container-workdir=/home/ada/project \
         --container-env=PYTHONNOUSERSITE,NCCL_TOPO_FILE,NCCL_SOCKET_IFNAME,RES_OPTIONS --input=0 \
         sh -c "$muster_task" muster python train.py
+    muster_count_ends of=ranks  # a 0 is believed after counting
     muster_end_watch
     muster_finish
 }
@@ -42,11 +43,11 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   words, begin, run_directory, size_granted, go_to, other_size, expect, silence, port, definition, open_errors,
-#   watch, muster_forget
+#   words, begin, run_directory, size_granted, go_to, other_size, expect, count_ends, silence, port, definition,
+#   open_errors, watch, muster_forget
 # in the text muster_task:
 #   rank_slurm, directory, size_as_planned, gpus, cpus, threads, cpus_asked, publish, jax, look, gpu_kind, stack,
 #   stack_inside, library
 muster_stack_here docker://quay.io/ada/torch:2 cuda
 muster_add_library /opt/muster-ranks
-#   go_looking_rank
+#   ends, stay, go_counted_rank

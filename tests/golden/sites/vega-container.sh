@@ -18,7 +18,7 @@ job() {
     export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
     # The ranks compare these with what they find. AGENTS=1: a program of its own starts them.
     muster_expect LAUNCHER=torchrun AGENTS=1 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 \
-        PORT_LOW=20000 PORT_COUNT=12000
+        PORT_LOW=20000 PORT_COUNT=12000 ENDS="$(muster_ends)"
     muster_choose_port  # a free one, where the ranks meet
     muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
     # --kill-on-bad-exit=0: this script ends all ranks when one fails; --mpi=none: the ranks need no PMI
@@ -33,6 +33,7 @@ job() {
         "$muster_keeper" label \
         sh -c "$muster_worker" muster python train.py
     muster_torchrun_status ${muster_report:+"$muster_report"} "$muster_logs"/*.log
+    muster_count_ends of=agents  # a 0 is believed after counting
     muster_end_watch
     muster_remove_unpacked
     muster_finish
@@ -43,8 +44,8 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   words, begin, run_directory, size_granted, go_to, other_size, expect, silence, port, report, open_errors, reported,
-#   watch, torchrun_status, unpacked, muster_forget
+#   words, begin, run_directory, size_granted, go_to, other_size, expect, count_ends, silence, port, report,
+#   open_errors, reported, watch, torchrun_status, unpacked, muster_forget
 # in the text muster_task:
 #   rank_slurm, directory, agent
 # The first word of the command is a number.
@@ -65,7 +66,7 @@ muster_image_gets APPTAINERENV_ RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROU
     GLOO_SOCKET_IFNAME RDMAV_FORK_SAFE RES_OPTIONS
 muster_image_library APPTAINERENV_PYTHONPATH /opt/muster-ranks
 eval 'eval "$muster_image_words"'
-#   torchrun_words, go_agent
+#   torchrun_words, ends, stay, go_agent
 # in the text muster_keeper:
 #   agent_keeper.py
 # in the text muster_worker:

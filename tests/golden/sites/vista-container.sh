@@ -15,7 +15,7 @@ job() {
     export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
     # The ranks compare these with what they find. AGENTS=1: a program of its own starts them.
     muster_expect LAUNCHER=ibrun AGENTS=1 GPUS=1 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
-        PORT_COUNT=12000
+        PORT_COUNT=12000 ENDS="$(muster_ends)"
     muster_choose_port  # a free one, where the ranks meet
     MUSTER_NODES=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | tr "\n" " ") && export MUSTER_NODES
     muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
@@ -24,6 +24,7 @@ job() {
         sh -c "$muster_task" muster apptainer --quiet exec --nv --bind /tmp --bind /home/ada --bind \
         /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project /images/train.sif python train.py
     muster_hydra_status "${muster_report:-$muster_logs/ranks.log}"
+    muster_count_ends of=ranks  # a 0 is believed after counting
     muster_end_watch
     muster_remove_unpacked
     muster_finish
@@ -34,8 +35,8 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   words, begin, run_directory, size_granted, go_to, other_size, expect, silence, port, report, to_log, hydra_status,
-#   unpacked, muster_forget
+#   words, begin, run_directory, size_granted, go_to, other_size, expect, count_ends, silence, port, report, to_log,
+#   hydra_status, unpacked, muster_forget
 # in the text muster_task:
 #   rank_mpi, directory, size_as_planned, gpus, cpus, threads, cpus_asked, publish, slurm_names, jax, image_node,
 #   image, image_unpack, gpu_kind, stack, image_asks
@@ -53,4 +54,4 @@ muster_image_gets APPTAINERENV_ RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROU
 muster_image_joins APPTAINERENV_
 muster_image_library APPTAINERENV_PYTHONPATH /opt/muster-ranks
 eval 'eval "$muster_image_words"'
-#   go_mpi_rank
+#   ends, go_mpi_rank

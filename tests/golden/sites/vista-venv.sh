@@ -18,7 +18,7 @@ job() {
     export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/home/ada/.local/share/muster/rank-library/0
     # The ranks compare these with what they find. AGENTS=1: a program of its own starts them.
     muster_expect LAUNCHER=ibrun AGENTS=1 GPUS=1 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
-        PORT_COUNT=12000 PYTHON=/home/ada/env/bin/python
+        PORT_COUNT=12000 PYTHON=/home/ada/env/bin/python ENDS="$(muster_ends)"
     muster_choose_port  # a free one, where the ranks meet
     MUSTER_NODES=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | tr "\n" " ") && export MUSTER_NODES
     muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
@@ -26,6 +26,7 @@ job() {
     muster_to_log ibrun -np "$((muster_nodes * muster_ntasks_per_node))" \
         sh -c "$muster_task" muster python train.py
     muster_hydra_status "${muster_report:-$muster_logs/ranks.log}"
+    muster_count_ends of=ranks  # a 0 is believed after counting
     muster_end_watch
     muster_finish
 }
@@ -35,8 +36,8 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   words, begin, run_directory, size_granted, go_to, other_size, modules, not_there, expect, silence, port, report,
-#   to_log, hydra_status, muster_forget
+#   words, begin, run_directory, size_granted, go_to, other_size, modules, not_there, expect, count_ends, silence,
+#   port, report, to_log, hydra_status, muster_forget
 # in the text muster_task:
 #   rank_mpi, directory, python_there, size_as_planned, gpus, cpus, threads, cpus_asked, publish, slurm_names, jax,
-#   go_mpi_rank
+#   ends, go_mpi_rank

@@ -103,6 +103,10 @@ muster_find_cause() {
     [ -n "$muster_failed_rank$muster_failed_daemon" ] || muster_cause_kind=${muster_failed_host:+node}
     muster_cause=$muster_cause${muster_failed_words:+ ($muster_failed_words)}
     muster_find_memory
+    if [ -n "${muster_unsaid:-}" ]; then
+        muster_cause=$muster_unsaid muster_failed_rank='' muster_failed_host=$muster_unsaid_host muster_cause_kind=node
+        [ -n "$muster_unsaid_state" ] || muster_cause_kind=unsaid
+    fi
     [ ! -s "$muster_reason" ] || { muster_cause=$(head -n 1 "$muster_reason") && muster_cause_kind=''; }
 }
 

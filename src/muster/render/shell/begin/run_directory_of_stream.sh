@@ -4,5 +4,7 @@ muster_find_run_directory() {
     muster_run_dir=${SLURM_SUBMIT_DIR:-$PWD}/muster-runs/$muster_job
 }
 
-# Does nothing: the output of this run is in no file.
-muster_leave_run_directory() { :; }
+# Removes the run directory, if nothing but the ends of the ranks was written there.
+muster_leave_run_directory() {
+    [ -z "${MUSTER_ENDS:-}" ] || { rm -rf "$MUSTER_ENDS" && rmdir "$muster_run_dir/ranks" "$muster_run_dir" "${muster_run_dir%/*}"; } 2>/dev/null
+}

@@ -1,1 +1,1 @@
-exec "$@"
+muster_stay "$@"

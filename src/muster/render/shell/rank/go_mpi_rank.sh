@@ -2,8 +2,10 @@
 # MPI's own report is lost in two of three batch jobs, and Hydra's report names no rank. After a failure Open MPI ends
 # all ranks. Hydra waits for the other ranks for ever, unless a rank dies of a signal.
 [ "$muster_rank" -eq 0 ] || exec </dev/null
+muster_note_begin
 "$@"
 muster_status=$?
+muster_note "$muster_rank" "$muster_status"
 if [ "$muster_status" -eq 0 ]; then
     "${muster_at_end:-:}"
     exit 0

@@ -1,14 +1,16 @@
 # Passes srun's messages on, and prints the exit status of the first rank that failed: srun's own is that of the ended step.
+# The nodes that srun calls failed stand behind it.
 # The other ranks get SIGTERM, and SIGKILL $1 seconds later: --kill-on-bad-exit would wait the cluster's KillWait, and block.
 muster_watch() {
     trap '' INT TERM HUP
-    local line status='' seen='' pid=''
+    local line status='' seen='' pid='' nodes=''
     while IFS= read -r line || [ -n "$line" ]; do
         case $line in
         'muster-status '*) status=${line#muster-status } && continue ;;
         'muster-srun '*) pid=${line#muster-srun } && continue ;;
         esac
         printf '%s\n' "$line" >&9
+        case $line in 'srun: error: Node failure on '*) nodes+=" ${line##* }" ;; esac
         [ -z "$seen" ] || continue
         muster_status_in "$line"
         [ -z "$seen" ] || { muster_end_step TERM "$pid" && "${muster_outlived:-:}" "$pid" "$1" && muster_end_step KILL "$pid" "$1"; }
@@ -16,7 +18,7 @@ muster_watch() {
     [ -z "$seen" ] || { kill -KILL "$!" && wait "$!"; } 2>/dev/null
     # srun itself was killed, so its ranks have to be ended here.
     [ -n "$seen" ] || [ "${status:-0}" -ne 137 ] || muster_end_step KILL "$pid"
-    printf '%s\n' "${seen:-$status}"
+    printf '%s\n' "${seen:-$status}$nodes"
 }
 
 # Sends the signal $1 to the step of the srun $2, after $3 seconds; where no controller answers, SIGTERM to srun. No process
@@ -45,7 +47,7 @@ muster_status_in() {
     [ -z "${signals[$what]:-}" ] || seen=$((128 + ${signals[$what]}))
 }
 
-# Runs the srun command $@. Result in $muster_status. Only srun's own messages pass through here, not the ranks' output.
+# Runs the srun command $@. Results in $muster_status and $muster_failed_nodes. Only srun's own messages pass through here, not the ranks' output.
 muster_step() {
     export MUSTER_DIRECTORY=$PWD
     muster_status=$(
@@ -54,5 +56,6 @@ muster_step() {
             printf 'muster-status %s\n' "$?" >&7
         } 7>&1 2>/dev/null | muster_watch "$((${muster_keeper:+1+}MUSTER_GRACE))"
     )
+    muster_failed_nodes=${muster_status#"${muster_status%% *}"} muster_status=${muster_status%% *}
     : "${muster_status:=143}" # a signal to the whole group also ended the reader of the messages
 } 8>&1 9>&2

@@ -1,0 +1,207 @@
+"""How the end of every rank is counted: what the shell around a rank writes, and what the script makes of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from muster.follow.first_failure import failure_in
+from muster.model.failure import FailureKind
+from muster.render.parts import part
+from muster.runner import ProgramResult, run
+
+from .shells import MPI_RANK, SHELLS, SLURM_RANK, start, step
+
+each_shell = pytest.mark.parametrize("shell", SHELLS, ids=lambda words: words[0])
+
+
+def _written(folder: Path) -> dict[str, list[str]]:
+    return {file.name.removeprefix("1."): file.read_text().splitlines() for file in folder.iterdir()}
+
+
+@each_shell
+def test_the_shell_of_a_rank_writes_how_its_command_ended(shell: tuple[str, ...], tmp_path: Path) -> None:
+    for rank, command in ((4, "exit 0"), (5, "exit 7"), (6, "kill -TERM $$")):
+        place = step(rank=rank, local_rank=rank - 4, node=1, more={"MUSTER_ENDS": str(tmp_path)})
+        result = start(SLURM_RANK, place, ("sh", "-c", f'[ -z "$MUSTER_ENDS" ] && {command}'), shell)
+        assert result.status == {4: 0, 5: 7, 6: -signal.SIGTERM}[rank], result.stderr
+        assert result.stderr == "", "the launcher tells of a signal"
+
+    assert _written(tmp_path) == {"1": ["4 begins", "4 0", "5 7", "6 143"]}
+
+
+@each_shell
+def test_a_command_runs_without_a_shell_around_it_where_nobody_counts(shell: tuple[str, ...]) -> None:
+    result = start(SLURM_RANK, step(), ("sh", "-c", "echo $PPID"), shell)
+
+    assert result.stdout.strip() == str(os.getpid())
+
+
+@each_shell
+def test_a_signal_that_reaches_the_shell_too_ends_the_command_alone(shell: tuple[str, ...], tmp_path: Path) -> None:
+    """Slurm sends a signal to every process of a step."""
+    command = ("sh", "-c", "trap 'exit 3' USR1 ALRM XCPU; kill -%s $PPID $$; sleep 9")
+    for number in ("USR1", "ALRM", "XCPU"):
+        place = step(more={"MUSTER_ENDS": str(tmp_path)})
+        result = start(SLURM_RANK, place, (*command[:2], command[2] % number), shell)
+        assert result.status == 3, result.stderr
+
+    assert _written(tmp_path)["0"][-1] == "0 3"
+
+
+@each_shell
+def test_descriptors_that_the_launcher_opened_reach_the_command(shell: tuple[str, ...], tmp_path: Path) -> None:
+    """An MPI tells its rank the number of a descriptor."""
+    place = step(more={"MUSTER_ENDS": str(tmp_path)})
+    whole = " ".join(f"{number}</dev/null" for number in (3, 5, 6, 7, 8, 9))
+    inner = "for n in 3 4 5 6 7 8 9; do [ -e /proc/$$/fd/$n ] && echo $n; done; kill -KILL $$"
+    text = f'exec {whole}; exec "$@"'
+    words = ("bash", "-c", text, "bash", *shell)
+    result = start(SLURM_RANK, place, ("sh", "-c", inner), words)
+
+    assert (result.status, result.stdout.split()) == (-signal.SIGKILL, ["3", "5", "6", "7", "8", "9"])
+    assert _written(tmp_path)["0"][-1] == "0 137"
+
+
+@each_shell
+def test_a_rank_whose_folder_is_gone_ends_as_its_command_did(shell: tuple[str, ...], tmp_path: Path) -> None:
+    place = step(more={"MUSTER_ENDS": str(tmp_path / "gone")})
+    result = start(SLURM_RANK, place, ("sh", "-c", "exit 0"), shell)
+
+    assert (result.status, result.stderr) == (0, "")
+
+
+def test_a_rank_of_mpirun_writes_it_too(tmp_path: Path) -> None:
+    names = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_RANK": "0"}
+    here = os.uname().nodename
+    place = {**names, "OMPI_COMM_WORLD_LOCAL_SIZE": "1", "MUSTER_NODES": f"other {here}", "MUSTER_ENDS": str(tmp_path)}
+    result = start(MPI_RANK, {**place, "MUSTER_NTASKS": "2"}, ("true",))
+
+    assert result.ok, result.stderr
+    assert _written(tmp_path) == {"1": ["1 begins", "1 0"]}
+
+
+def _count(
+    tmp_path: Path, files: dict[int, str], *, of: str = "ranks", each: int = 2, states: str = "", more: str = ""
+) -> ProgramResult:
+    """Count the ends of two nodes as the script does, where sinfo answers `states`."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name, answer in (("scontrol", "n1\nn2\n"), ("sinfo", states)):
+        (tools / name).write_text(f"#!/bin/sh\ncat <<'X'\n{answer}\nX\n")
+        (tools / name).chmod(0o755)
+    lines = [
+        part("stop"),
+        part("words"),
+        part("count_ends"),
+        f"SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n[1-2] muster_nodes=2 muster_ntasks_per_node={each}",
+        f"muster_run_dir={tmp_path}/run muster_logs=logs muster_status=0 MUSTER_ENDS=",
+        more,
+        'export MUSTER_ENDS="$(muster_ends)"',
+        *(f'printf "{text}" >"$MUSTER_ENDS/1.{node}"' for node, text in files.items()),
+        f"muster_count_ends of={of}",
+        'printf "%s|" "$muster_status" "$muster_unsaid_host" "$muster_unsaid_state"; ls "$MUSTER_ENDS" 2>/dev/null',
+    ]
+    path = {"PATH": f"{tools}:{os.environ['PATH']}"}
+    return run(["bash", "-c", "\n".join(lines)], env={**os.environ, **path})
+
+
+WELL = {0: r"0 begins\n1 0\n0 0\n", 1: r"2 begins\n2 0\n3 0\n"}
+DOWN = "n1 alloc none\nn2 down* Not responding"
+
+
+def test_a_start_whose_ranks_all_said_0_ends_well_and_leaves_no_file(tmp_path: Path) -> None:
+    result = _count(tmp_path, WELL, states=DOWN)
+
+    assert (result.stdout.strip(), result.stderr) == ("0|||", ""), "what Slurm says of a node does not matter then"
+    assert not (tmp_path / "run" / "ranks").exists()
+
+
+@pytest.mark.parametrize(
+    ("files", "words", "ranks"),
+    [
+        ({**WELL, 1: r"2 begins\n2 0\n"}, "rank 3 on n2", (3,)),
+        ({**WELL, 1: r"2 begins\n"}, "ranks 2-3 on n2", (2, 3)),
+        ({0: WELL[0]}, "ranks 2-3 on n2", (2, 3)),
+        ({0: r"1 begins\n1 0\n3 0\n"}, "a rank on n2", ()),
+    ],
+    ids=["one of a node", "all of a node", "a node that never wrote", "dealt in another order"],
+)
+def test_ranks_that_never_said_how_they_ended_are_told(
+    files: dict[int, str], words: str, ranks: tuple[int, ...], tmp_path: Path
+) -> None:
+    result = _count(tmp_path, files, states=DOWN)
+
+    assert result.stdout.startswith("1|n2|down* (Not responding)|")
+    sentence = f"how {words} ended is not known; Slurm calls n2 down* (Not responding)"
+    assert result.stderr.startswith(f"muster: {sentence}\n\nhint: ")
+    failure = failure_in(f"srun: error: Node failure on n2\n{result.stderr}", "srun")
+    assert failure is not None
+    assert (failure.sentence, failure.host, failure.tasks) == (sentence, "n2", ranks)
+    assert failure.kind is FailureKind.NODE
+
+
+def test_a_rank_whose_node_nobody_calls_lost_is_told_if_it_began(tmp_path: Path) -> None:
+    result = _count(tmp_path, {**WELL, 1: r"2 begins\n2 0\n"}, states="n1 idle none\nn2 idle none")
+
+    assert result.stdout.startswith("1|n2||")
+    failure = failure_in(result.stderr, "mpirun")
+    assert failure is not None
+    assert (failure.sentence, failure.kind) == ("how rank 3 on n2 ended is not known", FailureKind.UNSAID)
+
+
+def test_a_node_that_does_not_see_the_folder_is_no_failure(tmp_path: Path) -> None:
+    result = _count(tmp_path, {0: WELL[0]}, states="n1 idle none\nn2 idle none")
+
+    assert (result.stdout.strip(), result.stderr) == ("0|||", "")
+
+
+def test_a_node_that_srun_calls_failed_counts_where_no_folder_could_be_made(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("a file")
+    result = _count(tmp_path, {}, more="muster_failed_nodes=' n2'")
+
+    assert result.stdout.startswith("1|n2|lost|")
+    assert "how ranks 2-3 on n2 ended is not known; Slurm calls n2 lost" in result.stderr
+
+
+def test_a_rank_that_said_another_status_than_its_launcher_counts(tmp_path: Path) -> None:
+    result = _count(tmp_path, {**WELL, 1: r"2 begins\n2 0\n3 9\n"})
+
+    assert result.stdout.startswith("9|||")
+    failure = failure_in(result.stderr, "mpirun")
+    assert failure is not None
+    assert (failure.tasks, failure.status) == ((3,), 9)
+
+
+def test_an_agent_is_counted_for_the_ranks_of_its_node(tmp_path: Path) -> None:
+    result = _count(tmp_path, {0: r"0 begins\n0 0\n", 1: r"1 begins\n"}, of="agents", states=DOWN)
+
+    assert "muster: how the agent on n2 ended is not known; Slurm calls n2 down*" in result.stderr
+    failure = failure_in(result.stderr, "torchrun")
+    assert failure is not None
+    assert (failure.host, failure.tasks) == ("n2", ())
+
+
+def test_what_was_told_to_end_is_not_counted(tmp_path: Path) -> None:
+    result = _count(tmp_path, {}, states=DOWN, more="muster_interrupted=143")
+
+    assert (result.stdout.strip(), result.stderr) == ("0|||", "")
+
+
+def test_a_node_that_dies_after_its_ranks_failed_is_not_the_first_failure() -> None:
+    text = "srun: error: n1: task 0: Exited with exit code 7\nmuster: how rank 2 on n2 ended is not known\n"
+    failure = failure_in(text, "srun")
+
+    assert failure is not None
+    assert failure.status == 7
+
+
+def test_agents_of_mpirun_that_were_told_to_end_did_not_fail_first() -> None:
+    said = "ORTE has lost communication with a remote daemon.\n  Remote daemon: [[946,0],3] on node node3\n"
+    failure = failure_in(said, "mpirun+torchrun")
+
+    assert failure is not None
+    assert failure.host == "node3"
