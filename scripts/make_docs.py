@@ -23,6 +23,7 @@ from muster.runner import run
 ROOT = Path(__file__).resolve().parent.parent
 LOOK = ROOT / "scripts" / "docs-site"
 SHIM = "worker-in-a-frame.js"
+STYLE = "tables.css"
 # What Zensical would fetch so that the search works from a folder; ours stands in its place.
 FETCHED_SHIM = "https://unpkg.com/iframe-worker/shim"
 TABS = {
@@ -52,7 +53,8 @@ def make(site: Path, *, work: Path) -> str:
     """Make the pages; returns what Zensical said where it found something wrong."""
     shutil.rmtree(work, ignore_errors=True)
     shutil.copytree(ROOT / "docs", work / "docs")
-    shutil.copy(LOOK / SHIM, work / "docs" / SHIM)
+    for name in (SHIM, STYLE):
+        shutil.copy(LOOK / name, work / "docs" / name)
     nav = json.dumps(navigation(work / "docs"), ensure_ascii=False).replace('": ', '" = ')
     text = (LOOK / "zensical.toml").read_text(encoding="utf-8")
     text = text.replace("[project]\n", f"[project]\nnav = {nav}\n", 1).replace("@VERSION@", __version__)
