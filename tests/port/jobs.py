@@ -73,6 +73,9 @@ def _run(words: list[str], folder: Path, more: dict[str, str]) -> Ranks:
         (tools / name).write_text(_STUB.read_text().replace("/usr/bin/env python3", sys.executable, 1))
     (tools / "scontrol").write_text('#!/bin/sh\n[ "$1" != show ] || printf "node%s\\n" $(seq $SLURM_JOB_NUM_NODES)\n')
     (tools / "scontrol").chmod(0o755)
+    for name in ("module", "conda"):  # functions of a login shell: nothing of them matters here
+        (tools / name).write_text("#!/bin/sh\n")
+        (tools / name).chmod(0o755)
     (home / "venv/bin").mkdir(parents=True, exist_ok=True)
     (home / "venv/bin/activate").write_text('VIRTUAL_ENV="$HOME/venv"; export VIRTUAL_ENV\n')
     shutil.copy(tools / "python", home / "venv/bin/python")

@@ -5,19 +5,23 @@ A command that Muster has no place for is asked about; none is lost.
 
 from __future__ import annotations
 
+import posixpath
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from muster.plan.secret import is_secret
 from muster_lint.bash import Assignment, SimpleCommand
-from muster_lint.port.expand import TASKS, WIRED, Values, expanded, names_in
+from muster_lint.port.expand import TASKS, WIRED, Values, expanded, names_in, with_home
+from muster_lint.port.guards import is_guarded
 from muster_lint.port.step import Chain
-from muster_lint.port.values import Draft
+from muster_lint.port.values import Draft, Fate, PortRow
 
 
-def read_commands(chains: Iterable[Chain], launch: Chain | None, draft: Draft) -> None:
+def read_commands(chains: Sequence[Chain], launch: Chain | None, draft: Draft, lines: list[str]) -> None:
     """Read every command of the batch host but the launch."""
+    if launch is not None:
+        _say_piped_in(chains, launch, draft)
     function_names = {chain.command.function for chain in chains if chain.command.function}
     is_after = False
     for chain in chains:
@@ -35,7 +39,28 @@ def read_commands(chains: Iterable[Chain], launch: Chain | None, draft: Draft) -
         elif chain.stage("step") and chain.is_chore and not is_after:
             _chore(chain, draft)
         else:
-            _read(chain, draft, is_after=is_after)
+            done = len(draft.rows)
+            _read(chain, draft, lines, is_after=is_after)
+            if is_guarded(lines, command.place):
+                ask_all(draft, draft.rows[done:], "in the script it runs only behind a test")
+
+
+def ask_all(draft: Draft, rows: Iterable[PortRow], why: str) -> None:
+    """Ask about what these rows keep: in the script it does not always hold."""
+    for row in rows:
+        if row.verdict in {Fate.KEPT, Fate.CHANGED}:
+            draft.replace(row, Fate.ASKED, row.now, "; ".join(filter(None, [row.why, why])))
+
+
+def _say_piped_in(chains: Sequence[Chain], launch: Chain, draft: Draft) -> None:
+    """Say that what another command pipes into the launch does not reach the ranks."""
+    place = launch.command.place
+    for chain in chains:
+        command = chain.command
+        is_before = command.pipes_on and command.order < launch.command.order and not command.in_substitution
+        if is_before and command.place.end_line == place.line and not launch.command.in_substitution:
+            reason = "its output is the input of the ranks, and the job gives them none"
+            draft.leave(command.place.line, f"{text_of(command)} | …", reason)
 
 
 def _say_function(command: SimpleCommand, draft: Draft) -> None:
@@ -43,22 +68,40 @@ def _say_function(command: SimpleCommand, draft: Draft) -> None:
         draft.drop(command.place.line, text_of(command), f"a line of the function {command.function}, not of the job")
 
 
-def _read(chain: Chain, draft: Draft, *, is_after: bool) -> None:
+def _read(chain: Chain, draft: Draft, lines: list[str], *, is_after: bool) -> None:
     command = chain.command
     words = [word.value for word in expanded(command, chain.values)[1:]]
     reader = _COMMANDS.get(command.program)
     if command.writes:
         _writes(command, draft)
+    elif is_after and reader is not None and command.program not in {"mkdir", "eval"}:
+        draft.drop(command.place.line, text_of(command), "it stands behind the launch: the ranks know nothing of it")
     elif reader is not None:
         reader(command.place.line, text_of(command), words, draft)
-    elif command.program in _SHOWS or (chain.weight == 0 and command.program.startswith("python")):
+    elif command.program == "printf" and words[:1] == ["-v"]:
+        draft.ask(command.place.line, text_of(command), "the batch host works the variable out: write its value")
+    elif command.program in _SHOWS or _only_shows(command):
         draft.drop(command.place.line, text_of(command), "shows something, and changes nothing")
+    elif command.program in {"exit", "return"} and not (is_after or is_guarded(lines, command.place)):
+        draft.ask(command.place.line, text_of(command), "the script ends here: does it always?")
     elif command.program in _CONTROL:
         draft.drop(command.place.line, text_of(command), _CONTROL[command.program])
     else:
         moment = "after the ranks" if is_after else "before the ranks"
         reason = f"Muster's job runs nothing {moment} on the batch host: do it by hand, or inside the command"
         draft.leave(command.place.line, text_of(command), f"{reason}{_BETTER.get(command.program, '')}")
+
+
+def _only_shows(command: SimpleCommand) -> bool:
+    """Tell whether a call of Python prints something, and does nothing else."""
+    words = [word.value for word in command.words[1:]]
+    if not re.match(r"python[\d.]*$", command.program) or not words:
+        return False
+    if words[0] in {"-V", "--version"}:
+        return True
+    return words[0] == "-c" and not re.search(
+        r"open\(|write|save|mkdir|system|subprocess|download|dump|touch", words[1]
+    )
 
 
 def _writes(command: SimpleCommand, draft: Draft) -> None:
@@ -92,18 +135,18 @@ def _chore(chain: Chain, draft: Draft) -> None:
 
 def _module(line: int, subject: str, words: list[str], draft: Draft) -> None:
     words = [word for word in words if word not in {"--force", "-f", "-q", "--quiet", "-s", "--silent"}]
-    verb, names = (words[0], words[1:]) if words and words[0] in _MODULE_VERBS else ("load", words)
+    # `ml` without a verb loads; `module` always has one.
+    is_verb = bool(words) and (words[0] in _MODULE_VERBS or not subject.startswith("ml"))
+    verb, names = (words[0], words[1:]) if is_verb else ("load", words)
     names = [name for name in names if not name.startswith("-") or name == "-"]
     if verb in {"purge", "reset"}:
-        draft.note(line, subject, "", "the modules of the submitting shell are unloaded")
+        if draft.values.get("module") or draft.values.get("module_use"):
+            draft.ask(line, subject, "the modules that stand above it are unloaded again: which does the job need?")
+        else:
+            draft.note(line, subject, "", "the modules of the submitting shell are unloaded")
     elif verb in {"load", "add", "try-load"}:
         for name in names:
-            if "$" in name:
-                draft.ask(line, subject, f"the name of the module is not in the script: {name}")
-            elif name.startswith("-"):
-                draft.ask(line, subject, f"a module is unloaded: {name}")
-            else:
-                draft.keep(line, subject, "module", name, "")
+            _load(line, subject, name, draft)
     elif verb == "use":
         for name in names:
             if "$" in name:
@@ -114,6 +157,15 @@ def _module(line: int, subject: str, words: list[str], draft: Draft) -> None:
         draft.drop(line, subject, "shows something, and changes nothing")
     else:
         draft.ask(line, subject, "Muster loads modules, and does nothing else with them: --module NAME")
+
+
+def _load(line: int, subject: str, name: str, draft: Draft) -> None:
+    if "$" in name:
+        draft.ask(line, subject, f"the name of the module is not in the script: {name}")
+    elif name.startswith("-"):
+        draft.ask(line, subject, f"a module is unloaded: {name}")
+    else:
+        draft.keep(line, subject, "module", name, "")
 
 
 _MODULE_VERBS = frozenset(
@@ -136,8 +188,12 @@ def _source(line: int, subject: str, words: list[str], draft: Draft) -> None:
         draft.keep(line, subject, "conda", words[1], "a conda environment")
     elif re.search(r"conda\.sh$|mamba\.sh$", path):
         draft.drop(line, subject, "--conda does what conda's own function does")
-    elif re.search(r"^/etc/(profile|bash)|/lmod/|/init/bash$|\.bashrc$|\.bash_profile$|\.profile$", path):
+    elif re.search(r"^/etc/(profile|bash)|/lmod/|/init/bash$", path):
         draft.drop(line, subject, "what it is read for, the command `module`, is there in Muster's script")
+    elif re.search(r"\.bashrc$|\.bash_profile$|\.profile$", path):
+        draft.ask(
+            line, subject, "the ranks do not read it: what of it do they need? --env, --module or --conda says it"
+        )
     else:
         draft.ask(line, subject, "a file of yours: what it sets, --env, --module or --venv can say")
 
@@ -146,20 +202,55 @@ def _conda(line: int, subject: str, words: list[str], draft: Draft) -> None:
     names = [word for word in words[1:] if not word.startswith("-")]
     if words[:1] == ["activate"] and names and "$" not in names[0]:
         draft.keep(line, subject, "conda", names[0], "a conda environment")
-    elif words[:1] in (["deactivate"], ["info"], ["list"], ["env"]):
-        draft.drop(line, subject, "only what the plan names is active in the job")
+    elif words[:1] == ["deactivate"]:
+        _deactivate(line, subject, words, draft)
+    elif words[:1] in (["info"], ["list"], ["env"]):
+        draft.drop(line, subject, "shows something, and changes nothing")
     else:
         draft.ask(line, subject, "the environment is not in the script: --conda ENV")
 
 
 def _cd(line: int, subject: str, words: list[str], draft: Draft) -> None:
     path = re.sub(r"^\$(HOME\b|\{HOME\})", "~", words[0] if words else "")
-    if re.fullmatch(r"\$\{?SLURM_SUBMIT_DIR\}?|\$\{?PWD\}?|\.", path):
-        draft.drop(line, subject, "Muster's ranks work where the job was submitted")
-    elif not path or "$" in path or re.match("~[^/]", path):
+    before = draft.get("chdir")
+    if path in {"-", "--"} or (subject.startswith("pushd") and not path):
+        draft.ask(line, subject, "which folder it goes to is not in the script: --chdir DIR")
+    elif re.fullmatch(r"\$\{?SLURM_SUBMIT_DIR\}?|\$\{?PWD\}?|\.", path):
+        if before is not None and "SUBMIT" in path:
+            draft.ask(line, subject, f"it goes back to where the job was submitted, from {before}: --chdir DIR")
+        else:
+            draft.drop(line, subject, "Muster's ranks work where the job was submitted")
+    elif not path or "$" in path or "`" in path or re.match("~[^/]", path):
         draft.ask(line, subject, "the folder is not in the script: --chdir DIR")
+    elif before is not None and not path.startswith(("/", "~")):
+        draft.keep(line, subject, "chdir", posixpath.normpath(posixpath.join(before, path)), "below the folder above")
     else:
         draft.keep(line, subject, "chdir", path, "the working directory of the ranks")
+
+
+def _popd(line: int, subject: str, words: list[str], draft: Draft) -> None:
+    del words
+    if draft.get("chdir") is None:
+        draft.drop(line, subject, "the job has one working directory")
+    else:
+        draft.ask(line, subject, f"it leaves {draft.get('chdir')}: where do the ranks work? --chdir DIR")
+
+
+def _trap(line: int, subject: str, words: list[str], draft: Draft) -> None:
+    action = words[0] if words else ""
+    if action in {"", "-", ":", "true"} or re.fullmatch(r"\s*(kill|exit|wait|scancel)\b[^;&|]*", action):
+        draft.drop(line, subject, "Muster's script passes signals on to the ranks")
+    else:
+        reason = "Muster's script passes signals on to the ranks, and runs nothing else: what the trap does is yours"
+        draft.leave(line, subject, reason)
+
+
+def _deactivate(line: int, subject: str, words: list[str], draft: Draft) -> None:
+    del words
+    if draft.get("venv") or draft.get("conda"):
+        draft.ask(line, subject, "the environment above it is left again: which does the job need?")
+    else:
+        draft.drop(line, subject, "only what the plan names is active in the job")
 
 
 def _unset(line: int, subject: str, words: list[str], draft: Draft) -> None:
@@ -201,6 +292,9 @@ _COMMANDS: Mapping[str, Callable[[int, str, list[str], Draft], None]] = {
     "mkdir": _mkdir,
     "set": _set,
     "eval": _eval,
+    "popd": _popd,
+    "trap": _trap,
+    "deactivate": _deactivate,
 }
 _SHOWS = frozenset(
     """
@@ -211,11 +305,8 @@ _SHOWS = frozenset(
 _CONTROL = {
     "wait": "Muster's script waits for its step",
     "exit": "the job ends as its ranks end",
-    "trap": "Muster's script passes signals on to the ranks",
     "shopt": "Muster's script sets what it needs itself",
     "return": "the job ends as its ranks end",
-    "popd": "the job has one working directory",
-    "deactivate": "only what the plan names is active in the job",
     "shift": "the command has its own arguments",
     "local": "a line of a function, not of the job",
     "break": "Muster's script has no loops",
@@ -238,9 +329,18 @@ _BETTER = {
 
 
 def read_assignments(
-    assignments: Iterable[Assignment], values: Values, draft: Draft, *, used_in: Iterable[str]
+    assignments: Iterable[Assignment],
+    values: Values,
+    draft: Draft,
+    *,
+    used_in: Iterable[str],
+    lines: list[str],
+    launched_at: int | None,
 ) -> list[str]:
-    """Read the variables of the script; return the settings that only a task can make."""
+    """Read the variables of the script; return the settings that only a task can make.
+
+    What stands behind the launch, which is the command of this order, reaches no rank.
+    """
     words = " ".join(used_in)
     settings: list[str] = []
     job_assignments = [assignment for assignment in assignments if not assignment.of_command]
@@ -248,13 +348,21 @@ def read_assignments(
         later = {
             later_assignment.name: later_assignment.place.line
             for later_assignment in job_assignments[index + 1 :]
-            if later_assignment.exported
+            if launched_at is None or later_assignment.order < launched_at
         }
         value = own_assignment.value.text if own_assignment.value else ""
         subject = f"{'export ' if own_assignment.exported else ''}{own_assignment.name}={value}"
         subject = re.sub(r"\s*\\?\n\s*", " ", subject)
         subject = subject if len(subject) < 100 else f"{subject[:99]}…"
-        if own_assignment.name in WIRED:
+        done = len(draft.rows)
+        if launched_at is not None and own_assignment.order > launched_at:
+            reason = "it stands behind the launch: the ranks know nothing of it"
+            draft.drop(own_assignment.place.line, subject, reason)
+        elif own_assignment.name == "IFS":
+            draft.ask(
+                own_assignment.place.line, subject, "it changes how words are split: are those of the command right?"
+            )
+        elif own_assignment.name in WIRED:
             draft.drop(
                 own_assignment.place.line,
                 subject,
@@ -265,20 +373,32 @@ def read_assignments(
             draft.ask(
                 own_assignment.place.line, subject, f"line {later[own_assignment.name]} sets it again: which holds?"
             )
+        elif own_assignment.exported and _appends(own_assignment, lines):
+            name = own_assignment.name
+            draft.ask(
+                own_assignment.place.line, subject, f"it adds to what {name} holds: --env {name}=VALUE gives it all"
+            )
         elif own_assignment.exported:
             settings += _exported(own_assignment, subject, values, draft)
         elif own_assignment.name in values.used or own_assignment.name in names_in(words):
             draft.note(own_assignment.place.line, subject, "", "its value stands where it is used")
         else:
             draft.drop(own_assignment.place.line, subject, "a variable of the script alone: no rank sees it")
+        if is_guarded(lines, own_assignment.place):
+            ask_all(draft, draft.rows[done:], "in the script it holds only behind a test")
     return settings
 
 
+def _appends(assignment: Assignment, lines: list[str]) -> bool:
+    place = assignment.place
+    return lines[place.line - 1][place.column - 1 :].startswith(f"{assignment.name}+=")
+
+
 def _exported(assignment: Assignment, subject: str, values: Values, draft: Draft) -> list[str]:
-    line, value = assignment.place.line, values.of(assignment.value.value) if assignment.value else ""
+    line, value = assignment.place.line, values.of(_written(assignment)) if assignment.value else ""
     if "$(" in value or "`" in value:
         if assignment.name in values.used:
-            draft.note(line, subject, "", "its value stands where it is used")
+            draft.drop(line, subject, "its value stands where it is used: no rank gets the variable")
         elif is_secret(assignment.name):
             draft.pass_on(line, subject, assignment.name, "the batch host reads a secret")
         else:
@@ -287,14 +407,14 @@ def _exported(assignment: Assignment, subject: str, values: Values, draft: Draft
             )
         return []
     if assignment.name in values.used and (re.search(r"\s", value) or value.startswith("-")):
-        draft.note(line, subject, "", "its words stand where it is used")
+        draft.drop(line, subject, "its words stand where it is used: no rank gets the variable")
         return []
     if value.startswith("("):
         draft.drop(line, subject, "an array cannot be exported: no rank sees it")
         return []
     resolved = re.sub(r"\$\{?SLURM_JOB_?ID\}?", "{job_id}", value)
     if not names_in(resolved):
-        draft.variable(line, subject, assignment.name, resolved)
+        draft.variable(line, subject, assignment.name, re.sub(r"\\([$`])", r"\1", resolved))
         return []
     if names_in(value) == (assignment.name,) and value in {f"${assignment.name}", f"${{{assignment.name}}}"}:
         draft.keep(line, subject, "env", assignment.name, "yours is passed on")
@@ -312,6 +432,16 @@ def _exported(assignment: Assignment, subject: str, values: Values, draft: Draft
             f"setting {assignment.name}",
         )
     return [f'export {assignment.name}="{value}"']
+
+
+def _written(assignment: Assignment) -> str:
+    """Return the value of an assignment with $HOME for a tilde, and with the old value before NAME+=…."""
+    word = assignment.value
+    if word is None:
+        return ""
+    if word.quoted == "'":
+        return re.sub(r"([$`])", r"\\\1", word.value)
+    return word.value if word.quoted else with_home(word.value, between=":")
 
 
 def text_of(command: SimpleCommand) -> str:

@@ -23,6 +23,7 @@ from muster_lint.port.carry_environment import (
     carry_mpi,
     carry_places,
     carry_variables,
+    find_conda,
 )
 from muster_lint.port.target import Carried, Route, add_required, is_chosen, node_of, plan_with_repairs, take_new_names
 from muster_lint.port.values import Draft, Fate, PortRow
@@ -34,6 +35,7 @@ def carry(draft: Draft, target: Site, source: Site | None, facts: Facts, *, acco
     if not way.is_home:
         for step in _STEPS:
             step(draft, way)
+    find_conda(draft)
     take_new_names(draft, way)
     add_required(draft, way)
     return plan_with_repairs(draft, way, facts)
@@ -199,6 +201,28 @@ def _shape(draft: Draft, way: Route) -> None:
     )
     draft.revise("nodes", Fate.CHANGED, str(total // new_gpus), reason)
     draft.revise("gpus_per_node", Fate.CHANGED, str(new_gpus), reason)
+    if whole and new_gpus < has:
+        idle = (
+            f"{has - new_gpus} of {has} GPUs of each whole node are idle, and paid: is another number of ranks right?"
+        )
+        draft.revise("gpus_per_node", Fate.ASKED, str(new_gpus), f"{reason}; {idle}")
+    _ask_sizes_in_command(draft, nodes, old_gpus)
+
+
+_SIZE_WORDS = re.compile(
+    r"--?(?:\w+[-_.])?(?:(?:num[-_]?|n)?nodes|devices|(?:num[-_]?|n[-_]?)?gpus?|gpus[-_]per[-_]node"
+    r"|(?:local[-_])?world[-_]size|nproc[-_]per[-_]node)[= ]\S"
+    r"|\b(?:trainer|cluster)\.\w*(?:nodes|devices|gpus)="
+    r"|SLURM_(?:JOB_NUM_NODES|NNODES|NTASKS_PER_NODE|GPUS_ON_NODE|GPUS_PER_NODE|TASKS_PER_NODE)\b"
+)
+
+
+def _ask_sizes_in_command(draft: Draft, nodes: int, gpus: int) -> None:
+    """Ask about words of the command that speak of nodes and GPUs, where the job has others now."""
+    shown = ", ".join(dict.fromkeys(match[0] for match in _SIZE_WORDS.finditer(" ".join(draft.command))))
+    if shown:
+        reason = f"they were right for {nodes} nodes × {gpus} GPUs: write those of the new job"
+        draft.ask(0, f"{shown} …", reason, "in the command")
 
 
 def _most_nodes(draft: Draft, way: Route) -> None:

@@ -239,6 +239,16 @@ def carry_places(draft: Draft, way: Route) -> None:
             draft.revise(field, Fate.ASKED, value, f"a path of {way.here}: is it there at {way.there}?")
 
 
+def find_conda(draft: Draft) -> None:
+    """Ask where a conda environment lies that has a name alone: the job's script has its folder."""
+    name = draft.get("conda")
+    if name is not None and "/" not in name:
+        reason = (
+            f"{name} is a name: the script of the job needs its folder, --conda DIR; muster submit finds it by name"
+        )
+        draft.revise("conda", Fate.ASKED, name, reason)
+
+
 def carry_engine(draft: Draft, way: Route) -> None:
     if draft.get("engine") is not None:
         draft.revise("engine", Fate.CHANGED, None, f"{way.there} has its own")

@@ -7,13 +7,15 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from muster_lint.bash import ShellText, SimpleCommand, Word
+from muster_lint.bash import ShellText, SimpleCommand, Word, read_shell
 from muster_lint.port.values import holds_secret
 
 _EXPANSION = re.compile(r"(?<!\\)\$(?:(\w+)|\{(\w+)(\[[@*]\])?(?::?-([^{}]*))?\})")
 _OPEN = re.compile(r"(?<!\\)\$(?:(\w+|[@*#?!])|\{[!#]?(\w+|[@*])[^{}]*\})")
 _BACKQUOTED = re.compile(r"(?<!\\)`([^`\\]*)`")
-_ESCAPED = re.compile(r"\\([$\"`\\])")
+_ESCAPED = re.compile(r"\\([\"\\])")
+_QUOTED = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|\\.|\$\{[^}]*\}|\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`|\$[*?@#!$-]""")
+_MADE_BY_SHELL = re.compile(r"[*?]|\{[^{}\s]*(?:,|\.\.)[^{}\s]*\}|\$'")
 _PIECE = re.compile(r"(?:\$\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|`[^`]*`|\S)+")
 _DEEPEST = 8
 _GIVEN = re.compile(r"(?:^|[\s;])(?:for +(\w+)|read(?: +-\w+)*((?: +\w+)+))")
@@ -35,6 +37,12 @@ TASKS = (
 """What every task knows, wherever it runs."""
 
 
+class ShellSource(str):
+    """A word as it stands in a script: the shell of the task makes something of it, a file name or several words."""
+
+    __slots__ = ()
+
+
 class Values(msgspec.Struct, frozen=True):
     """What the variables of a script hold, where it is certain."""
 
@@ -44,6 +52,12 @@ class Values(msgspec.Struct, frozen=True):
 
     assigned: frozenset[str] = frozenset()
     """The variables that the script gives a value of any kind."""
+
+    arrays: Mapping[str, tuple[Word, ...]] = {}
+    """The words of each array that is given once."""
+
+    defaults: dict[str, str] = {}
+    """The variables that nothing in the script sets, and the defaults that were put in their places."""
 
     def of(self, text: str, depth: int = 0) -> str:
         """Return a text with the known variables' values in their places."""
@@ -56,29 +70,53 @@ class Values(msgspec.Struct, frozen=True):
         if name in self.texts:
             self.used.add(name)
             return self.of(self.texts[name], depth + 1)
-        if match[4] is not None and not match[0].startswith("${SLURM_"):
-            return self.of(match[4], depth + 1)
-        return match[0]
+        if match[4] is None or name.startswith("SLURM_") or name.isdigit() or name in self.assigned:
+            return match[0]
+        if name not in WIRED:
+            self.defaults[name] = match[4]
+        return self.of(match[4], depth + 1)
 
 
 def values_of(shell: ShellText) -> Values:
     """Return the variables that a script gives one value, and no other place does."""
     texts: dict[str, str] = {}
+    arrays: dict[str, tuple[Word, ...]] = {}
+    appended = set(_APPENDED.findall(shell.text))
     for assignment in shell.assignments:
         word = shell.value_of(assignment.name)
-        if word is None or assignment.of_command or assignment.name in {*WIRED, *names_in(word.value)}:
+        if word is None or assignment.of_command or assignment.name in {*WIRED, *appended, *names_in(word.value)}:
             continue
         if not holds_secret(assignment.name, word.value):
             texts[assignment.name] = _text_of(word)
+            if word.text.startswith("("):
+                arrays[assignment.name] = _elements_of(word)
     given = (name for match in _GIVEN.finditer(shell.text) for name in (match[1] or match[2]).split())
-    return Values(texts, set(), frozenset({*(assignment.name for assignment in shell.assignments), *given}))
+    assigned = frozenset({*(assignment.name for assignment in shell.assignments), *given})
+    return Values(texts, set(), assigned, arrays, {})
+
+
+_APPENDED = re.compile(r"(?:^|[\s;])(\w+)\+=", re.MULTILINE)
+
+
+def _elements_of(word: Word) -> tuple[Word, ...]:
+    """Return the words of NAME=(…)."""
+    inner = re.sub(r"(^|\s)#[^\n]*", " ", word.text[1:-1]).replace("\\\n", " ").replace("\n", " ")
+    commands = read_shell(f": {inner}").commands
+    return commands[0].words[1:] if commands else ()
 
 
 def _text_of(word: Word) -> str:
     text = word.value if word.quoted == "'" else _BACKQUOTED.sub(r"$(\1)", word.value)
     if word.text.startswith("("):  # an array: its words
         text = re.sub(r"(^|\s)#[^\n]*", " ", word.text[1:-1]).replace('"', "").replace("'", "")
+    if not word.quoted:
+        text = with_home(text, between=":")
     return re.sub(r"\\?\n", " ", text) if word.quoted != "'" else text
+
+
+def with_home(text: str, between: str = "") -> str:
+    """Return a text that no quotes protect with $HOME where its tilde stands for the home."""
+    return re.sub(rf"(^{'|' + between if between else ''})~(?=/|$)", r"\1$HOME", text)
 
 
 def expanded(command: SimpleCommand, values: Values) -> tuple[Word, ...]:
@@ -86,7 +124,20 @@ def expanded(command: SimpleCommand, values: Values) -> tuple[Word, ...]:
     return tuple(part for word in command.words for part in _parts(word, values))
 
 
-def _parts(word: Word, values: Values) -> Iterator[Word]:
+def _parts(word: Word, values: Values, depth: int = 0) -> Iterator[Word]:
+    array = re.fullmatch(r"\$\{(\w+)\[[@*]\]\}", word.value)
+    if array and array[1] in values.arrays and depth < _DEEPEST and word.quoted != "'":
+        values.used.add(array[1])
+        for element in values.arrays[array[1]]:
+            yield from _parts(element, values, depth + 1)
+        return
+    if is_made_by_shell(word):
+        yield _source(values.of(word.text), word)
+        return
+    if not word.quoted and word.text.startswith("~"):
+        word = msgspec.structs.replace(word, value=with_home(word.value), names=("HOME", *word.names))
+    if "\\$" in word.text and not re.search(r"""["']""", word.text):
+        word = msgspec.structs.replace(word, value=re.sub(r"\\([^$`])", r"\1", word.text))
     if word.quoted == "'" or not (word.names or word.substitutions or "\\" in word.value):
         yield word
         return
@@ -94,7 +145,21 @@ def _parts(word: Word, values: Values) -> Iterator[Word]:
     whole = "[@]" in word.text and word.quoted == '"'
     splits = whole or not (word.quoted or '"' in word.text)
     for piece in _PIECE.findall(text) if splits else [text]:
-        yield _word(_ESCAPED.sub(r"\1", piece.replace("\\\n", " ")) if '"' in word.text else piece, word)
+        if splits and re.fullmatch(r"[\w@%+=:,./*?-]*[*?][\w@%+=:,./*?-]*", piece):
+            yield _source(piece, word)
+        else:
+            yield _word(_ESCAPED.sub(r"\1", piece.replace("\\\n", " ")) if '"' in word.text else piece, word)
+
+
+def is_made_by_shell(word: Word) -> bool:
+    """Tell whether the shell makes other words of one: by the names of files, by braces, by $'…'."""
+    if word.quoted or word.text.startswith("("):
+        return False
+    return _MADE_BY_SHELL.search(_QUOTED.sub("", re.sub(r"\$'", "*", word.text))) is not None
+
+
+def _source(text: str, word: Word) -> Word:
+    return msgspec.structs.replace(_word(text, word), value=ShellSource(text))
 
 
 def _word(text: str, word: Word) -> Word:

@@ -10,8 +10,9 @@ import msgspec
 from muster.errors import RequestError
 from muster.plan.secret import without_values
 from muster_lint.job import BatchScript, read_job
-from muster_lint.port.body import read_assignments, read_commands, text_of
-from muster_lint.port.expand import values_of
+from muster_lint.port.body import ask_all, read_assignments, read_commands, text_of
+from muster_lint.port.expand import Values, values_of
+from muster_lint.port.guards import is_guarded
 from muster_lint.port.header import read_header
 from muster_lint.port.own import is_own, read_own
 from muster_lint.port.sizes import put_sizes
@@ -81,10 +82,25 @@ def read_draft(job: BatchScript, read_file: Callable[[str], str | None] = lambda
         )
     step: dict[str, str] = {}
     if launch is not None:
+        launched_at, done = chains.index(launch), len(draft.rows)
+        values.defaults.clear()
+        launch = chain_of(launch.command, values)
+        chains[launched_at] = launch
         step = read_chain(launch, draft)
+        if is_guarded(job.lines, launch.command.place):
+            ask_all(draft, draft.rows[done:], "in the script it runs only behind a test")
         _without_image(draft)
-    read_commands(chains, launch, draft)
-    settings = read_assignments(job.shell.assignments, values, draft, used_in=draft.command)
+    read_commands(chains, launch, draft, job.lines)
+    settings = read_assignments(
+        job.shell.assignments,
+        values,
+        draft,
+        used_in=draft.command,
+        lines=job.lines,
+        launched_at=None if launch is None or launch.command.function else launch.command.order,
+    )
+    _ask_defaults(values, draft)
+    _ask_set_and_unset(draft)
     _put_settings(settings, draft)
     put_sizes(sizes, step, draft, uses_gpus=_uses_gpus(job))
     if launch is None:
@@ -97,6 +113,22 @@ def read_draft(job: BatchScript, read_file: Callable[[str], str | None] = lambda
     _find_secrets(job, draft)
     draft.rows = [_without_secrets(row, draft.secrets) for row in draft.rows]
     return draft
+
+
+def _ask_defaults(values: Values, draft: Draft) -> None:
+    """Ask about the variables whose defaults stand in the line: the submitting shell may set another value."""
+    for name, default in values.defaults.items():
+        reason = f"its default stands in the line: where your shell sets {name}, write that value"
+        draft.ask(0, f"${{{name}:-{default}}}", reason)
+
+
+def _ask_set_and_unset(draft: Draft) -> None:
+    """Ask about variables that the script both sets and removes: the order decides, and the line has none."""
+    names = {setting.partition("=")[0] for setting in draft.values.get("env", ())}
+    for name in list(draft.values.get("unset_env", ())):
+        if name in names:
+            reason = "the script sets it and removes it: which holds for the ranks?"
+            draft.revise_one("unset_env", name, Fate.ASKED, None, reason)
 
 
 _GIVEN = re.compile(r"""(\w+)=(?:"([^"$]*)"|'([^']*)'|([^\s"'$,;]+))""")
@@ -175,7 +207,8 @@ _NOTHING = frozenset({"then", "else", "fi", "do", "done", "esac", ";;", "{", "}"
 def _left_over(job: BatchScript, rows: list[PortRow]) -> Iterator[PortRow]:
     """Yield a row for each line that no other row covers: branches, loops, tests, functions."""
     covered = {row.line for row in rows}
-    places = [*(item.place for item in job.shell.commands), *(item.place for item in job.shell.assignments)]
+    outer = (command for command in job.shell.commands if not command.in_substitution)
+    places = [*(item.place for item in outer), *(item.place for item in job.shell.assignments)]
     read_lines = {line for place in places for line in range(place.line, place.end_line + 1)}
     read_lines |= {line for place, _ in job.shell.heredocs for line in range(place.line, place.end_line + 1)}
     for number, text in enumerate(map(str.strip, job.lines), start=1):

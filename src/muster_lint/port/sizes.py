@@ -243,13 +243,13 @@ def _gpus(sizes: _Said, nodes: int, tasks: int) -> int | None:
 
 
 def _put_cpus(sizes: _Said, draft: Draft, *, agents: bool, tasks: int, ranks: int, gpus: int) -> None:
-    cpus = sizes.number("cpus-per-task")
+    cpus = whole_number(sizes.step.get("cpus-per-task", "")) or sizes.number("cpus-per-task")
     per_gpu = sizes.number("cpus-per-gpu")
     if cpus is None and per_gpu is not None and gpus:
         cpus = max(1, per_gpu * gpus // (1 if agents else tasks))
     if cpus is None:
         return
-    cpus_per_rank = max(1, cpus * (tasks if agents else 1) // ranks) if agents else cpus
+    cpus_per_rank = max(1, -(-cpus * tasks // ranks)) if agents else cpus
     _set(draft, "cpus_per_task", cpus_per_rank)
 
 

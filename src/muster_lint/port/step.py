@@ -17,7 +17,7 @@ from muster.plan.accelerate import TYPED, read_accelerate_config
 from muster.slurm.flags import whole_step_flags
 from muster_lint.bash import SimpleCommand, Word, read_shell
 from muster_lint.launch import Stage, stages_of
-from muster_lint.port.expand import TASKS, WIRED, Values, expanded, names_in, values_of
+from muster_lint.port.expand import TASKS, WIRED, ShellSource, Values, expanded, names_in, values_of
 from muster_lint.port.step_options import (
     AGENT_DROPPED,
     AGENT_VARIABLES,
@@ -42,6 +42,8 @@ class Chain(msgspec.Struct, frozen=True):
     command: SimpleCommand
     stages: tuple[Stage, ...]
     values: Values
+    words: tuple[Word, ...] = ()
+    """All words of the command, as the shell makes them."""
 
     def stage(self, kind: str) -> Stage | None:
         """Return the first stage of a kind."""
@@ -55,7 +57,9 @@ class Chain(msgspec.Struct, frozen=True):
         starter = any(stage.kind in {"step", "mpi", "agent"} for stage in self.stages)
         last = self.stages[-1] if self.stages else None
         runs = last is not None and (
-            (last.kind == "python" and not _is_one_liner(last)) or last.kind == "agent" or self._holds_python(last)
+            (last.kind == "python" and not _is_one_liner(last, self.words))
+            or last.kind == "agent"
+            or self._holds_python(last)
         )
         return 4 * runs + (2 * starter if runs or not self.is_chore else 0)
 
@@ -63,7 +67,7 @@ class Chain(msgspec.Struct, frozen=True):
     def is_chore(self) -> bool:
         """Tell whether the program at the end prepares or looks, and does not train."""
         last = self.stages[-1] if self.stages else None
-        return last is None or last.name in _CHORES or (last.kind == "python" and _is_one_liner(last))
+        return last is None or last.name in _CHORES or (last.kind == "python" and _is_one_liner(last, self.words))
 
     @staticmethod
     def _holds_python(last: Stage) -> bool:
@@ -84,21 +88,40 @@ _CHORES = frozenset(
 )
 
 
-def _is_one_liner(stage: Stage) -> bool:
-    return not stage.words or stage.words[0].value in {"-c", "-V", "--version"} or stage.has("-c", "-V", "--version")
+def _is_one_liner(stage: Stage, words: Sequence[Word]) -> bool:
+    if stage.has("-m") or stage.name.endswith(".py"):
+        return False
+    behind = next((words[index + 1 :] for index, word in enumerate(words) if word is stage.word), ())
+    return any(word.value in {"-c", "-V", "--version"} for word in behind[:1])
 
 
 def chain_of(command: SimpleCommand, values: Values) -> Chain:
     """Return a command with its programs."""
     words = expanded(command, values)
-    return Chain(command, stages_of(words), values)
+    if len(words) > 1 and words[0].value == "eval":
+        words = _evaluated(words, values)
+    return Chain(command, stages_of(words), values, words)
+
+
+def _evaluated(words: tuple[Word, ...], values: Values) -> tuple[Word, ...]:
+    """Return the words of the command that eval makes of its own: the shell reads them once more."""
+    text = " ".join(word.value for word in words[1:])
+    inner = read_shell(text)
+    if inner.error is None and len(inner.commands) == 1 and not inner.assignments and not inner.commands[0].writes:
+        return expanded(inner.commands[0], values)
+    flag, body = (msgspec.structs.replace(words[0], text=word, value=word, quoted="") for word in ("-c", text))
+    return (msgspec.structs.replace(words[0], text="bash", value="bash"), flag, body)
 
 
 def read_chain(chain: Chain, draft: Draft) -> dict[str, str]:
     """Read what starts the ranks; return the sizes that its flags give: nodes, tasks, agents' ranks."""
     reader = _StepReader(chain, draft)
-    reader.read(chain.stages)
+    reader.read(chain.stages, chain.words)
     command = chain.command
+    early = [name for name in _expanded_too_early(chain) if name in _OF_ONE_TASK]
+    if early:
+        reason = f"the batch host fills in {', '.join(early)} before a rank starts, and here each rank fills in its own"
+        draft.ask(command.place.line, f"${early[0]} …", reason)
     if command.writes or command.pipes_on:
         shown = " ".join([*(f"> {name}" for name in command.writes), *(["| …"] if command.pipes_on else [])])
         reason = "the lines of the ranks are in the run directory: muster logs"
@@ -107,6 +130,14 @@ def read_chain(chain: Chain, draft: Draft) -> dict[str, str]:
         reason = "what the script gives its standard input: the job has none"
         draft.ask(command.place.line, "< …", reason)
     return reader.sizes
+
+
+def _expanded_too_early(chain: Chain) -> Iterator[str]:
+    """Yield the variables that the batch host expands in the text of a task's shell."""
+    if chain.stage("shell") is not None:
+        for word in chain.command.words:
+            if word.quoted == '"':
+                yield from dict.fromkeys(names_in(word.value))
 
 
 class _StepReader:
@@ -124,12 +155,14 @@ class _StepReader:
         """Assignments whose values only the task knows."""
 
         self._depth = 0
+        self._words: tuple[Word, ...] = ()
         for assignment in chain.command.assignments:
             value = self.values.of(assignment.value.value) if assignment.value else ""
             self._variable(assignment.name, value, f"{assignment.name}={value}")
 
-    def read(self, stages: tuple[Stage, ...]) -> None:
-        """Read each program of the chain."""
+    def read(self, stages: tuple[Stage, ...], words: tuple[Word, ...]) -> None:
+        """Read each program of the chain, whose words these are."""
+        self._words = words
         for stage in stages:
             reader = _STAGES.get(stage.kind)
             if reader is not None:
@@ -354,6 +387,8 @@ class _StepReader:
         if stage.name in {"time", "nohup", "exec", "command", "eval"}:
             self.draft.drop(self.line, " ".join(words), "says or changes nothing of what the ranks do")
         elif stage.name == "env":
+            for name, word in stage.options:
+                self.draft.ask(self.line, f"env {_shown(name, word)}", "it takes variables away from the ranks")
             for word in stage.before:
                 name, _, value = word.value.partition("=")
                 self._variable(name, value, f"env {word.value}")
@@ -380,7 +415,12 @@ class _StepReader:
             self._whole(stage.name, text.strip())
             return
         self._depth += 1
-        self.values = Values({**self.values.texts, **values.texts}, self.values.used)
+        self.values = msgspec.structs.replace(
+            self.values,
+            texts={**self.values.texts, **values.texts},
+            assigned=self.values.assigned - values.assigned,
+            arrays={**self.values.arrays, **values.arrays},
+        )
         for assignment in inner.assignments:
             if not assignment.of_command or assignment in best.command.assignments:
                 value = self.values.of(assignment.value.value) if assignment.value else ""
@@ -388,7 +428,7 @@ class _StepReader:
         for chain in chains:
             if chain is not best:
                 _say_inner(self.draft, self.line, chain)
-        self.read(best.stages)
+        self.read(best.stages, best.words)
 
     def _whole(self, shell: str, text: str) -> None:
         """Keep a shell's text as it is, unless it starts ranks itself."""
@@ -405,13 +445,15 @@ class _StepReader:
         if stage.name.endswith(".py") or self._outer[-1:] == ["-m"]:
             self._finish(words, stage.name)
             return
-        options = [text for name, word in stage.options for text in _words(name, word)]
+        start = next((index for index, word in enumerate(self._words) if word is stage.word), len(self._words))
+        flags = self._words[start + 1 : max(start + 1, len(self._words) - len(stage.words))]
+        options = [_text_of(word) for word in flags]
         self._finish([stage.word.value, *options, *words], stage.name)
 
     def program(self, stage: Stage) -> None:
         if re.fullmatch(r"\$\{?\w+(\[[@*]\])?\}?", stage.word.value) and _starts_program(stage.words):
             self.draft.ask(self.line, stage.word.value, "its words are not in the script: the job goes without them")
-            self.read(stages_of(stage.words))
+            self.read(stages_of(stage.words), self._words)
             return
         self._finish([_text_of(stage.word), *map(_text_of, stage.words)], stage.name)
 
@@ -455,14 +497,14 @@ class _StepReader:
         questions = [*self._open(words)]
         if any(re.search(r"(?<!\\)\$\(", word) for word in words):
             questions.append("a command stands in the words: each rank runs it, so the ranks may get different values")
-        if settings or questions or any(map(names_in, words)):
+        if settings or questions or any(map(names_in, words)) or any(isinstance(word, ShellSource) for word in words):
             words = in_a_shell(settings, words)
         else:
             words = [re.sub(r"\\([$`])", r"\1", word) for word in words]
         if questions:
             self.draft.ask(self.line, f"{subject} …", "; ".join(questions), shlex.join(words))
         else:
-            in_shell = settings or words[:2] == ["bash", "-c"]
+            in_shell = bool(settings) or words[:2] == ["bash", "-c"]
             reason = "the task's shell fills in what only it knows" if in_shell else "the command, word for word"
             self.draft.note(self.line, f"{subject} …", shlex.join(words), reason)
         self.draft.command = tuple(words)
@@ -500,6 +542,8 @@ def _image(name: str) -> str:
 
 def _text_of(word: Word) -> str:
     """Return the text of a word; what quotes keep from the shell is kept from the shell of the task too."""
+    if isinstance(word.value, ShellSource):
+        return word.value
     return re.sub(r"([$`])", r"\\\1", word.value) if word.quoted == "'" else word.value
 
 
@@ -518,9 +562,12 @@ def in_a_shell(settings: list[str], words: list[str]) -> list[str]:
 
 def _quoted(word: str) -> str:
     """Quote a word so that the task's shell still expands what is in it."""
-    if re.fullmatch(r"[\w@%+=:,./-]+", word):
+    if isinstance(word, ShellSource) or re.fullmatch(r"[\w@%+=:,./-]+", word):
         return word
-    return f'"{word}"' if re.search("[$`]", word) and '"' not in word else (word if "$" in word else shlex.quote(word))
+    if not re.search("[$`]", word):
+        return shlex.quote(word)
+    inner = re.sub(r"""(\$\((?:[^()]|\([^()]*\))*\))|(")""", lambda match: match[1] or r"\"", word)
+    return f'"{inner}"'
 
 
 def _is_simple(text: str, chains: list[Chain], best: Chain) -> bool:
