@@ -59,7 +59,7 @@ class Chain(msgspec.Struct, frozen=True):
         runs = last is not None and (
             (last.kind == "python" and not _is_one_liner(last, self.words))
             or last.kind == "agent"
-            or self._holds_python(last)
+            or (last.kind != "python" and self._holds_python(last))
         )
         return 4 * runs + (2 * starter if runs or not self.is_chore else 0)
 
