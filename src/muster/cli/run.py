@@ -7,6 +7,7 @@ import sys
 from muster.cli.command_line import QUIET, VERBOSE, CommandLine, Words, fields_but
 from muster.cli.launching import facts_and_request, need_command, start_by_name, warn
 from muster.cli.output import say
+from muster.errors import SchedulerSilent
 from muster.job.option import option, parse_count
 
 
@@ -27,7 +28,11 @@ def main(words: Words) -> int:
         return status
     facts, request = facts_and_request(launch, quiet=quiet)
     need_command(request)
-    place, reason = place_of(request, facts)
+    try:
+        place, reason = place_of(request, facts)
+    except SchedulerSilent as error:
+        hint = f"{error.hint}; muster run --here starts the ranks on this machine"
+        raise SchedulerSilent(error.message, hint) from None
     if not request.here:
         refuse_in_every_rank(facts.environment, on_terminal=sys.stdin.isatty())
     prepared = prepare_run(request, facts, launch.typed, place)

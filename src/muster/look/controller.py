@@ -14,7 +14,7 @@ from muster.slurm.submit import is_without_cluster
 
 _PATIENCE_S = 5.0
 _CLIENTS = ("scontrol", "salloc", "sbatch", "srun")
-_HINT = "try again in a minute: it may be busy or restarting; muster run --here starts the ranks on this machine"
+_HINT = "try again in a minute: it may be busy or restarting"
 
 
 class SlurmHere(StrEnum):

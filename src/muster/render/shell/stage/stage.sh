@@ -51,7 +51,9 @@ muster_stage_hear() {
             return 1
         fi
         if [ "$word" != muster-stage ]; then
-            said=("$word $host $about $answer")
+            answer="$word $host $about $answer"
+            answer=${answer%"${answer##*[! ]}"}
+            [ -z "$answer" ] || said=("$answer")
             continue
         fi
         [ "$about" = "$1" ] || continue
