@@ -189,6 +189,21 @@ def test_scancel_of_one_link_ends_all_of_it(chain: _Chain) -> None:
     assert "was cancelled" in (chain.run() / "over").read_text()
 
 
+def test_two_links_without_a_new_checkpoint_are_the_last(chain: _Chain) -> None:
+    (chain.folder / "saved").mkdir()
+    job = chain.submit("--checkpoint", "saved")
+    for attempt in (1, 2):
+        chain.wait_for_start(attempt)
+        chain.tell_to_end(chain.began()[-1][1])
+    chain.wait((chain.run() / "over").exists)
+
+    assert (chain.run() / "over").read_text() == "no new checkpoint in two links\n"
+    chain.wait(lambda: not any(each in {"PENDING", "RUNNING", "COMPLETING"} for each in chain.states()))
+    assert len(chain.began()) == 2
+    story = chain.muster("why", job).stdout
+    assert "link 1 and link 2 saved nothing; not started: no new checkpoint in two links" in story
+
+
 @pytest.mark.long
 def test_ranks_that_fail_when_the_time_is_over_do_not_end_it(chain: _Chain) -> None:
     """Slurm looks at its limits every 30 seconds: until then the job is RUNNING, and no step starts in it."""

@@ -6,6 +6,7 @@ import json
 import os
 import struct
 import sys
+import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -191,3 +192,50 @@ def test_it_runs_as_the_text_that_a_script_keeps(tmp_path: Path) -> None:
         f"half {tmp_path}/new.pt is not whole: new.pt: its end is missing",
         f"whole 1699999995.000000 {tmp_path}/a b.pt",
     ]
+
+
+def test_a_time_in_the_future_does_not_make_a_checkpoint_the_newest(tmp_path: Path) -> None:
+    for number in (1, 2, 3):
+        _zipped(tmp_path / f"step{number}.pt")
+        _age(tmp_path / f"step{number}.pt", 10 - number)
+    ahead = time.time() + 7200
+    os.utime(tmp_path / "step1.pt", (ahead, ahead))
+
+    # It is set after the last change of the inode.
+    assert find_checkpoints(str(tmp_path))[0].path == str(tmp_path / "step1.pt")
+    looks = str(tmp_path / "looks")
+    assert find_checkpoints(str(tmp_path), looks)[0].path == str(tmp_path / "step1.pt")
+    _zipped(tmp_path / "step4.pt")
+    _age(tmp_path / "step4.pt", 1)
+    newest = [checkpoint.path for checkpoint in find_checkpoints(str(tmp_path), looks)]
+    assert newest[:2] == [str(tmp_path / "step4.pt"), str(tmp_path / "step1.pt")]
+    # Another look changes nothing; a file that is written again has appeared again.
+    assert [checkpoint.path for checkpoint in find_checkpoints(str(tmp_path), looks)] == newest
+    _zipped(tmp_path / "step2.pt")
+    _age(tmp_path / "step2.pt", 100)
+    assert find_checkpoints(str(tmp_path), looks)[0].path == str(tmp_path / "step2.pt")
+
+
+@pytest.mark.parametrize(
+    ("ahead", "newest"), [({"step1.pt"}, "step3.pt"), ({"step3.pt"}, "step3.pt"), ({"step2.pt"}, "step3.pt")]
+)
+def test_where_the_clock_of_a_host_is_ahead_the_number_says_which_is_newer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead: set[str], newest: str
+) -> None:
+    for number in (1, 2, 3):
+        _zipped(tmp_path / f"step{number}.pt")
+    times = {f"step{number}.pt": time.time() - 100 + number for number in (1, 2, 3)}
+    times.update(dict.fromkeys(ahead, time.time() + 7200))
+    monkeypatch.setattr("muster.rank.checkpoint._written", lambda path: times[Path(path).name])
+
+    assert newest_whole(str(tmp_path)) == str(tmp_path / newest)
+
+
+def test_looks_that_cannot_be_kept_leave_the_clock(tmp_path: Path) -> None:
+    for number in (1, 2):
+        _zipped(tmp_path / f"step{number}.pt")
+        _age(tmp_path / f"step{number}.pt", 10 - number)
+    (tmp_path / "looks").write_text("{")
+
+    for looks in (str(tmp_path / "looks"), str(tmp_path / "no" / "looks")):
+        assert find_checkpoints(str(tmp_path), looks)[0].path == str(tmp_path / "step2.pt")

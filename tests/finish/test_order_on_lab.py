@@ -33,6 +33,11 @@ if os.environ["MUSTER_ATTEMPT"] == "1":
         time.sleep(0.1)
     raise ConnectionError("Connection reset by peer")
 """
+# The ranks of the first attempt wait for each other.
+_STANDS = """\
+: >"began.$MUSTER_ATTEMPT.$RANK"
+[ "$MUSTER_ATTEMPT" != 1 ] || exec sleep 600
+"""
 # Attempts 1 and 2 save and end well when they are told to; the third is done.
 _SAVES = """\
 echo "$MUSTER_ATTEMPT $SLURM_JOB_ID" >>"began.$RANK"
@@ -113,6 +118,18 @@ def test_a_spare_is_taken_where_a_peer_fails_before_slurm_says_that_the_node_is_
     assert [line.split("\t")[6] for line in job.read("ends").splitlines()] == ["again", "done"]
     story = job.muster("why", number).stdout
     assert "attempt 1: node2 failed; node2 is lost; the same ranks start again on node1,node3" in story
+
+
+def test_a_rank_whose_slurmstepd_was_killed_starts_again(new_lab: Callable[..., Lab], shared_directory: Path) -> None:
+    """No daemon reports its end, and srun waits for that, whatever signal the step gets."""
+    job = _Job(new_lab("-N", "2"), shared_directory)
+    number = job.submit(_STANDS, *_SIZE, "--restart", "1", "--hang", "10s", "--grace", "3")
+    job.wait(lambda: all((shared_directory / f"began.1.{rank}").exists() for rank in (0, 1)))
+    checked(job.lab.exec(["pkill", "-KILL", "-f", f"^slurmstepd: .{number}.0"], host="node2"))
+    job.wait(lambda: len(job.read("ends").splitlines()) == 2)
+
+    assert [line.split("\t")[6] for line in job.read("ends").splitlines()] == ["again", "done"]
+    assert "rank 1 has no process" in job.muster("why", number).stdout
 
 
 def test_a_link_whose_host_dies_after_a_saved_one_goes_on(new_lab: Callable[..., Lab], shared_directory: Path) -> None:

@@ -118,7 +118,8 @@ class World:
         self.ends: dict[int, str] = {}
         self.over = ""
         self.link_jobs: dict[int, int] = {}
-        self.idle_links = 0
+        self.progress: dict[int, int] = {}
+        """By link: the checkpoint at which it began."""
         self.saved = [0]
         self.is_cancelled = False
         self.user_is_done = False
@@ -261,9 +262,14 @@ class World:
                 has_begun=any(of == job.number for _, of in self.attempts),
                 before=self.ends.get(earlier[-1], "") if earlier else "",
                 checkpoint=str(self.saved[-1]) if self.checkpoints else "",
-                idle_links=self.idle_links,
+                idle_links=self._idle_links(job.link),
             )
         )
+
+    def _idle_links(self, link: int) -> int:
+        """Return how many of the two links before began where the training still is."""
+        self.progress.setdefault(link, self.saved[-1])
+        return sum(self.progress.get(link - back) == self.saved[-1] for back in (1, 2))
 
     def _tell(self, event: Any) -> None:
         """Give an event to the machine, and do what it says."""
@@ -481,9 +487,6 @@ class World:
             self.wrong.append(f"it is over, and nothing says so: {action.why}")
         if action.why == "the script is done" and "done" not in self.ends.values():
             self.wrong.append("it is over as done, and no attempt was")
-
-    def _do_noteprogress(self, action: machine.NoteProgress) -> None:
-        self.idle_links = action.idle_links
 
     def _do_endscript(self, action: machine.EndScript) -> None:
         job, run = self.job, self.job.runs if self.job else 0

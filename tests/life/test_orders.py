@@ -138,19 +138,12 @@ def test_a_link_ends_where_its_output_cannot_be_read() -> None:
     assert actions[-1] == machine.EndScript(0)
 
 
-@pytest.mark.parametrize("idle_links", [0, 1])
-def test_two_links_without_a_new_checkpoint_are_the_last(idle_links: int) -> None:
-    state = LifeState(
-        phase=LifePhase.CLOSES, missing=("output", "disk"), decision="end", is_outside=True, told=143,
-        link_checkpoint="5", idle_links=idle_links,
-    )  # fmt: skip
+@pytest.mark.parametrize(
+    ("idle_links", "has_begun", "is_over"), [(1, False, False), (2, False, True), (2, True, False)]
+)
+def test_two_links_without_a_new_checkpoint_are_the_last(idle_links: int, has_begun: bool, is_over: bool) -> None:
     terms = LifeTerms(2, 2, link=3, links=9, checkpoints=True)
+    begins = machine.LinkBegins(("node1", "node2"), before="next", idle_links=idle_links, has_begun=has_begun)
 
-    state, _ = decide(terms, state, machine.OutputSays(is_cancelled=False), 1.0)
-    _, actions = decide(terms, state, machine.Newest("5"), 2.0)
-    names = [type(action).__name__ for action in actions]
-    assert names == (
-        ["NoteEnd", "CloseJob", "WithdrawNext", "EndScript"]
-        if idle_links
-        else ["NoteEnd", "NoteProgress", "QueueNext", "EndScript"]
-    )
+    names = [type(action).__name__ for action in decide(terms, LifeState(), begins, 0.0)[1]]
+    assert names == (["CloseJob", "WithdrawNext", "EndScript"] if is_over else ["QueueNext", "StartRanks"])

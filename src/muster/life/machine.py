@@ -214,12 +214,6 @@ class CloseJob(NamedTuple):
     why: str
 
 
-class NoteProgress(NamedTuple):
-    """Write down how many links in turn ended without a new checkpoint."""
-
-    idle_links: int
-
-
 class EndScript(NamedTuple):
     """End the script with this status."""
 
@@ -227,7 +221,7 @@ class EndScript(NamedTuple):
 
 
 ACTIONS = (
-    "StartRanks", "EndStep", "AskFor", "NoteEnd", "QueueNext", "WithdrawNext", "CloseJob", "NoteProgress", "EndScript",
+    "StartRanks", "EndStep", "AskFor", "NoteEnd", "QueueNext", "WithdrawNext", "CloseJob", "EndScript",
 )  # fmt: skip
 
 
@@ -260,9 +254,6 @@ class LifeState(NamedTuple):
     """The error of the attempt before."""
     checkpoint: str = ""
     """The newest checkpoint when the attempt began."""
-    link_checkpoint: str = ""
-    """The newest checkpoint when the link began."""
-    idle_links: int = 0
     beside: bool = False
     missing: Tuple[str, ...] = ()
     """Questions without an answer."""
@@ -313,11 +304,11 @@ def begin_rule(terms: LifeTerms, state: LifeState, event: LinkBegins) -> Result:
         attempt=event.attempt,
         pool=event.hosts,
         checkpoint=event.checkpoint,
-        link_checkpoint=event.checkpoint,
-        idle_links=event.idle_links,
     )
     if event.over:
         return _idle(state, event.over)
+    if terms.checkpoints and event.idle_links >= IDLE_LINKS and not event.has_begun:
+        return _close_idle(state, "no new checkpoint in %d links" % event.idle_links)
     if terms.link < 2 or event.has_begun or event.before in ("next", "saved"):
         return _begin_link(terms, state)
     if event.before == "done":
@@ -354,7 +345,7 @@ def _idle(state: LifeState, why: str) -> Result:
 
 def _close_idle(state: LifeState, why: str) -> Result:
     state, actions = _idle(state, why)
-    return state, (CloseJob(why), *actions)
+    return state, (CloseJob(why), WithdrawNext(), *actions)
 
 
 def _begin_link(terms: LifeTerms, state: LifeState) -> Result:
@@ -379,8 +370,6 @@ def _start(terms: LifeTerms, state: LifeState) -> Result:
         told=state.told,
         signature=state.signature,
         checkpoint=state.checkpoint,
-        link_checkpoint=state.link_checkpoint,
-        idle_links=state.idle_links,
         beside=state.beside,
     )
     return state, (StartRanks(state.attempt, hosts, state.checkpoint, state.beside),)
@@ -634,26 +623,14 @@ def _close(terms: LifeTerms, state: LifeState, decision: str, why: str, *, is_ou
     state = state._replace(decision=decision, why=why, is_outside=is_outside, until=None, missing=())
     if not terms.link:
         return _over(state, ())
-    questions = [AskFor("output")] + ([AskFor("disk")] if terms.checkpoints and is_outside else [])
-    missing = tuple(each.of for each in questions)
-    return state._replace(phase=LifePhase.CLOSES, until=state.now + ANSWER_S, missing=missing), tuple(questions)
+    state = state._replace(phase=LifePhase.CLOSES, until=state.now + ANSWER_S)
+    return state, (AskFor("output"),)
 
 
 @_rule(OutputSays, LifePhase.CLOSES)
 def reason_is(terms: LifeTerms, state: LifeState, event: OutputSays) -> Result:
-    """Keep the answer; close when it was the last that is missing."""
-    return _closed(terms, state._replace(is_cancelled=event.is_cancelled, over=event.over), "output")
-
-
-@_rule(Newest, LifePhase.CLOSES)
-def newest_at_end(terms: LifeTerms, state: LifeState, event: Newest) -> Result:
-    """Keep the answer; close when it was the last that is missing."""
-    return _closed(terms, state._replace(newest=event.checkpoint), "disk")
-
-
-def _closed(terms: LifeTerms, state: LifeState, of: str) -> Result:
-    state = state._replace(missing=tuple(each for each in state.missing if each != of))
-    return (state, ()) if state.missing else end_link(terms, state, TimePassed())
+    """Leave the rest to the next link, or close: after success, failure, cancellation, and the last link."""
+    return end_link(terms, state._replace(is_cancelled=event.is_cancelled, over=event.over), TimePassed())
 
 
 @_rule(ToldToEnd, LifePhase.CLOSES)
@@ -664,10 +641,7 @@ def told_at_end(terms: LifeTerms, state: LifeState, event: ToldToEnd) -> Result:
 
 @_rule(TimePassed, LifePhase.CLOSES)
 def end_link(terms: LifeTerms, state: LifeState, event: TimePassed) -> Result:
-    """Leave the rest to the next link, or close: after success, failure, cancellation, the last link, no progress."""
-    idle_links = state.idle_links
-    if state.newest is not None:
-        idle_links = 0 if state.newest != state.link_checkpoint else idle_links + 1
+    """The output cannot be read: leave the rest to the next link, or close, by what is known."""
     if state.over:
         return _over(state, (WithdrawNext(),))
     if state.saved == "cancel" or (state.is_cancelled and state.decision != "done"):
@@ -676,10 +650,8 @@ def end_link(terms: LifeTerms, state: LifeState, event: TimePassed) -> Result:
         return _over(state, (CloseJob(state.why), WithdrawNext()))
     if terms.link >= terms.links:
         return _over(state, (CloseJob("link %d of %d was the last" % (terms.link, terms.links)),))
-    if idle_links >= IDLE_LINKS:
-        return _over(state, (CloseJob("no new checkpoint in %d links" % idle_links), WithdrawNext()))
     decision = state.decision if state.decision == "saved" else "next"
-    return _over(state._replace(decision=decision), (NoteProgress(idle_links), QueueNext()))
+    return _over(state._replace(decision=decision), (QueueNext(),))
 
 
 def _over(state: LifeState, actions: Tuple[Any, ...]) -> Result:

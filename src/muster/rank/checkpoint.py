@@ -2,8 +2,9 @@
 
 Known are torch.save and Lightning files, safetensors with and without an index, distributed checkpoints (DCP),
 Hugging Face folders and DeepSpeed's. A file that is cut anywhere is half written; so is a folder that lacks what its
-index, its metadata or the one before it has. Stands in the script of a job as text: `python -c TEXT DIR` prints
-`whole TIME PATH`, and `half PATH is not whole: WHY` for each newer one.
+index, its metadata or the one before it has. Stands in the script of a job as text: `python -c TEXT DIR [LOOKS]` prints
+`whole TIME PATH`, and `half PATH is not whole: WHY` for each newer one. LOOKS is a file that keeps what each look has:
+what has appeared since the last one is newer, whatever the clock of its host says.
 """
 
 import io
@@ -13,6 +14,7 @@ import pickle
 import re
 import struct
 import sys
+import time
 import zipfile
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set
 
@@ -20,6 +22,8 @@ _ZIPPED = (".pt", ".pth", ".ckpt", ".bin", ".npz", ".pkl.zip")
 _UNFINISHED = re.compile(r"(\.tmp|\.part|\.incomplete|\.lock)$|^\.?tmp[-_.]", re.IGNORECASE)
 _LONGEST_HEADER = 100 << 20
 _DEEPEST = 3
+# A host's clock may be so much ahead of this one's.
+_AHEAD_S = 60.0
 
 
 class SavedState(NamedTuple):
@@ -45,16 +49,64 @@ def newest_whole(folder: str) -> Optional[str]:
     return next((checkpoint.path for checkpoint in find_checkpoints(folder) if not checkpoint.fault), None)
 
 
-def find_checkpoints(folder: str) -> List[SavedState]:
-    """Return all checkpoints of a folder, the newest first; of one that is a checkpoint itself, that."""
+def find_checkpoints(folder: str, looks: str = "") -> List[SavedState]:
+    """Return all checkpoints of a folder, the newest first; of one that is a checkpoint itself, that.
+
+    `looks` is the file that keeps at which look each was there first; empty: no file does.
+    """
     if os.path.isfile(folder) or _has_signs(folder):
         return [_judge(folder)]
     paths = [os.path.join(folder, name) for name in _names(folder)]
     own_paths = [path for path in paths if not os.path.islink(path) and (_reader(path) or _is_checkpoint(path))]
+    appeared = _looked_at(own_paths, looks) if looks else {}
     checkpoints = sorted(
-        map(_judge, own_paths), key=lambda checkpoint: (checkpoint.written, _number(checkpoint.path)), reverse=True
+        _without_future(list(map(_judge, own_paths)), time.time()),
+        key=lambda checkpoint: (appeared.get(checkpoint.path, 0), checkpoint.written, _number(checkpoint.path)),
+        reverse=True,
     )
     return _without_unnamed(folder, _complete(checkpoints))
+
+
+def _looked_at(paths: Sequence[str], looks: str) -> Dict[str, int]:
+    """Return at which look each path was there first as it is now, and write it down for the next look."""
+    try:
+        with open(looks, encoding="utf-8") as file:
+            before = json.load(file)
+    except (OSError, ValueError):
+        before = {}
+    now = {}  # type: Dict[str, int]
+    appeared = {}  # type: Dict[str, int]
+    for path in paths:
+        files = list(_files(path))
+        words = "%s %r %d" % (path, max(map(_changed, files), default=0.0), sum(map(_size, files)))
+        appeared[path] = now[words] = before.get(words, max(before.values(), default=-1) + 1)
+    try:
+        with open(looks + ".new", "w", encoding="utf-8") as file:
+            json.dump(now, file)
+        os.replace(looks + ".new", looks)
+    except (OSError, ValueError):  # the disk is full: the next look goes by the clock
+        pass
+    return appeared
+
+
+def _without_future(checkpoints: Sequence[SavedState], now: float) -> List[SavedState]:
+    """Return the checkpoints; those of a clock that is ahead have a time by their number, among their likes."""
+    trusted = [checkpoint for checkpoint in checkpoints if checkpoint.written <= now + _AHEAD_S]
+    result = []
+    for each in checkpoints:
+        if each not in trusted:
+            stem = _stem(each.path)
+            likes = [other for other in trusted if _stem(other.path) == stem]
+            lower = [other.written for other in likes if _number(other.path) < _number(each.path)]
+            first = min((other.written for other in likes), default=now)
+            each = each._replace(written=max(lower) if lower else first - 1 if likes else now)  # noqa: PLW2901
+        result.append(each)
+    return result
+
+
+def _stem(path: str) -> str:
+    """Return a name without its numbers."""
+    return re.sub("[0-9]+", "", os.path.basename(path))
 
 
 def _names(folder: str) -> List[str]:
@@ -113,10 +165,26 @@ def _files(path: str, depth: int = 0) -> Iterator[str]:
 
 
 def _written(path: str) -> float:
+    """Return when a file was written: a time that its writer has set is not after the last change of its inode."""
+    try:
+        state = os.stat(path)
+        return min(state.st_mtime, state.st_ctime)
+    except OSError:
+        return 0.0
+
+
+def _changed(path: str) -> float:
     try:
         return os.stat(path).st_mtime
     except OSError:
         return 0.0
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
 
 
 def _check_folder(folder: str, files: Sequence[str]) -> None:
@@ -330,7 +398,7 @@ def _without_unnamed(folder: str, checkpoints: List[SavedState]) -> List[SavedSt
 
 def main(words: Sequence[str]) -> int:
     """Print the newest whole checkpoint of a folder, and what is newer and not whole."""
-    for checkpoint in find_checkpoints(words[0]):
+    for checkpoint in find_checkpoints(*words[:2]):
         if not checkpoint.fault:
             print("whole %.6f %s" % (checkpoint.written, checkpoint.path))
             break

@@ -7,6 +7,11 @@ muster_again() {
     muster_times=0 muster_starter=step muster_lines=
     muster_take 'muster_again: times starter lines' "$@"
     : "${muster_number:=1}"
+    if [ -n "${muster_link:-}" ] && ! muster_gets_on; then
+        printf -v muster_began '%(%s)T' -1
+        muster_end_without_progress
+        return
+    fi
     muster_open_notes
     while :; do
         printf -v muster_began '%(%s)T' -1
@@ -28,11 +33,11 @@ muster_again() {
     muster_note_end "$muster_why"
 }
 
-# Three files without a name: what was said where no file of the run holds it, why somebody ended the attempt, and the
-# status of ranks that another process of this script waits for.
+# Four files without a name: what was said where no file of the run holds it, why somebody ended the attempt, the status of
+# ranks that another process of this script waits for, and whether the step of the attempt still stands.
 muster_open_notes() {
     local file
-    for file in said reason ended; do
+    for file in said reason ended stood; do
         exec {muster_notes}<>"$(mktemp)" && rm -f "$(readlink "/proc/$$/fd/$muster_notes")"
         printf -v "muster_$file" '/proc/%s/fd/%s' "$$" "$muster_notes"
     done
@@ -43,6 +48,7 @@ muster_run_attempt() {
     local name muster_ears
     : >"$muster_said"
     : >"$muster_reason"
+    : >"$muster_stood"
     if [ -n "${muster_keeps_logs:-}" ]; then
         ${muster_save_signal:+muster_hear} muster_ranks
         muster_files=("$muster_logs"/*.log)
@@ -60,7 +66,11 @@ muster_run_attempt() {
 
 # End the running attempt for the reason $1: from any process of this script. Its ranks start again if they may.
 muster_end_attempt() {
+    local step pid
     printf '%s\n' "$1" >"$muster_reason"
+    while read -r step pid; do
+        [ "$muster_starter" != step ] || muster_end_waiting_srun "$pid" "${MUSTER_GRACE:-10}"
+    done < <(muster_find_steps)
     muster_signal_ranks TERM
     (sleep "${MUSTER_GRACE:-10}" && [ -s "$muster_reason" ] && muster_signal_ranks KILL) </dev/null >/dev/null 2>&1 &
 }
@@ -70,15 +80,16 @@ muster_signal_ranks() {
     local steps
     [ "$muster_starter" = step ] || pkill "-$1" -P "${muster_starting:-$$}" -x 'mpi(run|exec).*'
     mapfile -t steps < <(muster_find_steps)
-    [ "${#steps[@]}" -eq 0 ] || scancel --quiet --signal="$1" "${steps[@]}"
+    [ "${#steps[@]}" -eq 0 ] || scancel --quiet --signal="$1" "${steps[@]% *}"
 }
 
-# Print the steps that this script has started, but for its deputy's. Others may run steps in the same allocation.
+# Print each step that this script has started, but for its deputy's, and the pid of its srun. Others may run steps in the
+# same allocation.
 muster_find_steps() {
     local step pid above
     while read -r step pid; do
         for ((above = pid; above > 1; )); do
-            [ "$above" -ne "$$" ] || { printf '%s\n' "$step" && break; }
+            [ "$above" -ne "$$" ] || { printf '%s %s\n' "$step" "$pid" && break; }
             above=$(sed -n 's/^PPid:[[:space:]]*//p' "/proc/$above/status" 2>/dev/null)
         done
     done < <(timeout 30 scontrol --oneliner show step "$SLURM_JOB_ID" |
@@ -218,26 +229,44 @@ muster_find_dead() {
     local line
     while read -r line; do
         case $line in *' failed on node '*) muster_dead=${line##* failed on node } && break ;; esac
-    done < <(exec timeout 30 srun --overlap --nodes="$muster_nodes" --nodelist="$SLURM_JOB_NODELIST" --ntasks="$muster_nodes" \
-        --ntasks-per-node=1 --cpus-per-task=1 --mem=0 --gres=none --mpi=none --input=none --quiet --export=NONE --chdir=/ /bin/true 2>&1)
+    done < <(muster_on_nodes 30 /bin/true 2>&1)
     muster_dead=${muster_dead%%[: ]*}
     [ -z "$muster_dead" ] || { kill "$!" && muster_cause="$muster_dead failed" && muster_cause_kind=node muster_failed_host=$muster_dead muster_failed_rank=; } 2>/dev/null
 }
 
-# Ends the srun $1, if it outlives the SIGKILL that its step gets $2 seconds from now: it waits for a node that starts no
-# step, and Slurm may take minutes to call that node down.
+# Ends the srun $1, if it outlives the SIGKILL that its step gets $2 seconds from now: at once where a node starts no step,
+# for Slurm may take minutes to call that node down, and after a minute otherwise: a slurmstepd was killed.
 muster_end_waiting_srun() {
     (
         trap - TERM INT HUP USR1
         read -rt "$(($2 + 3))" <> <(:)
-        while read -r name <"/proc/$1/comm" && [ "$name" = srun ]; do
+        for pause in 20 20 20 0; do
+            read -r name <"/proc/$1/comm" && [ "$name" = srun ] || exit
             muster_find_dead
-            [ -z "$muster_dead" ] || exec kill -KILL "$1"
-            read -rt 20 <> <(:)
+            [ -z "$muster_dead" ] || break
+            read -rt "$pause" <> <(:)
         done
+        step=$(muster_find_steps | sed -n "s/^[^ ]*\.\([0-9]*\) $1$/\1/p")
+        [ -n "$muster_dead" ] || [ -z "$step" ] || muster_end_left "$step"
+        printf '%s\n' "$1" >"$muster_stood"
+        exec kill -KILL "$1"
     ) </dev/null >/dev/null 2>&1 7>&- 8>&- 9>&- &
 }
 muster_outlived=muster_end_waiting_srun
+
+# Ends what the step $1 of this job has left on its nodes: a slurmstepd that was killed leaves its ranks.
+muster_end_left() {
+    # shellcheck disable=SC2016
+    (muster_on_nodes 60 /bin/sh -c 'for file in $(grep -lszx "SLURM_JOB_ID=$1" $(grep -lszx "SLURM_STEP_ID=$2" /proc/[0-9]*/environ)); do
+        file=${file%/environ} && kill -KILL "${file#/proc/}"
+    done' muster "$SLURM_JOB_ID" "$1")
+}
+
+# Becomes a step beside that of the ranks, once on each of their nodes: the words after $1, within $1 seconds.
+muster_on_nodes() {
+    exec timeout "$1" srun --overlap --nodes="$muster_nodes" --nodelist="$SLURM_JOB_NODELIST" --ntasks="$muster_nodes" \
+        --ntasks-per-node=1 --cpus-per-task=1 --mem=0 --gres=none --mpi=none --input=none --quiet --export=NONE --chdir=/ "${@:2}"
+}
 
 # Waits until Slurm ends this job, whose node is dead: a quarter of an hour at most.
 muster_await_end() {
@@ -310,7 +339,7 @@ muster_prepare_attempt() {
     fi
     export MUSTER_ATTEMPT=$muster_number
     # Slurm keeps the step of the attempt before until its dead node is back, and starts no other on its nodes meanwhile.
-    [ -z "${muster_lost:-}" ] || export SLURM_OVERLAP=1
+    [ -z "${muster_lost:-}" ] && [ ! -s "$muster_stood" ] || export SLURM_OVERLAP=1
     [ -z "${muster_report:-}" ] || rm -f "$muster_report"
     [ -z "${MUSTER_STEP:-}" ] || MUSTER_STEP=${MUSTER_STEP%%-*}-$muster_number
     [ -z "${muster_saves:-}" ] || muster_find_checkpoint "$muster_saves"

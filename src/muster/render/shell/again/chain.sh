@@ -148,6 +148,31 @@ muster_goes_on_later() {
     [ "$muster_link" -lt "$muster_links" ] && ! muster_is_cancelled
 }
 
+# Whether the job gets on: two links in turn that ended without a new checkpoint are the last. RUN/progress has a line for
+# each link: its number, and the checkpoint at which it began. Where no host looks for checkpoints, nothing is known.
+muster_gets_on() {
+    local link checkpoint before=0
+    [ -n "${muster_searched:-}" ] || return 0
+    while IFS=$'\t' read -r link checkpoint; do
+        case $link in
+        "$muster_link") before='' && break ;; # Slurm has put this link back into the queue
+        $((muster_link - 1)) | $((muster_link - 2))) [ "$checkpoint" != "$muster_checkpoint" ] || before=$((before + 1)) ;;
+        esac
+    done < <(cat "$muster_run_dir/progress" 2>/dev/null)
+    [ -n "$before" ] || return 0
+    (umask 077 && printf '%s\t%s\n' "$muster_link" "$muster_checkpoint" >>"$muster_run_dir/progress")
+    [ "$before" -lt 2 ]
+}
+
+# Ends a job that does not get on, before its ranks start.
+muster_end_without_progress() {
+    muster_status=1 muster_decision=end muster_outside='' muster_failed_rank='' muster_failed_host='' muster_cause_kind=''
+    muster_why='no new checkpoint in two links' muster_cause="link $((muster_link - 2)) and link $((muster_link - 1)) saved nothing"
+    printf 'muster: error: %s: %s\n\nhint: %s\n' "the job does not go on, $muster_why" "$muster_cause" \
+        "a longer time limit, or a checkpoint more often, before $muster_saves is written within one link" >&2
+    muster_note_end "not started: $muster_why"
+}
+
 # Writes down that the job is over, for the reason $1.
 muster_close() {
     (umask 077 && printf '%s\n' "$1" >"$muster_run_dir/over")
