@@ -579,7 +579,7 @@ def _judge(terms: LifeTerms, state: LifeState) -> Result:
         return _close(terms, state, "end", "the job itself ends (%s)" % state.slurm.state, is_outside=True)
     if state.slurm is not None and state.slurm.is_late:
         return _close(terms, state, "end", "the time limit was reached", is_outside=True)
-    signature = _signature(state)
+    signature = signature_of(state)
     is_new = state.newest is not None and state.newest != state.checkpoint
     if signature == state.signature and not is_new and not lost:
         why = "the same first error came twice, and no new checkpoint in between"
@@ -705,7 +705,7 @@ def _stays(status: int, words: str) -> str:
     return next((why for pattern, why in _STAYING if re.search(pattern, text)), "")
 
 
-def _signature(state: LifeState) -> str:
+def signature_of(state: LifeState) -> str:
     """Return what makes two failures the same: the status and the error without its numbers, or else the rank."""
     first = state.first or FirstCause("")
     words = re.sub("[0-9]+", "0", first.words)

@@ -204,14 +204,16 @@ muster_decide() {
         muster_why='the time limit was reached' muster_outside=1
         return
     fi
-    if [ "$2" = "$3" ] && ! muster_has_new_checkpoint; then
+    [ -z "${muster_place:-}" ] || muster_replace_nodes "$list" || return 0
+    if [ -z "$muster_lost" ] && [ "$2" = "$3" ] && ! muster_has_new_checkpoint; then
         muster_why='the same first error came twice, and no new checkpoint in between'
     elif [ "$1" -ge "$muster_times" ]; then
+        # A node that died is no fault of the script's: the next link goes on.
+        muster_outside=$muster_lost
         muster_why="that was allowed $muster_times time$([ "$muster_times" -eq 1 ] || echo s)"
     else
         muster_decision=again
     fi
-    [ -z "${muster_place:-}" ] || muster_replace_nodes "$list"
 }
 
 # Whether a node may have died that Slurm does not call dead yet: mpirun ended and no rank did, or a rank lost a connection;
@@ -278,14 +280,16 @@ muster_await_end() {
 # Whether the ranks were told to save because the job is about to end.
 muster_was_to_end() { [ -n "$muster_saved" ] && [ "$muster_saved" != asked ]; }
 
-# Takes spare nodes in the place of those that the job ($1: its list of nodes) has lost. Result in $muster_lost.
+# Takes spare nodes in the place of those that the job ($1: its list of nodes, empty where Slurm does not answer) has lost. Result in $muster_lost. Fails where
+# too few are left.
 muster_replace_nodes() {
-    local before=$SLURM_JOB_NODELIST list=$1 name
+    local before=$SLURM_JOB_NODELIST list=${1:-$muster_pool} name
+    muster_pool=$list
     [ -z "$muster_dead" ] || list=$(scontrol show hostnames "$list" | grep -vxF "$muster_dead" | paste -s -d ,)
     if ! muster_place_ranks "$list"; then
         muster_decision=end muster_outside=1
         muster_why="$(scontrol show hostnames "$list" | grep -c .) nodes are left, and the ranks need $muster_nodes"
-        return
+        return 1
     fi
     for name in ${before//,/ }; do
         case ",$(scontrol show hostnames "$list" | tr '\n' ',')" in
@@ -339,7 +343,7 @@ muster_prepare_attempt() {
     fi
     export MUSTER_ATTEMPT=$muster_number
     # Slurm keeps the step of the attempt before until its dead node is back, and starts no other on its nodes meanwhile.
-    [ -z "${muster_lost:-}" ] && [ ! -s "$muster_stood" ] || export SLURM_OVERLAP=1
+    [ -z "${muster_lost:-}$(cat "$muster_stood")" ] || export SLURM_OVERLAP=1
     [ -z "${muster_report:-}" ] || rm -f "$muster_report"
     [ -z "${MUSTER_STEP:-}" ] || MUSTER_STEP=${MUSTER_STEP%%-*}-$muster_number
     [ -z "${muster_saves:-}" ] || muster_find_checkpoint "$muster_saves"

@@ -145,7 +145,7 @@ muster_goes_on_later() {
     *'DUE TO TIME LIMIT'*) muster_cause='the time limit was reached' muster_cause_kind='' ;;
     *'DUE TO PREEMPTION'*) muster_cause='it was preempted' muster_cause_kind='' ;;
     esac
-    [ "$muster_link" -lt "$muster_links" ] && ! muster_is_cancelled
+    [ "$muster_link" -lt "$muster_links" ] && [ "${muster_saved:-}" != cancel ] && ! muster_is_cancelled
 }
 
 # Whether the job gets on: two links in turn that ended without a new checkpoint are the last. RUN/progress has a line for

@@ -16,7 +16,8 @@ muster_keep_spares() {
     fi
     # A step whose node died has to end: its other ranks would wait for ever.
     unset SLURM_NO_KILL
-    muster_place_ranks "$SLURM_JOB_NODELIST"
+    muster_pool=$SLURM_JOB_NODELIST
+    muster_place_ranks "$muster_pool"
 }
 
 # Chooses the nodes of the ranks: the first of the list $1. Result in $muster_place and the variables of the job. Fails
