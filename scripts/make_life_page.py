@@ -23,10 +23,10 @@ One link of a job, that is one job of Slurm, is one such machine.
 
 This page is made from its rules by `scripts/make_life_page.py`. An event without a line changes nothing there.
 
-**The shell parts of the script decide by themselves today** (`again.sh`, `chain.sh`, `save.sh`, `spares.sh`). The machine
-says what they have to decide, and `tests/life/test_shell_decides.py` goes their decisions at the end of each attempt
-with the facts of the same random orders. Known differences: where Slurm or the nodes do not answer, the script starts
-the ranks again, and the machine asks for ten minutes and leaves the rest to the next link.
+**The shell parts of the script decide by themselves today** (`again.sh`, `chain.sh`, `save.sh`, `spares.sh`). The
+machine says what they have to decide, and `tests/life/test_shell_decides.py` goes their decisions at the end of each
+attempt with the facts of the same random orders. Known differences: where Slurm or the nodes do not answer, the
+script starts the ranks again, and the machine asks for ten minutes and leaves the rest to the next link.
 
 `tests/life/test_orders.py` plays 2,000 random orders of events against the machine. Its Slurm is simulated as the lab
 shows it: a rank or a host dies, Slurm says so late or early, a peer fails first, a rank is deaf or ends well too early,

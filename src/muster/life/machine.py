@@ -329,7 +329,7 @@ def look_back(terms: LifeTerms, state: LifeState, event: LinkBefore) -> Result:
 @_rule(TimePassed, LifePhase.LOOKS_BACK)
 def look_back_later(terms: LifeTerms, state: LifeState, event: TimePassed) -> Result:
     """Slurm did not answer: the next link asks again, and this one does nothing."""
-    state, actions = _idle(state, "nobody says how the link before ended")
+    state, actions = _idle(state, "how the link before ended is not known")
     return state, ((QueueNext(),) if terms.link < terms.links else ()) + actions
 
 

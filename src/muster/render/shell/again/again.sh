@@ -208,7 +208,7 @@ muster_decide() {
     if [ -z "$muster_lost" ] && [ "$2" = "$3" ] && ! muster_has_new_checkpoint; then
         muster_why='the same first error came twice, and no new checkpoint in between'
     elif [ "$1" -ge "$muster_times" ]; then
-        # A node that died is no fault of the script's: the next link goes on.
+        # The script has not failed where a node died: the next link goes on.
         muster_outside=$muster_lost
         muster_why="that was allowed $muster_times time$([ "$muster_times" -eq 1 ] || echo s)"
     else
