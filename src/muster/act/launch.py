@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from muster.act.keep import Kept
     from muster.act.supervise import Outcome
 
+# Ranks here run as whoever typed it, root in a container among them; Open MPI wants to be told so, twice.
+_OPEN_MPI_AS_ROOT = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
 # Beyond the grace time that the ranks have, for launchers to report.
 _REPORT_S = 3.0
 
@@ -151,7 +153,8 @@ def run_here(plan: Plan, environment: Mapping[str, str]) -> Outcome:
     launcher = launcher_named(plan.launcher)
     if launcher.starter(plan.engine) is not Starter.MUSTER:
         port = {contract.PORT: str(_port(plan)), contract.PORT_CHOSEN: "1"}
-        given = {**clean, **port, **variables_to_hand_over(plan)}
+        as_root = dict.fromkeys(_OPEN_MPI_AS_ROOT, "1") if os.geteuid() == 0 else {}
+        given = {**as_root, **clean, **port, **variables_to_hand_over(plan)}
         kept = keep(job_script(plan), given, patience_s=plan.grace_s + _REPORT_S, in_pieces=_is_in_pieces(plan))
         return Outcome(kept.status, None)
     count = launcher.processes_here(plan)
