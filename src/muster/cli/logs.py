@@ -6,6 +6,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from muster.cli.asked_jobs import cases, cluster, ids_or_newest, only_case, scheduler, state, with_links
@@ -34,7 +35,13 @@ def main(words: Words) -> int:
 
     rank, as_json = words.rank, words.json
     slurm = scheduler()
-    case = _case(ids[0], slurm, follow=words.follow)
+    try:
+        case = _case(ids[0], slurm, follow=words.follow)
+    except (RequestError, SiteError):
+        output_file = _named_output(ids[0])
+        if output_file is None:
+            raise
+        return _show_named(output_file, ids[0], words)
     for text in () if as_json else row_line(case):
         say(text)
     if words.follow:
@@ -49,6 +56,28 @@ def main(words: Words) -> int:
     if not line_count:
         _refuse_closed(case)
         say(_of_no_line(case, output, rank))
+    return 0
+
+
+def _named_output(asked_id: str) -> Path | None:
+    """Return the file that a script of `muster plan` wrote to under a bare sbatch in this folder; None: there is none.
+
+    The script names it in its run directory; Slurm has forgotten such a job, and Muster never had a record of it.
+    """
+    folder = Path("muster-runs", asked_id)
+    try:
+        named_file = Path((folder / "output").read_text(encoding="utf-8").strip()) if asked_id.isdigit() else None
+    except (OSError, UnicodeDecodeError):
+        return None
+    return named_file if named_file is not None and named_file.is_file() else None
+
+
+def _show_named(output_file: Path, asked_id: str, words: Words) -> int:
+    from muster.follow.watch import Follower, output_of_files
+
+    say(f"Slurm does not tell of job {asked_id}; muster-runs/{asked_id}/output names {output_file}", quiet=words.json)
+    lines = _last(Follower(output_of_files([output_file])).new_lines(final=True), words.rank, words.tail)
+    _show(lines, words.rank, as_json=words.json)
     return 0
 
 
