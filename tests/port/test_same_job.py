@@ -53,7 +53,6 @@ SAME = {
     "flags of python": Job(_HEAD + "srun python -u -W ignore train.py\n"),
     "a module of python": Job(_AGENTS + "srun torchrun --nnodes=2 --nproc-per-node=2 -m pkg.train --x 1\n"),
     "a folder that may be missing": Job(_HEAD + "cd /tmp || exit 1\nsrun python train.py\n"),
-    "a look by python": Job(_HEAD + 'python -c "import sys; print(sys.path)" > /dev/null\nsrun python train.py\n'),
     "a trap that ends the step": Job(_HEAD + "trap 'kill 0' TERM\nsrun python train.py\n"),
 }  # fmt: skip
 
@@ -130,6 +129,15 @@ def test_a_job_that_would_differ_is_said_to(name: str, tmp_path: Path) -> None:
 
     assert old or "launch behind" in name
     assert [row for row in carried.draft.rows if is_open(row)] or carried.refusal, carried.draft.rows
+
+
+def test_a_look_by_python_changes_nothing() -> None:
+    _, draft = read(_HEAD + 'python -c "import sys; print(sys.path)"\nsrun python train.py\n')
+
+    assert [row.why for row in draft.rows if row.what.startswith("python -c")] == [
+        "shows something, and changes nothing"
+    ]
+    assert draft.command == ("python", "train.py")
 
 
 def test_the_command_of_a_relative_folder_is_below_the_folder_above() -> None:
