@@ -25,7 +25,7 @@ job() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Below is Muster's own text (0.2.0, sha256 64b988c1), explained in docs/explanation/script.md.
+# Below is Muster's own text (0.2.0, sha256 8952c4e9), explained in docs/explanation/script.md.
 
 muster_common=$(
     cat <<'MUSTER_TEXT'
@@ -167,6 +167,9 @@ muster_count_ends() {
     muster_take 'muster_count_ends: of' "$@"
     muster_unsaid='' muster_unsaid_host='' muster_unsaid_state=''
     [ "$muster_status" -ne 0 ] || [ -n "${muster_interrupted:-}" ] || muster_read_ends
+    # The memory of nodes reads on which nodes a script ran well.
+    [ "$muster_status" -ne 0 ] || [ -z "${muster_logs:-}" ] ||
+        (umask 077 && printf '%(%s)T\t%s\n' -1 "$SLURM_JOB_NODELIST" >>"$muster_run_dir/well") 2>/dev/null
     [ "$muster_status" -ne 0 ] || [ -z "$MUSTER_ENDS" ] || { rm -rf "$MUSTER_ENDS" && rmdir "${MUSTER_ENDS%/*}"; } 2>/dev/null
 }
 

@@ -8,6 +8,7 @@ them. Nothing here prints; `say` is told what takes long. `bench --submit` and `
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,13 +47,35 @@ def prepare_job(request: Request, facts: Facts, typed: Sequence[str]) -> Prepare
     from muster.act.prepare import plan_for
     from muster.act.record import state_directory
     from muster.follow.node_memory import leave_out
+    from muster.follow.scheduler import Scheduler
     from muster.look.cluster import cluster_name
 
-    remembered = state_directory(facts.environment, facts.home)
-    request, excluded = leave_out(request, remembered, cluster_name(facts.environment))
+    request, excluded = leave_out(
+        request,
+        state_directory(facts.environment, facts.home),
+        cluster_name(facts.environment),
+        states=Scheduler(facts.environment).states_of,
+        fits=partial(_fits, request, facts, typed),
+    )
     plan = plan_for(request, facts, typed)
     notes = (*plan.notes, *_look_before_start(plan, facts), *_notes_on_hangs(plan, facts))
     return Prepared(plan, facts, tuple(excluded), notes)
+
+
+def _fits(request: Request, facts: Facts, typed: Sequence[str], without: Sequence[str]) -> bool:
+    """Return whether the cluster has enough nodes for a job without these; True where it has not enough with them."""
+    from muster.act.prepare import plan_for
+    from muster.act.refusal import misfit_of
+    from muster.runner import run
+    from muster.slurm.variables import scheduler_environment
+
+    clean = scheduler_environment(facts.environment)
+    plan = plan_for(request, facts, typed)
+    misfit = misfit_of(plan, run, clean, without)
+    if misfit is None:
+        return True
+    misfit_with_all = misfit_of(plan, run, clean)
+    return misfit_with_all is not None and misfit.may_pass >= misfit_with_all.may_pass
 
 
 def prepare_run(request: Request, facts: Facts, typed: Sequence[str], place: RunPlace) -> Prepared:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -27,10 +27,15 @@ from muster.errors import RequestError
 from muster.follow.attempt_list import read_ends
 from muster.follow.node_memory import leave_out, nodes_to_avoid
 from muster.job.request import Request
+from muster.model.plan import Note
 from muster.render.document import plan_as_json
 from muster.render.script import job_script
+from muster.slurm.cluster import NodeState, node_state
 
 _ECC = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
+
+
+_LeftOut = tuple[Request, list[Note]]
 
 
 class _Jobs:
@@ -38,6 +43,7 @@ class _Jobs:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.state = folder, folder / "state"
+        self.now: dict[str, NodeState] = {}
 
     def ended(
         self, job: str, *ends: tuple[object, ...], attempts: str = "", name: str = "train", is_older: bool = False
@@ -66,13 +72,27 @@ class _Jobs:
     def _run(self, job: str, name: str) -> Path:
         directory = self.folder / f"run-{job}"
         (directory / "logs").mkdir(parents=True)
-        (directory / "plan.json").write_text(plan_as_json(plan("-N", "2", "--ntasks-per-node", "1", "--", "python")))
+        (directory / "plan.json").write_text(
+            plan_as_json(plan("-N", "2", "--ntasks-per-node", "1", "--", "python", name))
+        )
         register(self.state, Run(job, directory, name, "fir", int(time.time()), "d"))
         return directory
 
     def bad(self) -> dict[str, tuple[str, str]]:
         """What the next submission excludes: the cause and the job, by node."""
-        return {each.node: (each.cause, each.job) for each in nodes_to_avoid(self.state, "fir")}
+        return {each.node: (each.cause, each.job) for each in nodes_to_avoid(self.state, "fir", self.states)}
+
+    def states(self, nodes: Sequence[str]) -> dict[str, NodeState]:
+        """What Slurm says of the nodes now."""
+        return {node: self.now[node] for node in nodes if node in self.now}
+
+    def left_out(self, request: Request, enough: Callable[[Sequence[str]], bool] = lambda _: True) -> _LeftOut:
+        """What a submission makes of it."""
+        return leave_out(request, self.state, "fir", states=self.states, fits=enough)
+
+    def ran_well(self, job: str, nodes: str, script: str = "train.py") -> None:
+        """A job of a script that ended well on these nodes."""
+        (self._run(job, script) / "well").write_text(f"{int(time.time())}\t{nodes}\n")
 
 
 @pytest.fixture
@@ -140,13 +160,81 @@ def test_an_end_that_an_older_script_wrote_is_read_and_blames_no_node(jobs: _Job
     assert jobs.bad() == {}
 
 
-def test_twice_the_first_to_fail_counts_in_different_jobs_and_at_different_places(jobs: _Jobs) -> None:
-    jobs.ended("1", _killed(1, "n2"), _killed(1, "n2"))
-    jobs.ended("2", _killed(1, "n2"))
-    assert jobs.bad() == {}, "the same rank of the same script: the script may be the cause"
+def test_scripts_that_fail_first_on_one_node_alone_and_run_well_elsewhere_blame_the_node(jobs: _Jobs) -> None:
+    jobs.ended("1", _killed(1, "n2"), name="a.py")
+    jobs.ended("2", _killed(1, "n2"), name="b.py")
+    assert jobs.bad() == {}, "they never ran well elsewhere"
+    jobs.ran_well("3", "n[1-2]", "a.py")
+    jobs.ran_well("4", "n[3-4]", "b.py")
+    assert jobs.bad() == {}, "one of them never did"
 
-    jobs.ended("3", _killed(5, "n2"))
-    assert jobs.bad()["n2"][0].startswith("the first to fail in the jobs ")
+    jobs.ran_well("5", "n[3-4]", "a.py")
+    cause, job = jobs.bad()["n2"]
+    assert cause.startswith("the first to fail in the jobs 1 and 2, whose scripts ran well elsewhere (rank 1 of b.py: ")
+    assert job == "2"
+
+    jobs.ended("6", _killed(0, "n7"), name="a.py")
+    assert jobs.bad() == {}, "a script that fails so on two nodes fails by itself"
+
+
+def test_one_script_alone_blames_no_node(jobs: _Jobs) -> None:
+    """It is killed at a rank that varies, and hits the same node again and again."""
+    jobs.ran_well("90", "n[1-9]")
+    for job, rank in enumerate((1, 5, 3, 1), 1):
+        jobs.ended(str(job), _killed(rank, "n2"), name="train.py")
+    jobs.ran_well("91", "n[3-4]")
+
+    assert jobs.bad() == {}
+
+
+def test_a_node_that_slurm_has_back_is_forgotten(jobs: _Jobs) -> None:
+    folder = jobs.ended("7", ("", "n2", 1, "n2 failed", "node", ""))
+    jobs.ended("8", (1, "n3", 1, f"rank 1 on n3: exit status 1 ({_ECC})", "rank", _ECC))
+    for state in (NodeState.DOWN, NodeState.OTHER):
+        jobs.now = {"n2": state, "n3": NodeState.UP}
+        assert set(jobs.bad()) == {"n2", "n3"}
+
+    jobs.now = {"n2": NodeState.UP}
+    assert set(jobs.bad()) == {"n3"}, "Slurm has its faulty GPU too, and does not know of it"
+    os.utime(folder / "ends", (time.time() + 5, time.time() + 5))
+    jobs.now = {}
+    assert set(jobs.bad()) == {"n3"}, "the same end is read again, and does not count again"
+
+
+def test_a_host_whose_ranks_end_is_not_known_counts_when_slurm_calls_it_down(jobs: _Jobs) -> None:
+    jobs.wrote("7", "muster: how rank 1 on n2 ended is not known\n")
+    jobs.ended("8", ("", "n3", 1, "how rank 2 on n3 ended is not known", "unsaid", ""))
+    assert jobs.bad() == {}, "the rank may have lost its shell"
+
+    jobs.now = {"n2": NodeState.DOWN, "n3": NodeState.UP}
+    assert jobs.bad() == {"n2": ("how its ranks ended is not known; then Slurm called the node down", "7")}
+
+
+@pytest.mark.parametrize(
+    ("words", "state"),
+    [
+        *((words, "down") for words in ("down*", "DOWN", "fail")),
+        *((words, "up") for words in ("idle", "mixed", "allocated", "completing")),
+        *((words, "other") for words in ("idle*", "drained", "draining", "maint")),
+    ],
+)
+def test_the_words_of_sinfo_for_a_node(words: str, state: str) -> None:
+    assert node_state(words).value == state
+
+
+def test_a_memory_of_nodes_makes_no_job_impossible(jobs: _Jobs) -> None:
+    jobs.ended("7", ("", "n2", 1, "n2 failed", "node", ""))
+    jobs.ended("8", (1, "n3", 1, f"rank 1 on n3: exit status 1 ({_ECC})", "rank", _ECC))
+    os.utime(jobs.folder / "run-7" / "ends", (time.time() - 99, time.time() - 99))
+
+    request, notes = jobs.left_out(Request(command=("x",)), lambda nodes: len(nodes) < 2)
+    assert request.exclude in {"n2", "n3"}
+    assert [note.text.partition(":")[0] for note in notes] == [
+        "excluded",
+        "taken, since the job has too few nodes without",
+    ]
+    request, (note,) = jobs.left_out(Request(command=("x",)), lambda nodes: not nodes)
+    assert (request.exclude, note.warning) == (None, True)
 
 
 def test_it_is_forgotten_after_a_week_and_when_it_is_cleared(jobs: _Jobs) -> None:
@@ -187,7 +275,7 @@ def test_a_memory_that_cannot_be_read_is_kept_and_said(text: str, jobs: _Jobs) -
     file = jobs.state / "nodes" / "fir.json"
     file.write_text(text)
 
-    request, (note,) = leave_out(Request(command=("x",), exclude="a1"), jobs.state, "fir")
+    request, (note,) = jobs.left_out(Request(command=("x",), exclude="a1"))
     assert (request.exclude, note.warning) == ("a1", True)
     assert note.text.startswith(f"no node is excluded: the nodes that failed under earlier jobs are not known: {file} ")
     for forget in (jobs.bad, lambda: forget_nodes(jobs.state, "fir", [])):
@@ -207,7 +295,7 @@ def test_a_job_is_read_once(jobs: _Jobs, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_the_script_excludes_the_nodes_beside_the_excluded_ones(jobs: _Jobs) -> None:
     jobs.ended("7", ("", "n2", 1, "n2 failed", "node", ""))
-    request, notes = leave_out(Request(command=("x",), exclude="a[1-2]"), jobs.state, "fir")
+    request, notes = jobs.left_out(Request(command=("x",), exclude="a[1-2]"))
 
     assert request.exclude == "a[1-2],n2"
     assert [each.text for each in notes] == [
@@ -219,7 +307,7 @@ def test_the_script_excludes_the_nodes_beside_the_excluded_ones(jobs: _Jobs) -> 
 
 def test_a_node_that_is_named_stays(jobs: _Jobs) -> None:
     jobs.ended("7", ("", "n2", 1, "n2 failed", "node", ""))
-    request, notes = leave_out(Request(command=("x",), nodelist="n[1-2]"), jobs.state, "fir")
+    request, notes = jobs.left_out(Request(command=("x",), nodelist="n[1-2]"))
 
     assert (request.exclude, notes) == (None, [])
 

@@ -50,6 +50,9 @@ def test_a_node_with_a_known_fault_is_excluded_until_it_is_cleared(lab: Lab, sha
     assert (listed["node"], listed["job"]) == ("node2", job)
     assert "node2" in _muster(lab, shared_directory, "nodes").stdout
 
+    done = _muster(lab, shared_directory, "submit", "-N", "4", "--ntasks-per-node", "1", "--", "hostname")
+    assert "taken, since the job has too few nodes without: node2: the GPU's memory is faulty" in done.stderr
+
     told, hosts = _hosts(lab, shared_directory, "--nodelist", "node[2-3]")
     assert ("excluded:" in told, hosts) == (False, ["node2", "node3"])
 
@@ -59,7 +62,7 @@ def test_a_node_with_a_known_fault_is_excluded_until_it_is_cleared(lab: Lab, sha
 
 
 @pytest.mark.long
-def test_a_node_that_died_is_excluded_when_it_is_back(new_lab: Callable[..., Lab], shared_directory: Path) -> None:
+def test_a_node_that_died_is_excluded_until_slurm_has_it_back(new_lab: Callable[..., Lab], shared_directory: Path) -> None:
     lab = new_lab("-N", "3")
     size = ("-N", "2", "--ntasks-per-node", "1", "--nodelist", "node[1-2]")
     job = _muster(lab, shared_directory, "submit", "--restart", "1", *size, "--", "sleep", "300").stdout.strip()
@@ -70,8 +73,10 @@ def test_a_node_that_died_is_excluded_when_it_is_back(new_lab: Callable[..., Lab
         time.sleep(0.1)
     checked(lab.muster("fault", "kill-node", "node2"))
     _start(lab, shared_directory, "logs", "-f", job)
-    checked(lab.muster("fault", "restore"))
-
     told, hosts = _hosts(lab, shared_directory)
     assert f"excluded: node2: Slurm said that it died, job {job}" in told
     assert hosts == ["node1", "node3"]
+
+    checked(lab.muster("fault", "restore"))
+    told, hosts = _hosts(lab, shared_directory)
+    assert "excluded:" not in told

@@ -1,8 +1,9 @@
 """The nodes that failed under this user's jobs, for each cluster one file: `$XDG_STATE_HOME/muster/nodes/CLUSTER.json`.
 
-Three causes count against a node: Slurm said that it died; an error that is known to be of a node; twice the first
-to fail, in different jobs. What was seen is forgotten after a week, or by `muster nodes --clear`. A file that belongs
-to another user is not read, and one that cannot be read is not written.
+Only what is the node's own counts against it: Slurm said that it died; an error that is known to be of a node; ranks
+of several scripts ended there suddenly, and these scripts ran well on other nodes and ended so on none. That a node
+died is forgotten when Slurm gives it to jobs again; anything else after a week, or by `muster nodes --clear`. A file
+that belongs to another user is not read, and one that cannot be read is not written.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from msgspec.structs import replace
 from muster.act.record import safe_name, write_whole
 from muster.errors import RequestError, SiteError
 from muster.older import StrEnum
+from muster.slurm.cluster import NodeState
 
 KEPT_S = 7 * 24 * 3600
 
@@ -33,7 +35,8 @@ class NodeFault(StrEnum):
 
     DIED = "died"
     KNOWN = "known"
-    FIRST = "first"  # one alone is not enough
+    FIRST = "first"  # a rank ended there suddenly, before any other: alone not enough
+    UNSAID = "unsaid"  # nobody knows how its ranks ended: not enough before Slurm calls it down
 
 
 class Sighting(msgspec.Struct, frozen=True):
@@ -46,13 +49,22 @@ class Sighting(msgspec.Struct, frozen=True):
 
     cause: NodeFault
     words: str
-    what: str = ""
-    """Of the first to fail: which rank of which command, since a script may fail at one place wherever it runs."""
+    script: str = ""
+    """Of the first to fail: which script, since a script may fail wherever it runs."""
 
     @property
     def expires(self) -> int:
         """When it is forgotten."""
         return self.when + KEPT_S
+
+
+class WellRun(msgspec.Struct, frozen=True):
+    """One start of a script that ended well."""
+
+    script: str
+    job: str
+    nodes: tuple[str, ...]
+    when: int
 
 
 class BadNode(msgspec.Struct, frozen=True):
@@ -72,6 +84,10 @@ class KnownFaults(msgspec.Struct, frozen=True):
     cleared: Mapping[str, int] = msgspec.field(default_factory=dict[str, int])
     """When a node was forgotten: what happened before that does not count."""
 
+    back: Mapping[str, int] = msgspec.field(default_factory=dict[str, int])
+    """When Slurm gave a node to jobs again: that it died before that does not count."""
+
+    well: tuple[WellRun, ...] = ()
     looked_at: Mapping[str, int] = msgspec.field(default_factory=dict[str, int])
     """By job: the time of its newest file when it was last read."""
 
@@ -110,18 +126,67 @@ def _unreadable(path: Path, why: object) -> MemoryUnreadable:
 
 
 def remember(
-    memory: KnownFaults, sightings: Iterable[Sighting], looked_at: Mapping[str, int], *, now: float | None = None
+    memory: KnownFaults,
+    sightings: Iterable[Sighting],
+    looked_at: Mapping[str, int],
+    *,
+    well: Iterable[WellRun] = (),
+    now: float | None = None,
 ) -> KnownFaults:
-    """Return the memory with what was seen since, and without what is too old or was cleared."""
+    """Return the memory with what was seen since, and without what is too old, was cleared, or is over."""
     moment = time.time() if now is None else now
     merged = {(sighting.node, sighting.job, sighting.cause): sighting for sighting in (*memory.sightings, *sightings)}
     living = tuple(
-        sighting
-        for sighting in merged.values()
-        if sighting.expires > moment and sighting.when > memory.cleared.get(sighting.node, 0)
+        sighting for sighting in merged.values() if sighting.expires > moment and not _is_over(memory, sighting)
     )
-    cleared = {node: when for node, when in memory.cleared.items() if when + KEPT_S > moment}
-    return replace(memory, sightings=living, cleared=cleared, looked_at=dict(looked_at))
+    well_runs = {(run.job, run.nodes): run for run in (*memory.well, *well) if run.when + KEPT_S > moment}
+    return replace(
+        memory,
+        sightings=living,
+        well=tuple(well_runs.values()),
+        cleared=_recent(memory.cleared, moment),
+        back=_recent(memory.back, moment),
+        looked_at=dict(looked_at),
+    )
+
+
+def _recent(moments: Mapping[str, int], now: float) -> dict[str, int]:
+    return {node: when for node, when in moments.items() if when + KEPT_S > now}
+
+
+def _is_over(memory: KnownFaults, sighting: Sighting) -> bool:
+    """Return whether a sighting was cleared, or its node is back."""
+    if sighting.when <= memory.cleared.get(sighting.node, 0):
+        return True
+    return sighting.cause in OF_SLURM and sighting.when <= memory.back.get(sighting.node, 0)
+
+
+OF_SLURM = frozenset({NodeFault.DIED, NodeFault.UNSAID})
+"""What Slurm's word on the node decides: it calls the node down, or gives it to jobs again."""
+
+
+def with_states(memory: KnownFaults, states: Mapping[str, NodeState], *, now: float | None = None) -> KnownFaults:
+    """Return the memory as Slurm sees the nodes now: one that is down has died, and one that takes jobs is back."""
+    moment = int(time.time() if now is None else now)
+    is_back = {node for node, state in states.items() if state is NodeState.UP}
+    is_down = {node for node, state in states.items() if state is NodeState.DOWN}
+    told = (
+        replace(sighting, cause=NodeFault.DIED, words=f"{sighting.words}; then Slurm called the node down")
+        if sighting.cause is NodeFault.UNSAID and sighting.node in is_down
+        else sighting
+        for sighting in memory.sightings
+    )
+    back = {**memory.back, **{each.node: moment for each in memory.sightings if each.node in is_back & _lost(memory)}}
+    return remember(replace(memory, sightings=tuple(told), back=back), (), memory.looked_at, now=now)
+
+
+def _lost(memory: KnownFaults) -> set[str]:
+    return {sighting.node for sighting in memory.sightings if sighting.cause in OF_SLURM}
+
+
+def nodes_to_ask_about(memory: KnownFaults) -> list[str]:
+    """Return the nodes on which Slurm's word decides."""
+    return sorted(_lost(memory))
 
 
 def save(state: Path, cluster: str, memory: KnownFaults) -> None:
@@ -135,32 +200,42 @@ def bad_nodes(memory: KnownFaults) -> list[BadNode]:
     """Return the nodes against which enough was seen, each once, by name."""
     nodes_by_name: dict[str, BadNode] = {}
     for sighting in sorted(memory.sightings, key=lambda sighting: sighting.when):
-        if sighting.cause is not NodeFault.FIRST:
+        if sighting.cause in {NodeFault.DIED, NodeFault.KNOWN}:
             nodes_by_name[sighting.node] = BadNode(
                 sighting.node, sighting.words, sighting.job, sighting.when, sighting.expires
             )
-        elif (earlier_sighting := _other_first(memory, sighting)) is not None and sighting.node not in nodes_by_name:
-            words = f"the first to fail in the jobs {earlier_sighting.job} and {sighting.job} ({sighting.words})"
-            nodes_by_name[sighting.node] = BadNode(
-                sighting.node, words, sighting.job, sighting.when, earlier_sighting.expires
-            )
+    for node in {sighting.node for sighting in memory.sightings} - nodes_by_name.keys():
+        bad_node = _where_scripts_fail(memory, node)
+        if bad_node is not None:
+            nodes_by_name[node] = bad_node
     return sorted(nodes_by_name.values(), key=lambda bad: bad.node)
 
 
-def _other_first(memory: KnownFaults, last: Sighting) -> Sighting | None:
-    """Return an earlier first failure on the node, in another job and at another place of its script."""
-    return next(
-        (
-            candidate
-            for candidate in memory.sightings
-            if candidate.cause is NodeFault.FIRST
-            and candidate.node == last.node
-            and candidate.job != last.job
-            and candidate.what != last.what
-            and candidate.when <= last.when
-        ),
-        None,
+def _where_scripts_fail(memory: KnownFaults, node: str) -> BadNode | None:
+    """Return the node if two scripts failed first on it, ran well on others, and never failed so on others."""
+    first_failures = [sighting for sighting in memory.sightings if sighting.cause is NodeFault.FIRST]
+    newest_by_script = {
+        sighting.script: sighting
+        for sighting in sorted(first_failures, key=lambda sighting: sighting.when)
+        if sighting.node == node
+    }
+    blaming = [
+        sighting
+        for script, sighting in newest_by_script.items()
+        if script
+        and all(other.node == node for other in first_failures if other.script == script)
+        and any(run.script == script and node not in run.nodes for run in memory.well)
+    ]
+    if len({sighting.job for sighting in blaming}) < _ENOUGH_SCRIPTS:
+        return None
+    *_, before, last = sorted(blaming, key=lambda sighting: (sighting.when, sighting.job.zfill(15)))
+    words = (
+        f"the first to fail in the jobs {before.job} and {last.job}, whose scripts ran well elsewhere ({last.words})"
     )
+    return BadNode(node, words, last.job, last.when, before.expires)
+
+
+_ENOUGH_SCRIPTS = 2
 
 
 def forget_nodes(state: Path, cluster: str, nodes: Collection[str]) -> list[str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec.structs import replace
 
 from muster.errors import MusterError, NoSlurm, SchedulerSilent, SiteError
 from muster.model.plan import Plan
@@ -68,13 +70,18 @@ def silence_of(program: str, status: int, stderr: str) -> SchedulerSilent:
     )
 
 
-def misfit_of(plan: Plan, runner: Runner, environment: Mapping[str, str]) -> Misfit | None:
-    """Ask for the nodes of the partition, and return what the plan asks for that they do not have."""
+def misfit_of(plan: Plan, runner: Runner, environment: Mapping[str, str], without: Sequence[str] = ()) -> Misfit | None:
+    """Ask for the nodes of the partition, and return what the plan asks for that they do not have.
+
+    `without`: nodes that the job is not to get, beside those that the plan excludes.
+    """
     try:
         answer = runner(NODES.argv, env=environment, timeout_s=20)
     except MusterError:
         return None  # what sbatch said is still true
-    return find_misfit(_wanted(plan), NODES.read(answer.stdout)) if answer.ok else None
+    wanted = _wanted(plan)
+    wanted = replace(wanted, excluded=(*wanted.excluded, *without))
+    return find_misfit(wanted, NODES.read(answer.stdout)) if answer.ok else None
 
 
 def _wanted(plan: Plan) -> Wanted:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from muster.cli.asked_jobs import cluster, state
+from muster.cli.asked_jobs import cluster, scheduler, state
 from muster.cli.command_line import JSON, CommandLine, Words
 from muster.cli.job_words import plain, when
 from muster.cli.output import print_json, print_table, say
@@ -30,7 +30,7 @@ def main(words: Words) -> int:
         raise RequestError("nodes are named only to forget them", hint=f"muster nodes --clear {words.operands[0]}")
     from muster.follow.node_memory import nodes_to_avoid
 
-    bad_nodes = nodes_to_avoid(state(), cluster_here)
+    bad_nodes = nodes_to_avoid(state(), cluster_here, scheduler().states_of)
     if words.json:
         print_json([_as_json(bad_node) for bad_node in bad_nodes])
     elif bad_nodes:
@@ -48,7 +48,7 @@ def _clear(words: Words, cluster_here: str) -> int:
     from muster.act.bad_nodes import forget_nodes
     from muster.follow.node_memory import nodes_to_avoid
 
-    nodes_to_avoid(state(), cluster_here)  # what has not been read yet is forgotten as well
+    nodes_to_avoid(state(), cluster_here, scheduler().states_of)  # what has not been read yet is forgotten as well
     forgotten = forget_nodes(state(), cluster_here, words.operands)
     if words.json:
         print_json({"cleared": forgotten})
@@ -75,10 +75,11 @@ COMMAND = CommandLine(
     name="nodes",
     start=main,
     summary="""\
-List the nodes that failed under your jobs. `muster submit` excludes them for a week.
+List the nodes that failed under your jobs. `muster submit` excludes them for a week, as far as the job has enough
+others.
 
-A node is listed if Slurm said that it died, if an error there is known to be a fault of nodes, or if it was the first
-to fail in two different jobs.""",
+A node is listed if Slurm said that it died and has not got it back, if an error there is known to be a fault of nodes,
+or if two scripts, which ran well on other nodes and ended so on none, suddenly ended there.""",
     options=(
         option("--clear", help="forget the nodes that are named, or all if none is named"),
         JSON,

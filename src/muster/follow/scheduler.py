@@ -13,7 +13,7 @@ from muster.errors import CommandFailed, MachineLacks, MusterError, NoSlurm, Sch
 from muster.follow.heard import Accounting, Heard
 from muster.rank.hostlist import expand
 from muster.runner import ProgramResult, Runner, checked, run
-from muster.slurm.cluster import CONFIGURATION, ask_node_states
+from muster.slurm.cluster import CONFIGURATION, NodeState, ask_node_states, node_state
 from muster.slurm.jobs import (
     QUERY_ENVIRONMENT,
     PeakMemory,
@@ -161,6 +161,16 @@ class Scheduler(msgspec.Struct, frozen=True):
         if states is None or not states.keys() >= set(names):
             return None
         return tuple(name for name in names if re.match(r"(down|fail|error|unknown)", states[name], re.IGNORECASE))
+
+    def states_of(self, nodes: Sequence[str]) -> dict[str, NodeState]:
+        """Return what Slurm says of these nodes now; those that it does not tell of are missing."""
+        question = ask_node_states(",".join(nodes))
+        try:
+            answer = self._ask(question.argv)
+        except MusterError:
+            return {}
+        states = (question.read(answer.stdout) if answer.ok else None) or {}
+        return {name: node_state(states[name]) for name in nodes if name in states}
 
     def peak_memory(self, job: str) -> PeakMemory | None:
         """Return the most memory that a task of this job used, as far as the cluster keeps accounts."""

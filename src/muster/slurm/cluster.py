@@ -6,6 +6,7 @@ import re
 
 import msgspec
 
+from muster.older import StrEnum
 from muster.slurm.flags import gpus_in_gres
 from muster.slurm.question import Question
 
@@ -146,6 +147,21 @@ QOS_LIMITS = Question(("sacctmgr", "--noheader", "--parsable2", "show", "qos", "
 def ask_accounts(user: str) -> Question[tuple[str, ...]]:
     """Ask for the accounts that pay for this user."""
     return Question((*ACCOUNTS.argv, f"user={user}"), ACCOUNTS.read)
+
+
+class NodeState(StrEnum):
+    """What Slurm says of a node, as far as it decides whether the node is lost."""
+
+    UP = "up"  # it has jobs, or waits for some
+    DOWN = "down"
+    OTHER = "other"  # drained, or Slurm waits for its answer
+
+
+def node_state(words: str) -> NodeState:
+    """Return the state of a node as sinfo writes it: "idle", "mixed", "down*"; a * means that it does not answer."""
+    if re.match(r"down|fail|error", words, re.IGNORECASE):
+        return NodeState.DOWN
+    return NodeState.UP if re.fullmatch(r"(idle|mix|alloc|compl)[a-z]*", words, re.IGNORECASE) else NodeState.OTHER
 
 
 def ask_node_states(nodes: str) -> Question[dict[str, str] | None]:
