@@ -62,10 +62,13 @@ def test_a_node_with_a_known_fault_is_excluded_until_it_is_cleared(lab: Lab, sha
 
 
 @pytest.mark.long
-def test_a_node_that_died_is_excluded_until_slurm_has_it_back(new_lab: Callable[..., Lab], shared_directory: Path) -> None:
+def test_a_node_that_died_is_excluded_until_slurm_has_it_back(
+    new_lab: Callable[..., Lab], shared_directory: Path
+) -> None:
     lab = new_lab("-N", "3")
     size = ("-N", "2", "--ntasks-per-node", "1", "--nodelist", "node[1-2]")
-    job = _muster(lab, shared_directory, "submit", "--restart", "1", *size, "--", "sleep", "300").stdout.strip()
+    words = ("submit", "--restart", "1", *size, "--", "sleep", "300")
+    job = _muster(lab, shared_directory, *words).stdout.strip()
     (run,) = (shared_directory / "muster-runs").iterdir()
     until = time.monotonic() + 60
     while not (run / "attempts").exists():
