@@ -250,7 +250,7 @@ def _live_notes(asked: Asked, size: Size, job: Situation, directives: Sequence[D
         partition = next((directive.value for directive in directives if directive.name == "partition"), None)
         kind_name, _ = node_kind(asked.site, replace(asked.request, partition=partition))
         gone = queue_of(asked.site, asked.request, job).gone
-        used_keys = {f"partitions.{name}" for name in (partition, *gone)} | {f"nodes.{kind_name}", "memory", "request"}
+        used_keys = {f"partitions.{name}" for name in (partition, gone)} | {f"nodes.{kind_name}", "memory", "request"}
         yield from live_notes(asked, used_keys, gpus=size.shape.gpus_per_node, partition=partition)
 
 

@@ -48,12 +48,11 @@ def queue_of(site: Site, request: Request, job: Situation) -> Choice:
         return choose_queue(profile, job, partition=request.partition, qos=request.qos)
     there = frozenset(partition.name for partition in cluster.partitions)
     queue = choose_queue(profile, job, partition=request.partition, qos=request.qos, there=there)
-    if queue.rule is not None or not queue.gone:
+    if queue.gone is None:
         return queue
     ask = replace(ask_of(request), nodes=job.nodes, gpus_per_node=job.gpus_per_node)
     chosen = choose_partition(cluster, ask, trial=request.trial)
-    gone = ", ".join(queue.gone)
-    return replace(queue, partition=chosen.partition, reason=f"{chosen.reason}; {gone} of the profile is not there")
+    return replace(queue, partition=chosen.partition, reason=f"{chosen.reason}; {queue.reason}")
 
 
 def memory_of(site: Site, job: Situation, request: Request, partition: str | None) -> Iterator[Directive]:
@@ -67,7 +66,7 @@ def memory_of(site: Site, job: Situation, request: Request, partition: str | Non
         yield Directive("mem", memory.mem, reason_for(site, "memory.mem", "memory has to be asked for here"))
     elif memory.policy in {"explicit", "per-gpu"} and share and job.gpus_per_node:
         yield Directive("mem-per-gpu", share, reason_for(site, key, "a GPU's share"))
-    elif memory.policy not in {"whole-node", "forbidden"}:
+    elif memory.policy != "forbidden" and (memory.policy != "whole-node" or site.cluster is not None):
         yield from _instead_of_little(site, job, request, partition)
 
 

@@ -220,7 +220,7 @@ def _address_rule(site: Site) -> tuple[str, ...]:
 def _directives(site: Site, request: Request, job: Situation) -> Iterator[Directive]:
     profile = site.profile
     queue = queue_of(site, request, job)
-    if queue.rule is not None or queue.gone:
+    if queue.rule is not None or queue.gone is not None:
         by_rule = queue.rule is not None
         reason = (
             reason_for(site, f"queue_rules.{queue.rule}", queue.reason) if by_rule else Reason(queue.reason, SAID_HERE)

@@ -80,7 +80,12 @@ def qos_of(cluster: ClusterFacts, ask: Ask) -> str | None:
         return ask.qos
     account = (account_of(cluster, ask) or "").lower()
     mine = [association for association in cluster.associations or () if association.account.lower() == account]
-    return next((association.default_qos for association in mine if association.default_qos), None)
+    named = next((association.default_qos for association in mine if association.default_qos), None)
+    allowed = list(dict.fromkeys(name for association in mine for name in association.qos))
+    if named is not None or not allowed:
+        return named
+    # Slurm takes the only one, or normal.
+    return allowed[0] if len(allowed) == 1 else next((name for name in allowed if name == "normal"), None)
 
 
 def refusals_here(cluster: ClusterFacts, ask: Ask) -> Iterator[Refusal]:
@@ -91,6 +96,7 @@ def refusals_here(cluster: ClusterFacts, ask: Ask) -> Iterator[Refusal]:
     yield from _features(cluster, ask)
     partition = _one_partition(cluster, ask)
     if partition is None:
+        yield from _any_partition(cluster, ask)
         return
     for rule in (_access, _of_default_qos, _nodes_there, _types):
         yield from rule(cluster, partition, ask)
@@ -101,6 +107,20 @@ def _one_partition(cluster: ClusterFacts, ask: Ask) -> PartitionFacts | None:
     if ask.partition:
         return cluster.partition(ask.partition)
     return None if cluster.routes or LEADS_ELSEWHERE & ask.flags.keys() else cluster.default_partition
+
+
+def _any_partition(cluster: ClusterFacts, ask: Ask) -> Iterator[Refusal]:
+    """Yield a refusal where the site picks the partition, and the nodes of none have what is asked for."""
+    if ask.partition or not cluster.kinds:
+        return
+    reasons = {}
+    for each in cluster.partitions:
+        broken = (refusal for rule in (_size, _types) for refusal in rule(cluster, each, ask))
+        reasons[each.name] = next((refusal.message for refusal in broken if refusal.rule != "only-gpus"), "")
+    if reasons and all(reasons.values()):
+        words = "; ".join(f"{name}: {why}" for name, why in list(reasons.items())[:4])
+        message = f"no partition of this cluster takes {_request(ask)} ({words})"
+        yield Refusal("no-partition", message, "muster queues shows the partitions and their nodes", "partitions")
 
 
 def _known_partition(cluster: ClusterFacts, ask: Ask) -> Iterator[Refusal]:

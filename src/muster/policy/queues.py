@@ -21,8 +21,8 @@ class Choice(msgspec.Struct, frozen=True):
     rule: int | None = None
     """Number of the rule in `queue_rules`: its origin is `queue_rules.N`."""
 
-    gone: tuple[str, ...] = ()
-    """The partitions of rules that hold, but that this cluster does not have."""
+    gone: str | None = None
+    """The partition of the rule that holds, where this cluster does not have it."""
 
 
 def choose_queue(
@@ -35,22 +35,18 @@ def choose_queue(
 ) -> Choice:
     """Return the queue that the user named, else of the first rule that holds; a half-named queue is not completed.
 
-    `there`: the partitions that the cluster has, where it was asked: a rule that names another one does not hold.
+    `there`: the partitions that the cluster has, where it was asked. A rule that names another one decides nothing.
     """
-    gone = []
     if partition is not None or qos is not None:
         return Choice(partition, qos, "as asked")
     for number, rule in enumerate(profile.queue_rules):
         if holds(rule.when, job):
             if there is not None and rule.partition is not None and rule.partition not in there:
-                gone.append(rule.partition)
-                continue
+                return Choice(None, None, f"{rule.partition} of the profile is not there", gone=rule.partition)
             condition = say_when(rule.when)
             reason = rule.reason if not condition else f"{rule.reason} ({condition})"
-            return Choice(rule.partition, rule.qos, reason, number, tuple(dict.fromkeys(gone)))
-    return Choice(
-        None, None, "no rule of the profile fits: the site's own default holds", gone=tuple(dict.fromkeys(gone))
-    )
+            return Choice(rule.partition, rule.qos, reason, number)
+    return Choice(None, None, "no rule of the profile fits: the site's own default holds")
 
 
 def kind_of(
