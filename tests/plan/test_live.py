@@ -96,6 +96,16 @@ def test_a_job_without_gpus_leaves_a_default_partition_of_gpus() -> None:
     assert "this job asks for no GPU, and all nodes of gpu have GPUs: -p cpu has nodes without" in warnings(planned)
 
 
+def test_a_job_without_gpus_gets_nodes_with_gpus_where_there_are_no_others() -> None:
+    known = cluster(
+        [partition_line("debug", Default="YES", MaxTime="00:10:00"), partition_line("long")],
+        [kind_line("debug", 1, 8, "gpu:4"), kind_line("long", 4, 8, "gpu:4")],
+    )
+    planned = plan_on(known, "-g", "0", "-t", "60")
+    assert header(planned)["partition"] == "long"
+    assert any("all nodes of long have GPUs" in text for text in warnings(planned))
+
+
 def test_a_job_that_is_preempted_by_requeue_runs_again_unasked() -> None:
     spot = header(plan_on(two(), "-p", "spot", "-g", "1"))
     assert "requeue" in spot
@@ -216,3 +226,44 @@ def test_a_user_without_an_account_is_told() -> None:
         [partition_line("main", Default="YES")], [], accounting_text(""), AccountingStorageEnforce="associations"
     )
     assert any("knows no account of yours" in text for text in warnings(plan_on(known)))
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "parameters", "form"),
+    [
+        ("select/cons_tres", "CR_CORE_MEMORY", "gpus-per-node"),
+        ("select/linear", "CR_MEMORY", "gres"),
+        ("select/cons_res", "CR_CPU", "gres"),
+        ("select/cray_aries", "CR_CORE_MEMORY,OTHER_CONS_TRES", "gpus-per-node"),
+    ],
+)
+def test_gpus_are_asked_for_in_a_form_that_the_scheduler_knows(scheduler: str, parameters: str, form: str) -> None:
+    known = cluster(
+        [partition_line("main", Default="YES")],
+        [kind_line("main", 4, gres="gpu:4")],
+        SelectType=scheduler,
+        SelectTypeParameters=parameters,
+    )
+    assert form in header(plan_on(known, "-g", "1"))
+
+
+@pytest.mark.parametrize(
+    ("words", "cpus"),
+    [
+        ({}, "16"),
+        ({"JobDefaults": "DefCpuPerGPU=6"}, "6"),
+        ({"MaxCPUsPerNode": "32"}, "8"),
+        ({"MaxCPUsPerNode": "2"}, "16"),
+    ],
+)
+def test_a_rank_gets_the_cores_that_its_partition_gives_with_a_gpu(words: dict[str, str], cpus: str) -> None:
+    known = cluster([partition_line("main", Default="YES", **words)], [kind_line("main", 4, 64, "gpu:4")])
+    assert header(plan_on(known, "-g", "1"))["cpus-per-task"] == cpus
+
+
+def test_a_rule_whose_partition_is_gone_with_no_other_says_both() -> None:
+    known = cluster([partition_line("cpu", Default="YES")], [kind_line("cpu", 4)], JobSubmitPlugins="lua")
+    with pytest.raises(
+        RequestError, match=r"is not there, and no other partition of this cluster takes this job \(what"
+    ):
+        plan_on(known, "-A", "project_465000000", "-t", "60", "-g", "1", site="lumi")

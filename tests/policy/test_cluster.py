@@ -40,7 +40,7 @@ def mixed(**config: str) -> ClusterFacts:
 @pytest.mark.parametrize(
     ("ask", "trial", "expected"),
     [
-        (Ask(), False, None),
+        (Ask(), False, "batch"),
         (Ask(gpus_per_node=4, time_s=HOUR), False, "gpu"),
         (Ask(gpus_per_node=4, time_s=600), True, "gpu-debug"),
         (Ask(gpus_per_node=4, time_s=HOUR), True, "gpu"),
@@ -67,8 +67,8 @@ def test_the_choice_says_why_and_why_not_the_default() -> None:
 
 def test_a_job_that_does_not_say_what_it_wants_goes_to_the_default() -> None:
     known = cluster([partition_line("main", Default="YES")], [kind_line("main", 4, gres="gpu:4")])
-    assert choose_partition(known, Ask(), any_nodes=True).reason == "main, the default partition, takes it"
-    assert "all of its nodes have GPUs" in choose_partition(known, Ask()).refused["main"]
+    assert choose_partition(known, Ask(), any_nodes=True).is_default
+    assert choose_partition(known, Ask()).partition is None
 
 
 @pytest.mark.parametrize(

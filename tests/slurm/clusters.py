@@ -36,6 +36,7 @@ def config_text(**words: str) -> str:
         "MpiParams": "(null)",
         "PreemptMode": "OFF",
         "PreemptType": "preempt/none",
+        "SelectType": "select/cons_tres",
         "SelectTypeParameters": "CR_CORE_MEMORY",
         "SLURM_VERSION": "22.05.8",
         "TopologyPlugin": "topology/none",

@@ -75,8 +75,11 @@ def with_cluster(asked: Asked) -> Asked:
     has_reservation = any(flag.name == "reservation" for flag in asked.flags)
     if site.is_described or has_reservation or request.partition or request.nodelist:
         return asked
-    chosen = choose_partition(site.cluster, ask_of(request), trial=request.trial, any_nodes=not says_gpus(request))
-    if chosen.partition is None:
+    ask = ask_of(request)
+    chosen = choose_partition(site.cluster, ask, trial=request.trial, any_nodes=not says_gpus(request))
+    if chosen.partition is None and not ask.gpus_per_node:
+        chosen = choose_partition(site.cluster, ask, trial=request.trial, any_nodes=True)
+    if chosen.partition is None or chosen.is_default:
         return asked
     origin = ValueOrigin(OriginKind.CLUSTER, SAID_HERE)
     origins = {**request.origins, "partition": origin}
@@ -90,7 +93,7 @@ def live_notes(asked: Asked, used_keys: Collection[str], *, gpus: int, partition
     cluster = site.cluster
     if cluster is None:
         return
-    for disagreement in site.disagreements:
+    for disagreement in site.disagreements if site.is_described else ():
         if disagreement.is_about({*used_keys, f"qos.{asked.request.qos}"}):
             yield Note(disagreement.words(), warning=True)
     for client in cluster.unanswered:

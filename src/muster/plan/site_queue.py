@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
+from muster.errors import Refusal, refused
 from muster.job.request import Request
 from muster.model.plan import Directive, Reason
 from muster.plan.live import ask_of
@@ -13,6 +14,7 @@ from muster.plan.site_values import node_kind, reason_for
 from muster.policy.cluster import choose_partition, qos_of
 from muster.policy.masks import threads_counted
 from muster.policy.queues import Choice, choose_queue
+from muster.sites.live import SAID_HERE
 from muster.sites.site import Site
 from muster.sites.when import Situation
 from muster.units import parse_memory_mib
@@ -51,7 +53,11 @@ def queue_of(site: Site, request: Request, job: Situation) -> Choice:
     if queue.gone is None:
         return queue
     ask = replace(ask_of(request), nodes=job.nodes, gpus_per_node=job.gpus_per_node)
-    chosen = choose_partition(cluster, ask, trial=request.trial)
+    chosen = choose_partition(cluster, ask, trial=request.trial, any_nodes=not job.gpus_per_node)
+    if chosen.partition is None:
+        message = f"{queue.reason}, and no other partition of this cluster takes this job"
+        hint = "muster queues shows the partitions and their nodes"
+        raise refused((Refusal("unknown-queue", message, hint, "partitions"), SAID_HERE))
     return replace(queue, partition=chosen.partition, reason=f"{chosen.reason}; {queue.reason}")
 
 

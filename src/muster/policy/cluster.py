@@ -7,7 +7,7 @@ is not judged.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -309,12 +309,12 @@ def _some(names: Sequence[str]) -> str:
 
 
 class Chosen(msgspec.Struct, frozen=True):
-    """The partition for a request, and why; None: the cluster's own default takes it, or none does."""
+    """The partition for a request, and why; None: no partition takes it."""
 
     partition: str | None
     reason: str
-    refused: Mapping[str, str] = {}
-    """Each other partition, and why it does not take the request."""
+    is_default: bool = False
+    """Whether a job that names no partition gets this one."""
 
 
 _OF_TRIALS = re.compile(r"debug|test|dev|short|interact|quick|express|trial", re.IGNORECASE)
@@ -332,21 +332,20 @@ def choose_partition(cluster: ClusterFacts, ask: Ask, *, trial: bool = False, an
         partition.name: _why_not(cluster, partition, ask, any_nodes=any_nodes) for partition in cluster.partitions
     }
     taking = [partition for partition in cluster.partitions if not refused[partition.name]]
-    others = {name: why for name, why in refused.items() if why}
     if trial:
         short = [partition for partition in taking if _is_for_trials(partition)]
         best = min(short, key=lambda partition: (partition.time_max_s or 0, -partition.nodes), default=None)
         if best is not None:
             longest = f" ({format_walltime(best.time_max_s)} at most)" if best.time_max_s else ""
-            return Chosen(best.name, f"for short trials, by its name and limit{longest}", others)
+            return Chosen(best.name, f"for short trials, by its name and limit{longest}")
     default = cluster.default_partition
     if default is not None and not refused[default.name]:
-        return Chosen(None, f"{default.name}, the default partition, takes it", others)
+        return Chosen(default.name, "the default partition takes it", is_default=True)
     best = min(taking, key=lambda partition: _cost(cluster, partition, ask), default=None)
     if best is None:
-        return Chosen(None, "no partition of this cluster takes it", others)
+        return Chosen(None, "no partition of this cluster takes it")
     why = f"; {default.name}, the default partition, does not: {refused[default.name]}" if default else ""
-    return Chosen(best.name, f"it takes {_request(ask)}{why}", others)
+    return Chosen(best.name, f"it takes {_request(ask)}{why}")
 
 
 def _request(ask: Ask) -> str:

@@ -48,13 +48,15 @@ def live_layer(profile: Profile, cluster: ClusterFacts) -> LiveLayer:
     if cluster.qos:
         without += [f"qos.{name}" for name in profile.qos if cluster.qos_named(name) is None]
     counts_threads = _counts_threads(profile, cluster, names)
-    if counts_threads is not None:
-        table["request"] = {"cpus": "threads" if counts_threads else "cores"}
+    asked = {"cpus": "threads" if counts_threads else "cores"} if counts_threads is not None else {}
+    if not cluster.counts_gpus and profile.request.gpus == "gpus-per-node":
+        asked["gpus"] = "gres"
+    table["request"] = asked
     nodes = {}
     for kind in _largest_of_each(cluster):
         name = names[signature(kind)]
         if name not in nodes:
-            nodes[name], lost_keys = _node(profile, name, kind, threads_matter=bool(counts_threads))
+            nodes[name], lost_keys = _node(profile, cluster, name, kind, threads_matter=bool(counts_threads))
             without += lost_keys
     partitions = {each.name: _partition(profile, cluster, each, names) for each in cluster.partitions}
     qos = {each.name: _qos(profile, cluster, each) for each in cluster.qos}
@@ -145,7 +147,18 @@ def _new_name(kind: KindFacts, taken: set[str]) -> str:
     return next(name for number in range(1, 1000) if (name := base if number == 1 else f"{base}-{number}") not in taken)
 
 
-def _node(profile: Profile, name: str, kind: KindFacts, *, threads_matter: bool) -> tuple[dict[str, Any], list[str]]:
+def _cores_of_a_gpu(cluster: ClusterFacts, kind: KindFacts) -> int | None:
+    """Return the cores that a partition gives with a GPU, or leaves for one; None: the node's own share is right."""
+    partition = cluster.partition(kind.partition)
+    if partition is None or not kind.gpu_count:
+        return None
+    cpus = partition.cpus_per_gpu or (partition.cpus_per_node_max or 0) // kind.gpu_count
+    return min(cpus // kind.threads, kind.cores // kind.gpu_count) or None
+
+
+def _node(
+    profile: Profile, cluster: ClusterFacts, name: str, kind: KindFacts, *, threads_matter: bool
+) -> tuple[dict[str, Any], list[str]]:
     """Return what a kind of node has here, and the keys of the profile that cannot hold any more."""
     node = profile.nodes.get(name)
     types = [gpu_type for gpu_type, _ in kind.gpus]
@@ -153,6 +166,9 @@ def _node(profile: Profile, name: str, kind: KindFacts, *, threads_matter: bool)
         value: dict[str, Any] = {"gpus": kind.gpu_count, "cores": max(1, kind.cores), "threads_per_core": kind.threads}
         if kind.memory_mib:
             value["memory_mib"] = kind.memory_mib
+        share = _cores_of_a_gpu(cluster, kind)
+        if share:
+            value["cores_per_gpu"] = share
         if types and profile.request.gpu_type is not None and profile.request.gpu_type not in types:
             value["gpu_type"] = types[0]
         places = (

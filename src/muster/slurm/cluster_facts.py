@@ -123,6 +123,9 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     topology: str = ""
     preempt_type: str = ""
     preempt_mode: str = "OFF"
+    counts_gpus: bool = True
+    """Its scheduler gives out GPUs by --gpus-per-node (cons_tres, since 19.05); another one by --gres alone."""
+
     shares_memory: bool = False
     """Memory is given out, so a job has what it asked for, or the default."""
 
@@ -241,6 +244,7 @@ def facts_of_cluster(
         topology=config.get("TopologyPlugin", ""),
         preempt_type=config.get("PreemptType", "preempt/none"),
         preempt_mode=config.get("PreemptMode", "OFF").upper(),
+        counts_gpus="cons_tres" in f"{config.get('SelectType')} {config.get('SelectTypeParameters')}".lower(),
         shares_memory="MEMORY" in config.get("SelectTypeParameters", "").upper(),
         memory_per_cpu_mib=_size(config.get("DefMemPerCPU")),
         memory_per_node_mib=_size(config.get("DefMemPerNode")),
