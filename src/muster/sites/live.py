@@ -196,7 +196,16 @@ def _node(
 
 
 # What a profile says of the inside of a node: of another node it says nothing.
-_OF_PLACES = ("numa", "gpu_numa", "reserved_cores", "cores_per_gpu", "cores_per_gpu_required", "memory_usable", "gpu")
+_OF_PLACES = (
+    "numa",
+    "gpu_numa",
+    "reserved_cores",
+    "cores_per_gpu",
+    "cores_per_gpu_required",
+    "memory_usable",
+    "mem_per_gpu",
+    "gpu",
+)
 
 _ONE_THREAD = frozenset({"--hint=nomultithread", "--threads-per-core=1"})
 
