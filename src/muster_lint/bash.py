@@ -6,7 +6,7 @@ What a shell would expand is kept and named: a rule asks which variables a word 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -43,6 +43,9 @@ class Word(msgspec.Struct, frozen=True):
     quoted: str = ""
     """The quotes around the whole word: ' or ", or nothing."""
 
+    from_variable: bool = False
+    """The word stands in the value of a variable; its place is that of the variable's use."""
+
     @property
     def is_literal(self) -> bool:
         """Tell whether the shell expands nothing in it."""
@@ -51,9 +54,15 @@ class Word(msgspec.Struct, frozen=True):
     @property
     def lone_name(self) -> str | None:
         """Return the variable that is the whole word: $NAME, ${NAME}, "$NAME"."""
-        if len(self.names) == 1 and self.value in {f"${self.names[0]}", f"${{{self.names[0]}}}"}:
+        if len(self.names) == 1 and self.value in _spellings(self.names[0]):
             return self.names[0]
         return None
+
+    @property
+    def may_be_several(self) -> bool:
+        """Tell whether the shell may make several words, or none, of it: an expansion without quotes, or an array."""
+        name = self.lone_name or ("@" if self.value in {"$@", "${@}", "$*"} else None)
+        return name is not None and (not self.quoted or self.value.endswith(("[@]}", "$@", "{@}")))
 
 
 class Assignment(msgspec.Struct, frozen=True):
@@ -65,6 +74,18 @@ class Assignment(msgspec.Struct, frozen=True):
     order: int
     exported: bool
     of_command: bool = False
+    elements: tuple[Word, ...] | None = None
+    """The words of NAME=(…); None where the value is no array."""
+
+    appends: bool = False
+    """It is NAME+=…."""
+
+    may_not_run: bool = False
+    """It stands in a branch, a loop or a function, or its value is read from somewhere."""
+
+
+def _spellings(name: str) -> tuple[str, ...]:
+    return (f"${name}", f"${{{name}}}", f"${{{name}[@]}}", f"${{{name}[*]}}")
 
 
 class SimpleCommand(msgspec.Struct, frozen=True):
@@ -106,7 +127,7 @@ class SimpleCommand(msgspec.Struct, frozen=True):
         return None
 
 
-class ShellText(msgspec.Struct, frozen=True):
+class ShellText(msgspec.Struct, frozen=True, dict=True):
     """A script, or the text of `sh -c`."""
 
     text: str
@@ -123,12 +144,51 @@ class ShellText(msgspec.Struct, frozen=True):
 
     def value_of(self, name: str) -> Word | None:
         """Return the value of a variable that the script assigns exactly once."""
-        values = [each.value for each in self.assignments if each.name == name and not each.of_command]
+        values = [each.value for each in self._by_name.get(name, ()) if not each.of_command]
         return values[0] if len(values) == 1 else None
+
+    def words_of(self, name: str, order: int) -> tuple[Word, ...] | None:
+        """Return the words that an unquoted $NAME, or "${NAME[@]}", becomes at this place of the script.
+
+        None where that is not known: nothing assigns it before, or a branch, a loop or a function may do so.
+        """
+        found: tuple[Word, ...] | None = None
+        for each in self._by_name.get(name, ()):
+            if each.of_command or each.order > order:
+                continue
+            words = None if each.may_not_run else _words_of_value(each)
+            if words is None or (each.appends and found is None):
+                found = None
+                if each.may_not_run:
+                    return None
+                continue
+            found = (*(found or ()), *words) if each.appends else words
+        return found
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[Assignment]]:
+        by_name: dict[str, list[Assignment]] = {}
+        for each in self.assignments:
+            by_name.setdefault(each.name, []).append(each)
+        return by_name
 
     def assigned(self, name: str) -> tuple[Assignment, ...]:
         """Return the assignments to a variable, in order."""
-        return tuple(each for each in self.assignments if each.name == name)
+        return tuple(self._by_name.get(name, ()))
+
+
+def _words_of_value(assignment: Assignment) -> tuple[Word, ...] | None:
+    """Return the words of an array, or those that the shell splits a text into; None where that is not known."""
+    if assignment.elements is not None:
+        return assignment.elements
+    if assignment.value is None:
+        return ()
+    body = assignment.value.value.replace("\\\n", " ").replace("\n", " ")
+    if not body.strip():
+        return ()
+    # A quote or an operator in the value is a sign like others when the shell splits it; a person means it as written.
+    commands = read_shell(f": {body}").commands
+    return commands[0].words[1:] if len(commands) == 1 else None
 
 
 @cache
@@ -164,11 +224,17 @@ class _Inside(msgspec.Struct, frozen=True):
     function: str | None = None
     in_loop: bool = False
     is_conditional: bool = False
+    is_guarded: bool = False
     in_background: bool = False
     pipes_on: bool = False
     in_substitution: bool = False
     writes: tuple[str, ...] = ()
     reads: bool = False
+
+    @property
+    def may_not_run(self) -> bool:
+        """Tell whether a command here may not run, or may run several times."""
+        return self.in_loop or self.is_conditional or self.is_guarded or self.function is not None
 
 
 class _BashReader:
@@ -190,6 +256,9 @@ class _BashReader:
         if reader is not None:
             reader(self, node, inside)
             return
+        if node.type == "list":
+            self._walk_list(node, inside)
+            return
         if node.type in (_LOOPS | _CONDITIONS) and not (inside.in_loop or inside.is_conditional):
             self.blocks.append((self._place(node), self._text(node.children[0])))
         self.walk_children(node, _within(node, inside))
@@ -205,13 +274,39 @@ class _BashReader:
             else:
                 self.walk(child, inside)
 
+    def _walk_list(self, node: Node, inside: _Inside) -> None:
+        """Walk `a && b || c`: the grammar nests it to the left, as deep as it is long."""
+        parts: list[Node] = []
+        tested = False
+        while node.type == "list":
+            children = node.children
+            tested = tested or any(child.type == "||" for child in children)
+            parts += reversed(children[1:])
+            node = children[0]
+        around = msgspec.structs.replace(inside, is_conditional=True) if tested else inside
+        signs = [node, *reversed(parts)]
+        for index, part in enumerate(signs):
+            guarded = index > 0 and signs[index - 1].type in {"&&", "||"}
+            within = msgspec.structs.replace(around, is_guarded=True) if guarded else around
+            background = index + 1 < len(signs) and signs[index + 1].type == "&"
+            self.walk(part, msgspec.structs.replace(within, in_background=True) if background else within)
+
+    def read_for(self, node: Node, inside: _Inside) -> None:
+        name = node.child_by_field_name("variable")
+        if name is not None:
+            place, order = self._place(name), self._next()
+            self.assignments.append(Assignment(self._text(name), None, place, order, exported=False, may_not_run=True))
+        if not (inside.in_loop or inside.is_conditional):
+            self.blocks.append((self._place(node), self._text(node.children[0])))
+        self.walk_children(node, _within(node, inside))
+
     def read_command(self, node: Node, inside: _Inside) -> None:
         words: list[Word] = []
         assignments: list[Assignment] = []
         order = self._next()
         for child in node.named_children:
             if child.type == "variable_assignment":
-                assignments += self._assignments(child, exported=True, of_command=True)
+                assignments += self._assignments(child, inside, exported=True, of_command=True)
             elif child.type == "command_name":
                 words.append(self._word(child.named_children[0] if child.named_children else child))
             elif child.type in _WORDS | _MORE_WORDS:
@@ -234,13 +329,19 @@ class _BashReader:
         )
         if words:
             self.commands.append(command)
+        if command.program in {"read", "mapfile", "readarray", "getopts"}:
+            self.assignments += [
+                Assignment(word.value, None, word.place, order, exported=False, may_not_run=True)
+                for word in words[1:]
+                if word.is_literal and word.value.isidentifier()
+            ]
 
     def read_declaration(self, node: Node, inside: _Inside) -> None:
         keyword = node.children[0].type if node.children else ""
         exported = keyword == "export" or any(self._text(child) == "-x" for child in node.children)
         for child in node.named_children:
             if child.type == "variable_assignment":
-                self.assignments += self._assignments(child, exported=exported)
+                self.assignments += self._assignments(child, inside, exported=exported)
             elif child.type == "variable_name" and exported:
                 self._export(self._text(child))
             self._walk_substitutions(child, inside)
@@ -250,7 +351,7 @@ class _BashReader:
         self.commands.append(SimpleCommand(words, (), self._place(node), self._next(), function=inside.function))
 
     def read_assignment(self, node: Node, inside: _Inside) -> None:
-        self.assignments += self._assignments(node, exported=False)
+        self.assignments += self._assignments(node, inside, exported=False)
         self._walk_substitutions(node, inside)
 
     def read_function(self, node: Node, inside: _Inside) -> None:
@@ -300,13 +401,26 @@ class _BashReader:
             if each.name == name:
                 self.assignments[index] = msgspec.structs.replace(each, exported=True)
 
-    def _assignments(self, node: Node, *, exported: bool, of_command: bool = False) -> Iterator[Assignment]:
+    def _assignments(
+        self, node: Node, inside: _Inside, *, exported: bool, of_command: bool = False
+    ) -> Iterator[Assignment]:
         name = node.child_by_field_name("name")
         value = node.child_by_field_name("value")
         if name is None or name.type != "variable_name":
             return
         word = self._word(value) if value is not None else None
-        yield Assignment(self._text(name), word, self._place(node), self._next(), exported, of_command)
+        elements = tuple(map(self._word, value.named_children)) if value is not None and value.type == "array" else None
+        yield Assignment(
+            self._text(name),
+            word,
+            self._place(node),
+            self._next(),
+            exported,
+            of_command,
+            elements,
+            appends=any(child.type == "+=" for child in node.children),
+            may_not_run=inside.may_not_run,
+        )
 
     def _walk_substitutions(self, node: Node, inside: _Inside) -> None:
         if node.type in {"command_substitution", "process_substitution", "subshell"}:
@@ -380,6 +494,7 @@ _HANDLERS = {
     "unset_command": _BashReader.read_unset,
     "variable_assignment": _BashReader.read_assignment,
     "function_definition": _BashReader.read_function,
+    "for_statement": _BashReader.read_for,
     "comment": _BashReader.read_comment,
     "redirected_statement": _BashReader.read_redirected,
     "heredoc_redirect": _BashReader.read_heredoc,
@@ -405,7 +520,7 @@ def _within(node: Node, inside: _Inside) -> _Inside:
     changes: Mapping[str, bool] = {}
     if node.type in _LOOPS:
         changes = {"in_loop": True}
-    elif node.type in _CONDITIONS or (node.type == "list" and any(each.type == "||" for each in node.children)):
+    elif node.type in _CONDITIONS:
         changes = {"is_conditional": True}
     elif node.type in {"command_substitution", "process_substitution"}:
         changes = {"in_substitution": True}

@@ -59,6 +59,9 @@ class BatchScript(msgspec.Struct, frozen=True, dict=True):
     late_directives: tuple[HeaderOption, ...]
     """Those after the first command, which Slurm does not read."""
 
+    has_mark: bool = False
+    """The file begins with a byte order mark, which `text` lacks."""
+
     @cached_property
     def lines(self) -> list[str]:
         return self.text.splitlines()
@@ -152,6 +155,8 @@ class BatchScript(msgspec.Struct, frozen=True, dict=True):
 
 def read_job(path: str, text: str) -> BatchScript:
     """Return the job that a text describes."""
+    has_mark = text.startswith("\ufeff")
+    text = text.removeprefix("\ufeff")
     early: list[HeaderOption] = []
     late_directives: list[HeaderOption] = []
     in_header = True
@@ -163,7 +168,12 @@ def read_job(path: str, text: str) -> BatchScript:
     shell = read_shell(text)
     written = {line for place, _ in shell.heredocs for line in range(place.line, place.end_line + 1)}
     return BatchScript(
-        path, text, shell, tuple(early), tuple(item for item in late_directives if item.place.line not in written)
+        path,
+        text,
+        shell,
+        tuple(early),
+        tuple(item for item in late_directives if item.place.line not in written),
+        has_mark,
     )
 
 

@@ -9,12 +9,13 @@ from pathlib import Path
 
 from muster.errors import MusterError, RequestError
 from muster.sites.site import Site
-from muster_lint.ignore import ignored_lines
+from muster_lint.ignore import ignored_lines, wrong_marks
 from muster_lint.job import BatchScript, read_job
 from muster_lint.program import read_program
 from muster_lint.read import FileKind, SourceFile, read_source
 from muster_lint.rule import all_rules
 from muster_lint.site import site_findings
+from muster_lint.template import template_finding
 from muster_lint.values import Hit, LintFinding, LintResult, Rule, Severity, TextSpan, UnreadFile
 
 
@@ -60,8 +61,13 @@ def _too_deep(path: str) -> RequestError:
 
 
 def _lint(source: SourceFile, site: Site | None, job: BatchScript | None) -> list[LintFinding]:
+    template = template_finding(source)
+    if template is not None:
+        return _without_ignored(source, [template])
     if source.kind is FileKind.PYTHON:
         return _lint_python(source)
+    if source.kind is FileKind.OTHER:
+        return _without_ignored(source, [*_header_findings(source)])
     job = job or read_job(source.path, source.text)
     findings = [*_findings(source, "batch", job), *(site_findings(job, site) if site is not None else ())]
     return _without_ignored(source, findings)
@@ -79,7 +85,7 @@ def _job_of(source: SourceFile) -> BatchScript | None:
 
 def _lint_python(source: SourceFile) -> list[LintFinding]:
     try:
-        program = read_program(source.path, source.text)
+        program = read_program(source.path, source.text.removeprefix("\ufeff"))
     except (SyntaxError, ValueError) as error:
         line, column = getattr(error, "lineno", None) or 1, getattr(error, "offset", None) or 1
         place = TextSpan(line, max(1, column), line, max(1, column) + 1)
@@ -100,7 +106,7 @@ def _lint_python(source: SourceFile) -> list[LintFinding]:
 
 
 def _header_findings(source: SourceFile) -> Iterator[LintFinding]:
-    """Yield what the rules on the header find in a Python program that sbatch takes as it is."""
+    """Yield what the rules on the header find in a program of another language that sbatch takes as it is."""
     lines = source.text.splitlines(keepends=True)
     header = "".join(takewhile(lambda line: line.startswith("#") or not line.strip(), lines))
     if "\n#SBATCH" in header:
@@ -114,15 +120,30 @@ def _findings(source: SourceFile, language: str, value: object, room: str = "") 
 
 
 def _finding(path: str, rule: Rule, hit: Hit) -> LintFinding:
-    replacement = hit.instead or rule.instead
     return LintFinding(
-        rule.name, rule.severity, path, hit.place, hit.message, rule.why, replacement, rule.source, hit.edits
+        rule.name,
+        _severity(rule, hit),
+        path,
+        hit.place,
+        f"{hit.message} (not known: {hit.unknown})" if hit.unknown else hit.message,
+        rule.why,
+        hit.instead or rule.instead,
+        rule.source,
+        hit.edits,
+        unknown=hit.unknown,
     )
+
+
+def _severity(rule: Rule, hit: Hit) -> Severity:
+    """Return how bad a hit is: a job breaks or hangs only where that follows from what was read."""
+    severity = hit.severity or rule.severity
+    return Severity.FRAGILE if hit.unknown and severity in {Severity.BREAKS, Severity.HANGS} else severity
 
 
 def _without_ignored(source: SourceFile, findings: list[LintFinding]) -> list[LintFinding]:
     ignored = ignored_lines(source.text)
-    return [finding for finding in findings if finding.rule not in ignored.get(finding.place.line, frozenset())]
+    kept = [finding for finding in findings if finding.rule not in ignored.get(finding.place.line, frozenset())]
+    return [*kept, *wrong_marks(source.path, source.text)]
 
 
 def _started_by(source: SourceFile, job: BatchScript | None) -> Iterator[Path]:

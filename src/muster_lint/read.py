@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,15 +15,19 @@ from muster.older import StrEnum
 
 _LARGEST_BYTES = 2_000_000
 _SHELLS = re.compile(r"^#!\s*(/usr/bin/env\s+(-S\s*)?)?\S*\b(ba|da|k|z)?sh\b")
-_C_SHELLS = re.compile(r"^#!\s*(/usr/bin/env\s+)?\S*\bt?csh\b")
 _OTHER_SUFFIXES = (".md", ".rst", ".toml", ".json", ".yaml", ".yml", ".ipynb", ".cfg", ".ini")
+_DIRECTIVE = re.compile(r"^#SBATCH\b", re.MULTILINE)
 
 
 class FileKind(StrEnum):
     """What a file holds."""
 
     BATCH = "batch"
+    """A script that bash or a shell like it reads."""
+
     PYTHON = "python"
+    OTHER = "other"
+    """A batch script in another language: its header alone is read."""
 
 
 class SourceFile(msgspec.Struct, frozen=True):
@@ -41,10 +46,10 @@ def read_source(path: str) -> SourceFile:
             f"{path} has more than {_LARGEST_BYTES // 1_000_000} MB: this is not a script that a person wrote",
             hint="give the batch script itself",
         )
-    if b"\0" in data[:8192]:
+    if b"\0" in data:
         raise RequestError(f"{path} is not text: it holds zero bytes", hint="give a batch script or a Python script")
-    text = data.decode("utf-8", errors="replace").removeprefix("\ufeff")
-    return SourceFile(path, text, _kind_of(path, text))
+    text = data.decode("utf-8", errors="replace")
+    return SourceFile(path, text, _kind_of(path, text.removeprefix("\ufeff")))
 
 
 def scripts_below(path: str) -> Iterator[str]:
@@ -82,31 +87,38 @@ def _bytes_of(path: str) -> bytes:
         return sys.stdin.buffer.read(_LARGEST_BYTES + 1)
     file = Path(path)
     try:
-        if file.is_dir():
+        mode = file.stat().st_mode
+        if stat.S_ISDIR(mode):
             raise RequestError(f"{path} is a folder", hint=f"name its scripts: {path}/*.sh")
+        if not stat.S_ISREG(mode) and not path.startswith(("/dev/fd/", "/dev/stdin")):
+            # A look at a pipe or a device without end would not come back; bash's <(…) is /dev/fd/N.
+            raise RequestError(f"{path} is a pipe or a device, not a file", hint="give it as the standard input: -")
         with file.open("rb") as stream:
             return stream.read(_LARGEST_BYTES + 1)
     except FileNotFoundError:
         raise RequestError(f"there is no file {path}", hint="give the path of a batch script") from None
+    except ValueError:
+        raise RequestError(f"{path!r} cannot be the name of a file", hint="give the path of a batch script") from None
     except OSError as error:
         raise RequestError(f"{path} cannot be read: {error.strerror}", hint="ask its owner to open it") from None
 
 
 def source_of(path: str, text: str) -> SourceFile:
     """Return a text that is held elsewhere, as the file of this path."""
-    return SourceFile(path, text, _kind_of(path, text))
+    return SourceFile(path, text, _kind_of(path, text.removeprefix("\ufeff")))
 
 
 def _kind_of(path: str, text: str) -> FileKind:
     first = text.partition("\n")[0]
-    if _C_SHELLS.match(first):
+    if re.match(r"^#!.*\bpython", first) or path.endswith(".py"):
+        return FileKind.PYTHON
+    if first.startswith("#!") and not _SHELLS.match(first):
+        if _DIRECTIVE.search(text):
+            return FileKind.OTHER
+        program = first.removeprefix("#!").strip()
         raise RequestError(
-            f"{path} is a csh script, which Muster does not read", hint="#!/bin/bash is what sites document"
+            f"{path} is a script for {program!r}, and has no #SBATCH lines", hint="give a batch script of bash"
         )
-    if re.match(r"^#!.*\bpython", first) and re.search(r"^#SBATCH", text, re.MULTILINE):
-        return FileKind.PYTHON
-    if path.endswith(".py") or re.match(r"^#!.*\bpython", first):
-        return FileKind.PYTHON
     if _SHELLS.match(first) or re.search(
         r"^\s*#\s*SBATCH\b|\bsrun\b|\bsbatch\b|\btorchrun\b|\bmpirun\b", text, re.MULTILINE
     ):

@@ -193,6 +193,7 @@ def as_json(findings: Sequence[LintFinding]) -> list[dict[str, Any]]:
             "instead": finding.instead,
             "source": finding.source,
             "fixable": bool(finding.edits),
+            "certain": finding.is_certain,
             "also": [{"line": place.line, "column": place.column} for place in finding.also],
         }
         for finding in findings

@@ -19,7 +19,7 @@ from muster_lint.rule import all_rules
 from muster_lint.values import LintFinding, Severity
 
 _OFF = "off"
-_OTHERS = ("not-python", "not-read")
+_OTHERS = ("not-python", "not-read", "template", "bad-ignore")
 """The findings that no function of a rule makes."""
 
 
@@ -27,7 +27,7 @@ class LintTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     """The table as it is written."""
 
     select: tuple[str, ...] = ()
-    """The rules that speak: names, patterns of names, severities. Empty: all."""
+    """The rules that speak: names, patterns of names, severities. Empty: all but those of style."""
 
     ignore: tuple[str, ...] = ()
     """The rules that do not speak."""
@@ -52,23 +52,25 @@ class LintSettings(msgspec.Struct, frozen=True):
     path: Path | None = None
 
     def takes(self, finding: LintFinding) -> bool:
-        """Tell whether a finding is reported."""
+        """Tell whether a finding is reported; one of style only where it is asked for."""
         table = self.table
         ignored = [*table.ignore, *self._ignored_in(finding.path)]
-        return (not table.select or _fits(finding, table.select)) and not _fits(finding, ignored)
+        is_wanted = _fits(finding, table.select) if table.select else finding.severity is not Severity.STYLE
+        return is_wanted and not _fits(finding, ignored)
 
     def judged(self, finding: LintFinding) -> LintFinding | None:
         """Return a finding with the severity that the table gives its rule; None where it is off or ignored."""
-        if not self.takes(finding):
-            return None
         for pattern, severity in self.table.severity.items():
             if fnmatch.fnmatchcase(finding.rule, pattern):
-                return None if severity == _OFF else msgspec.structs.replace(finding, severity=Severity(severity))
-        return finding
+                if severity == _OFF:
+                    return None
+                finding = msgspec.structs.replace(finding, severity=Severity(severity))
+                break
+        return finding if self.takes(finding) else None
 
     def fails(self, finding: LintFinding) -> bool:
-        """Tell whether a finding makes the exit status 1."""
-        return finding.severity.rank <= Severity(self.table.fail_on or Severity.SLOW).rank
+        """Tell whether a finding makes the exit status 1: it is certain, and severe enough."""
+        return finding.is_certain and finding.severity.rank <= Severity(self.table.fail_on or Severity.HANGS).rank
 
     def _ignored_in(self, path: str) -> Iterable[str]:
         if self.path is None or path == "-":

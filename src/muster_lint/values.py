@@ -51,6 +51,12 @@ class Hit(msgspec.Struct, frozen=True):
     edits: tuple[Edit, ...] = ()
     """What `--fix` writes: only where the result is certain."""
 
+    unknown: str = ""
+    """What the fault depends on and nobody read: a variable, a site, a file. Empty: it follows from the file alone."""
+
+    severity: Severity | None = None
+    """Where this place is better or worse than the rule says."""
+
 
 class Rule(msgspec.Struct, frozen=True):
     """One fault: how it is found, what it does, what to write instead, and who says so."""
@@ -85,6 +91,14 @@ class LintFinding(msgspec.Struct, frozen=True):
     edits: tuple[Edit, ...] = ()
     also: tuple[TextSpan, ...] = ()
     """Where else in the file the same thing stands, once the findings are grouped."""
+
+    unknown: str = ""
+    """What the finding depends on and nobody read."""
+
+    @property
+    def is_certain(self) -> bool:
+        """Tell whether the finding follows from what was read."""
+        return not self.unknown
 
 
 class UnreadFile(msgspec.Struct, frozen=True):

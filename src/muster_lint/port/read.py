@@ -25,6 +25,11 @@ def read_draft_of(
     source: SourceFile, read_file: Callable[[str], str | None] = lambda _: None
 ) -> tuple[BatchScript, Draft]:
     """Return what a file means: a batch script, or a Python script with a header of its own."""
+    if source.kind is FileKind.OTHER:
+        raise RequestError(
+            f"{source.path} is not a script for bash, so what it starts cannot be read",
+            hint="#!/bin/bash is what sites document; muster lint reads the header of the file as it is",
+        )
     text = source.text.replace("\r\n", "\n")
     if source.kind is FileKind.PYTHON:
         job = read_job(source.path, "".join(f"{line}\n" for line in _comments_at_top(text)))

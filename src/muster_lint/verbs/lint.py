@@ -226,7 +226,9 @@ COMMAND = CommandLine(
 Read batch scripts, and the Python scripts that they start. Report what breaks, hangs or is slow, and what to write
 instead. Nothing is run. A folder stands for the batch scripts in it.
 
-Status 0: nothing serious was found; 1: something breaks, hangs or is slow; 2: a file cannot be read.""",
+Status 0: nothing certainly breaks or hangs; 1: something does; 2: a file cannot be read. A finding that depends on
+what nobody read (a variable, the site) says so, is one of the weaker ones, and does not count.
+""",
     operands="FILE…",
     most=None,
     options=(
@@ -238,7 +240,7 @@ Status 0: nothing serious was found; 1: something breaks, hangs or is slow; 2: a
             metavar="RULE,…",
             repeated=True,
             group="rules",
-            help="report these rules alone: names, severities, patterns",
+            help="report these rules alone: names, severities, patterns (default: all but those of style)",
         ),
         option("--ignore", metavar="RULE,…", repeated=True, group="rules", help="do not report these rules"),
         option(
@@ -246,7 +248,7 @@ Status 0: nothing serious was found; 1: something breaks, hangs or is slow; 2: a
             metavar="SEVERITY",
             group="rules",
             choices=("breaks", "hangs", "slow", "fragile", "style"),
-            help="least severe finding that makes the status 1 (default: slow)",
+            help="least severe of the certain findings that make the status 1 (default: hangs)",
         ),
         option("--rules", group="rules", help="list all rules, or explain those that are named"),
         option(

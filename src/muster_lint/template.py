@@ -1,0 +1,42 @@
+"""A text that another program fills in before it is a script: recognised, and not judged as a script."""
+
+from __future__ import annotations
+
+import re
+
+from muster_lint.read import SourceFile
+from muster_lint.values import LintFinding, Severity, TextSpan
+
+# In a directive nothing else can stand for these: sbatch expands no braces, no @ and no % but its own letters.
+_IN_DIRECTIVE = re.compile(
+    r"\{\{.*?\}\}|\{%.*?%\}|(?<!\$)\{[A-Za-z_][\w.]*\}|(?<![\w@.])@[A-Za-z_]\w*@|%\([a-z_]\w*\)s|<%=?.*?%>"
+    r"|(?<![A-Za-z0-9])_{1,2}[A-Z][A-Z0-9_]*_{1,2}(?![A-Za-z0-9])|\[\[\s*[a-z_.]+\s*\]\]"
+)
+_BLOCK = re.compile(r"^\s*\{%-?\s*\w+|^\s*\{\{[^}]*\}\}\s*$", re.MULTILINE)
+
+
+def template_finding(source: SourceFile) -> LintFinding | None:
+    """Return the note that a file is a template; None where it is a script."""
+    marks = _first_mark(source.text)
+    if marks is None:
+        return None
+    line, mark = marks
+    text = source.text.splitlines()[line - 1]
+    return LintFinding(
+        "template",
+        Severity.STYLE,
+        source.path,
+        TextSpan(line, 1, line, len(text) + 1),
+        f"{mark!r} is filled in before this is a script, so the script itself cannot be judged",
+        "What stands in the place of the mark decides what the job is.",
+        "Look at a script that was made from the template.",
+        "jinja.palletsprojects.com, Template Designer Documentation",
+    )
+
+
+def _first_mark(text: str) -> tuple[int, str] | None:
+    for number, line in enumerate(text.splitlines(), start=1):
+        found = _IN_DIRECTIVE.search(line) if line.startswith("#SBATCH") else _BLOCK.match(line)
+        if found is not None:
+            return number, found[0].strip()
+    return None
