@@ -117,7 +117,7 @@ def _kind_of(path: str, text: str) -> FileKind:
             return FileKind.OTHER
         program = first.removeprefix("#!").strip()
         raise RequestError(
-            f"{path} is a script for {program!r}, and has no #SBATCH lines", hint="give a batch script of bash"
+            f"{path} is a script for {program}, and has no #SBATCH lines", hint="give a batch script of bash"
         )
     if _SHELLS.match(first) or re.search(
         r"^\s*#\s*SBATCH\b|\bsrun\b|\bsbatch\b|\btorchrun\b|\bmpirun\b", text, re.MULTILINE

@@ -73,7 +73,7 @@ def test_a_here_document_in_a_here_document(tmp_path: Path, capsys: pytest.Captu
 def test_the_training_script_is_read_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "job.sh").write_text(_GOOD.replace("hostname", "python train.py"))
     (tmp_path / "train.py").write_text("import torch\n\nmodel = torch.nn.DataParallel(torch.nn.Linear(1, 1))\n")
-    assert _lint(str(tmp_path / "job.sh")) == 1
+    assert _lint("--fail-on", "slow", str(tmp_path / "job.sh")) == 1
     assert "train.py:3:9: slow: one process drives all GPUs" in capsys.readouterr().out
 
 
@@ -83,13 +83,13 @@ def test_a_reason_silences_a_rule(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert _lint(str(tmp_path / "job.sh")) == 1
     marked = bad.replace("srun python", "# muster: ignore[srun-survivors] the program ends all ranks\nsrun python")
     (tmp_path / "job.sh").write_text(marked)
-    capsys.readouterr()
     assert _lint(str(tmp_path / "job.sh")) == 0
+    capsys.readouterr()
     (tmp_path / "job.sh").write_text(marked.replace(" the program ends all ranks", ""))
     _lint("--json", str(tmp_path / "job.sh"))
     found = json.loads(capsys.readouterr().out)
     assert {each["rule"] for each in found} == {"bad-ignore", "srun-survivors"}
-    (tmp_path / "job.sh").write_text(marked.replace("srun-survivors", "srun-survivor"))
+    (tmp_path / "job.sh").write_text(marked.replace("srun-survivors]", "srun-survivor]"))
     _lint(str(tmp_path / "job.sh"))
     assert "there is no rule 'srun-survivor'" in capsys.readouterr().out
 

@@ -67,9 +67,7 @@ _READ: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("name", [*_NOT_READ, *_READ])
-def test_a_hostile_file_does_not_end_the_run(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_hostile_file_does_not_end_the_run(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     content = _NOT_READ.get(name, _READ.get(name))
     hostile = tmp_path / name
     if isinstance(content, bytes):

@@ -26,8 +26,9 @@ def read_draft_of(
 ) -> tuple[BatchScript, Draft]:
     """Return what a file means: a batch script, or a Python script with a header of its own."""
     if source.kind is FileKind.OTHER:
+        program = source.text.partition("\n")[0].rpartition("/")[2].split()[0]
         raise RequestError(
-            f"{source.path} is not a script for bash, so what it starts cannot be read",
+            f"{source.path} is a {program} script, which Muster does not read",
             hint="#!/bin/bash is what sites document; muster lint reads the header of the file as it is",
         )
     text = source.text.replace("\r\n", "\n")

@@ -164,6 +164,10 @@ class _StepReader:
         """Read each program of the chain, whose words these are."""
         self._words = words
         for stage in stages:
+            for word in stage.hidden:
+                self.draft.ask(
+                    self.line, word.value, f"options of {stage.name} may stand in it, and the script does not say"
+                )
             reader = _STAGES.get(stage.kind)
             if reader is not None:
                 reader(self, stage)

@@ -1,0 +1,170 @@
+"""A command → the programs that it starts, one behind the other: srun, a container, torchrun, python, the script. Pure.
+
+The reader takes texts and answers with positions: what a word is, and where it stands in a file, is its caller's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+
+from muster.words.programs import MODULES, PROGRAMS, PYTHON_VALUED, SHELLS, Program, is_python
+
+
+class ReadOption(msgspec.Struct, frozen=True):
+    """One option of a program."""
+
+    name: str
+    """As it is written, without its value: --nodes, -N."""
+
+    value: str | None
+    at: int
+    """The word that holds the value; without a value, the option itself."""
+
+
+class Link(msgspec.Struct, frozen=True):
+    """One program of a chain, with its own options."""
+
+    name: str
+    kind: str
+    """step, mpi, container, agent, wrapper, shell, python or program."""
+
+    first: int
+    """Where the program stands."""
+
+    options: tuple[ReadOption, ...]
+    before: tuple[int, ...]
+    """Words that are no options and stand before the command: a sub-command, an image, the variables of `env`."""
+
+    end: int
+    """Where the command that it starts begins; for a program at the end of the chain its own words."""
+
+    hidden: tuple[int, ...] = ()
+    """Words among its options that nobody can read here: an expansion may hold any option."""
+
+
+def read_chain(words: Sequence[str], is_opaque: Callable[[int], bool] = lambda _: False) -> tuple[Link, ...]:
+    """Return the programs that these words start; `is_opaque` tells of a word that may be several, or none."""
+    return tuple(_links(words, is_opaque))
+
+
+def _links(words: Sequence[str], is_opaque: Callable[[int], bool]) -> Iterator[Link]:
+    start = 0
+    while start < len(words):
+        link = _link(words, start, is_opaque)
+        yield link
+        if link.kind in {"program", "shell", "python"}:
+            return
+        start = link.end
+
+
+def _link(words: Sequence[str], start: int, is_opaque: Callable[[int], bool]) -> Link:
+    name = words[start].rpartition("/")[2]
+    if is_opaque(start):
+        return Link(name, "program", start, (), (), start + 1)
+    if name.endswith(".py"):
+        return Link(name, "python", start, (), (), start)
+    if is_python(name):
+        return _python(words, start, is_opaque)
+    if name in SHELLS:
+        return _read(
+            name, Program("shell", frozenset({"-c", "-lc", "-ec", "-xc", "-exc", "-o"})), words, start, is_opaque
+        )
+    program = PROGRAMS.get(name.partition(".")[0] if name.startswith("mpi") else name)
+    if program is None or (program.verbs and not _has_verb(program, words, start)):
+        return Link(name, "program", start, (), (), start + 1)
+    return _read(name, program, words, start, is_opaque)
+
+
+def _has_verb(program: Program, words: Sequence[str], start: int) -> bool:
+    """Tell whether a sub-command that starts something stands behind the program, among its options."""
+    return any(word in program.verbs for word in words[start + 1 : start + 12])
+
+
+def _read(name: str, program: Program, words: Sequence[str], start: int, is_opaque: Callable[[int], bool]) -> Link:
+    options: list[ReadOption] = []
+    before: list[int] = []
+    hidden: list[int] = []
+    index, left = start + 1, program.words_before
+    while index < len(words):
+        text = words[index]
+        if text == "--":
+            index += 1
+            break
+        if is_opaque(index) and _is_inside(words, index, left, is_opaque):
+            hidden.append(index)
+            index += 1
+            continue
+        if not text.startswith("-") or text == "-":
+            if name == "env" and "=" in text:
+                before.append(index)
+            elif left:
+                left -= 1
+                before.append(index)
+            else:
+                break
+            index += 1
+            continue
+        index = _option(program, words, index, options)
+    return Link(name, program.kind, start, tuple(options), tuple(before), index, tuple(hidden))
+
+
+def _is_inside(words: Sequence[str], index: int, left: int, is_opaque: Callable[[int], bool]) -> bool:
+    """Tell whether an unreadable word stands among the options: what follows is an option, or begins a command."""
+    following = words[index + 1] if index + 1 < len(words) else ""
+    if following.startswith("-"):
+        return True
+    if left > 1:  # the sub-command is still to come
+        return False
+    name = following.rpartition("/")[2]
+    is_image = name.endswith((".sif", ".simg", ".img", ".sqsh")) or "://" in following
+    is_command = name in PROGRAMS or name in SHELLS or is_python(name) or name.endswith((".py", ".sh"))
+    if left:
+        return is_image or (is_opaque(index + 1) and index + 2 < len(words) and not words[index + 2].startswith("-"))
+    return is_command or following.startswith(("./", "/"))
+
+
+def _option(program: Program, words: Sequence[str], index: int, options: list[ReadOption]) -> int:
+    """Read one option into the list; return where the next word begins."""
+    text = words[index]
+    flag, equals, value = text.partition("=")
+    if text in program.pairs and index + 2 < len(words):
+        options.append(ReadOption(text, f"{words[index + 1]} {words[index + 2]}", index + 1))
+        return index + 3
+    if equals:
+        options.append(ReadOption(flag, value, index))
+    elif text in program.valued and index + 1 < len(words):
+        options.append(ReadOption(text, words[index + 1], index + 1))
+        return index + 2
+    elif len(text) > 2 and not text.startswith("--") and text[:2] in program.valued:
+        options.append(ReadOption(text[:2], text[2:], index))
+    else:
+        options.append(ReadOption(text, None, index))
+    return index + 1
+
+
+def _python(words: Sequence[str], start: int, is_opaque: Callable[[int], bool]) -> Link:
+    """Read `python [-u] [-m MODULE] SCRIPT`; a module that starts ranks is an agent."""
+    index = start + 1
+    hidden: list[int] = []
+    while index < len(words):
+        word = words[index]
+        if word == "-m" and index + 1 < len(words):
+            module = words[index + 1]
+            if module in MODULES:
+                return msgspec.structs.replace(
+                    _read(module, MODULES[module], words, index + 1, is_opaque), first=index + 1
+                )
+            return Link("python", "python", start, (ReadOption("-m", module, index + 1),), (), index + 2)
+        if word == "-c" and index + 1 < len(words):
+            return Link("python", "python", start, (ReadOption("-c", words[index + 1], index + 1),), (), index)
+        name = word.rpartition("/")[2]
+        if "/" in word and name in PROGRAMS and PROGRAMS[name].kind == "agent":
+            return _read(name, PROGRAMS[name], words, index, is_opaque)
+        if is_opaque(index) and index + 1 < len(words) and words[index + 1].endswith(".py"):
+            hidden.append(index)
+        elif not word.startswith("-"):
+            return Link("python", "python", start, (), (), index, tuple(hidden))
+        index += 2 if word in PYTHON_VALUED else 1
+    return Link("python", "python", start, (), (), index)
