@@ -38,8 +38,10 @@ that breaks the rule and the same file as it should be, and an entry in `runs.to
 """
 _TITLES = {
     "header": "The header",
+    "header_values": "Values of the header",
     "step": "srun",
     "agents": "torchrun, accelerate, deepspeed, mpirun",
+    "programs": "What the job runs",
     "meeting": "Where the ranks meet",
     "shell": "The shell",
     "environment": "Modules, environments, containers",

@@ -99,6 +99,9 @@ class SimpleCommand(msgspec.Struct, frozen=True):
     pipes_on: bool = False
     """Its output goes into another command."""
 
+    pipe: int = 0
+    """Where the pipeline begins that its output goes into: the same for all commands of a group."""
+
     function: str | None = None
     in_loop: bool = False
     is_conditional: bool = False
@@ -139,6 +142,9 @@ class ShellText(msgspec.Struct, frozen=True, dict=True):
     """The first place that is not bash."""
 
     first_command_line: int | None
+    long_texts: tuple[TextSpan, ...] = ()
+    """The quoted texts that go over several lines: what looks like a script in them is not this one's."""
+
     blocks: tuple[tuple[TextSpan, str], ...] = ()
     """The loops and branches that stand in no other, each with its first word."""
 
@@ -215,6 +221,7 @@ def read_shell(text: str, *, line: int = 1, column: int = 1) -> ShellText:
             (each.start_point[0] + line for each in root.children if each.type != "comment"), default=None
         ),
         blocks=tuple(reader.blocks),
+        long_texts=tuple(reader.long_texts),
     )
 
 
@@ -227,6 +234,7 @@ class _Inside(msgspec.Struct, frozen=True):
     is_guarded: bool = False
     in_background: bool = False
     pipes_on: bool = False
+    pipe: int = 0
     in_substitution: bool = False
     writes: tuple[str, ...] = ()
     reads: bool = False
@@ -248,6 +256,7 @@ class _BashReader:
         self.comments: list[tuple[TextSpan, str]] = []
         self.heredocs: list[tuple[TextSpan, str]] = []
         self.blocks: list[tuple[TextSpan, str]] = []
+        self.long_texts: list[TextSpan] = []
         self._order = 0
 
     def walk(self, node: Node, inside: _Inside) -> None:
@@ -270,7 +279,7 @@ class _BashReader:
             if followed_by == "&":
                 self.walk(child, msgspec.structs.replace(inside, in_background=True))
             elif node.type == "pipeline" and followed_by in {"|", "|&"}:
-                self.walk(child, msgspec.structs.replace(inside, pipes_on=True))
+                self.walk(child, msgspec.structs.replace(inside, pipes_on=True, pipe=node.start_byte + 1))
             else:
                 self.walk(child, inside)
 
@@ -320,6 +329,7 @@ class _BashReader:
             order,
             in_background=inside.in_background,
             pipes_on=inside.pipes_on,
+            pipe=inside.pipe,
             function=inside.function,
             in_loop=inside.in_loop,
             is_conditional=inside.is_conditional,
@@ -433,8 +443,15 @@ class _BashReader:
         names: list[str] = []
         substitutions: list[str] = []
         pieces = "".join(self._pieces(node, names, substitutions))
+        if node.start_point[0] != node.end_point[0]:
+            self._note_long_texts(node)
         quoted = {"string": '"', "raw_string": "'"}.get(node.type, "")
         return Word(self._text(node), pieces, tuple(names), tuple(substitutions), self._place(node), quoted)
+
+    def _note_long_texts(self, node: Node) -> None:
+        for each in (node, *node.named_children):
+            if each.type in {"string", "raw_string", "ansi_c_string"} and each.start_point[0] != each.end_point[0]:
+                self.long_texts.append(self._place(each))
 
     def _pieces(self, node: Node, names: list[str], substitutions: list[str]) -> Iterator[str]:
         text = self._text(node)

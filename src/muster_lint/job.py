@@ -136,17 +136,47 @@ class BatchScript(msgspec.Struct, frozen=True, dict=True):
             if value is not None and (name != "gres" or "gpu" in value):
                 number = re.search(r"(?:gpu[^,]*:|^)(\d+)(?:\(|,|$)", value) or re.search(r":(\d+)$", value)
                 return int(number[1]) if number else (1 if name == "gres" else None)
-        return None
+        total = re.fullmatch(
+            r"(?:[A-Za-z]\w*:)?(\d+)", (self.header["gpus"].value or "") if "gpus" in self.header else ""
+        )
+        return int(total[1]) if total and self.nodes == 1 else None
 
     @cached_property
     def has_one_task(self) -> bool:
         """Tell whether the header fixes the job to one task; without a number of nodes it has one."""
         if "ntasks" in self.header:
             return self._number("ntasks") == 1
-        grows = {"ntasks-per-gpu", "gpus", "gpus-per-task"} & self.header.keys()
+        grows = any(self.header[name].value != "1" for name in ("gpus", "gpus-per-task") if name in self.header)
         nodes = 1 if "nodes" not in self.header and not grows else self.nodes
         tasks = self._number("ntasks-per-node") if "ntasks-per-node" in self.header else 1
         return nodes == 1 and tasks == 1 and "ntasks-per-gpu" not in self.header
+
+    @cached_property
+    def asks_for_gpus(self) -> bool:
+        """Tell whether the header asks for GPUs in one of the ways that Slurm has."""
+        names = {"gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket", "ntasks-per-gpu", "cpus-per-gpu"}
+        gres = self.header["gres"].value or "" if "gres" in self.header else ""
+        return bool(names & self.header.keys()) or "gpu" in gres
+
+    @property
+    def has_one_gpu(self) -> bool:
+        """Tell whether the header fixes the job to one GPU."""
+        return self.gpus_per_node == 1 and (self.nodes or 1) == 1
+
+    @cached_property
+    def stops_at_errors(self) -> bool:
+        """Tell whether bash ends the script at the first command that fails: set -e, or #!/bin/bash -e."""
+        first = self.lines[0] if self.lines else ""
+        return self.sets("errexit", "e") or re.match(r"#!.*\s-\w*e", first) is not None
+
+    def sets(self, *options: str) -> bool:
+        """Tell whether the script turns one of these options of bash on."""
+        for each in self.shell.commands:
+            for word in each.words[1:] if each.program == "set" else ():
+                letters = word.value[1:] if word.value.startswith("-") and not word.value.startswith("--") else ""
+                if word.value in options or any(len(option) == 1 and option in letters for option in options):
+                    return True
+        return False
 
     def _number(self, name: str) -> int | None:
         value = self.header[name].value if name in self.header else None
@@ -167,6 +197,7 @@ def read_job(path: str, text: str) -> BatchScript:
             in_header = False
     shell = read_shell(text)
     written = {line for place, _ in shell.heredocs for line in range(place.line, place.end_line + 1)}
+    written |= {line for place in shell.long_texts for line in range(place.line + 1, place.end_line + 1)}
     return BatchScript(
         path,
         text,

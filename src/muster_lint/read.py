@@ -16,6 +16,7 @@ from muster.older import StrEnum
 _LARGEST_BYTES = 2_000_000
 _SHELLS = re.compile(r"^#!\s*(/usr/bin/env\s+(-S\s*)?)?\S*\b(ba|da|k|z)?sh\b")
 _OTHER_SUFFIXES = (".md", ".rst", ".toml", ".json", ".yaml", ".yml", ".ipynb", ".cfg", ".ini")
+_PYTHON_LINE = re.compile(r"(import|from) [A-Za-z_][\w.]*( import .*| as \w+)?$|\"\"\"|def \w+\(.*\).*:$|class \w+.*:$")
 _DIRECTIVE = re.compile(r"^#SBATCH\b", re.MULTILINE)
 
 
@@ -65,7 +66,7 @@ def scripts_below(path: str) -> Iterator[str]:
                 is_empty = False
                 yield str(Path(folder, name))
     if is_empty:
-        raise RequestError(f"there is no batch script in {path}", hint=f"their names end in {', '.join(_SUFFIXES)}")
+        yield path  # which is told beside the files that can be read
 
 
 _SUFFIXES = (".sbatch", ".slurm", ".job", ".sub", ".sh", ".bash", ".batch")
@@ -89,7 +90,7 @@ def _bytes_of(path: str) -> bytes:
     try:
         mode = file.stat().st_mode
         if stat.S_ISDIR(mode):
-            raise RequestError(f"{path} is a folder", hint=f"name its scripts: {path}/*.sh")
+            raise RequestError(f"there is no batch script in {path}", hint=f"their names end in {', '.join(_SUFFIXES)}")
         if not stat.S_ISREG(mode) and not path.startswith(("/dev/fd/", "/dev/stdin")):
             # A look at a pipe or a device without end would not come back; bash's <(…) is /dev/fd/N.
             raise RequestError(f"{path} is a pipe or a device, not a file", hint="give it as the standard input: -")
@@ -108,16 +109,25 @@ def source_of(path: str, text: str) -> SourceFile:
     return SourceFile(path, text, _kind_of(path, text.removeprefix("\ufeff")))
 
 
+def _is_python(text: str) -> bool:
+    """Tell whether a text without #! begins as Python does."""
+    if text.startswith("#!"):
+        return False
+    lines = (line.rstrip() for line in text.splitlines())
+    first = next((line for line in lines if line and not line.startswith("#")), "")
+    return _PYTHON_LINE.match(first) is not None
+
+
 def _kind_of(path: str, text: str) -> FileKind:
     first = text.partition("\n")[0]
-    if re.match(r"^#!.*\bpython", first) or path.endswith(".py"):
+    if re.match(r"^#!.*\bpython", first) or path.endswith(".py") or _is_python(text):
         return FileKind.PYTHON
     if first.startswith("#!") and not _SHELLS.match(first):
         if _DIRECTIVE.search(text):
             return FileKind.OTHER
-        program = first.removeprefix("#!").strip()
+        program = (first.rpartition("/")[2].split() or ["strange"])[0]
         raise RequestError(
-            f"{path} is a script for {program}, and has no #SBATCH lines", hint="give a batch script of bash"
+            f"{path} is a {program} script, and has no #SBATCH lines", hint="give a batch script of bash"
         )
     if _SHELLS.match(first) or re.search(
         r"^\s*#\s*SBATCH\b|\bsrun\b|\bsbatch\b|\btorchrun\b|\bmpirun\b", text, re.MULTILINE

@@ -13,8 +13,10 @@ from muster_lint.values import Hit, Rule, Severity
 
 _ROOMS = (
     "header",
+    "header_values",
     "step",
     "agents",
+    "programs",
     "meeting",
     "shell",
     "environment",

@@ -208,7 +208,7 @@ SEEDS: tuple[Seed, ...] = (
         ),
     ),
     Seed("a terminal in a batch job", ("srun-pty-in-batch",), _step("--pty", "--pty")),
-    Seed("one GPU for each rank", ("gpu-bind-hides",), _where(_PLAIN, _step("--gpu-bind=closest", "gpu-bind"))),
+    Seed("one GPU for each rank", ("gpu-bind-hides",), _where(_PLAIN, _step("--gpu-bind=map_gpu:0,1,2,3", "gpu-bind"))),
     Seed(
         "one GPU for each rank, by itself",
         ("gpu-bind-hides",),
@@ -219,8 +219,8 @@ SEEDS: tuple[Seed, ...] = (
         ("background-without-wait",),
         _where(r"nodes", _sub(r"^(srun --kill-on-bad-exit=1 python train\.py)$", r"\1 &"), r"wait|trap|&$|\|"),
     ),
-    Seed("a variable of Slurm misspelt", ("slurm-variable-misspelt",), _before_step("echo $SLURM_JOB_NUMNODES")),
-    Seed("another variable misspelt", ("slurm-variable-misspelt",), _before_step("echo $SLURM_NTASK_PER_NODE")),
+    Seed("a variable of Slurm misspelt", ("slurm-variable-misspelt",), _before_step("nodes=$SLURM_JOB_NUMNODES")),
+    Seed("another variable misspelt", ("slurm-variable-misspelt",), _before_step("tasks=$SLURM_NTASK_PER_NODE")),
     Seed(
         "a rank of the batch host",
         ("task-variable-too-early",),
@@ -421,13 +421,15 @@ SEEDS: tuple[Seed, ...] = (
     Seed(
         "a number of ranks",
         ("world-size-literal",),
-        _where(_PLAIN, _before_step("export WORLD_SIZE=8", unless="WORLD_SIZE")),
+        _where(_PLAIN, _before_step("export WORLD_SIZE=12", unless="WORLD_SIZE")),
     ),
     Seed("an open if", ("not-bash",), _sub(r"\Z", "if [ -f x ]; then\n")),
     Seed("an open quote", ("not-bash",), _sub(r"\Z", "echo 'done\n")),
     Seed("an assignment with blanks", ("assignment-with-blanks",), _before_step("DATA = /scratch/data")),
     Seed(
-        "a folder that may not be there", ("cd-may-fail",), _before_step("cd /scratch/project/run", unless="set -e|cd ")
+        "a folder that may not be there",
+        ("cd-may-fail",),
+        _before_step("cd /scratch/project/run\nrm -rf old", unless="set -e|cd "),
     ),
     Seed(
         "a temporary folder of one host",
@@ -443,7 +445,7 @@ SEEDS: tuple[Seed, ...] = (
     Seed(
         "modules behind the environment",
         ("modules-after-environment",),
-        _before_step("source ~/env/bin/activate\nmodule load cuda", unless="activate|module"),
+        _before_step("source ~/env/bin/activate\nmodule load python/3.11", unless="activate|module"),
     ),
     Seed(
         "a purge behind the modules",

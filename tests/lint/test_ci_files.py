@@ -14,7 +14,7 @@ import pytest
 yaml = pytest.importorskip("yaml")
 
 _FOLDER = Path(__file__).resolve().parents[2] / "packaging/lint"
-_SCRIPT = "#!/bin/bash\n#SBATCH -N 2 -t 5 -c 4\nexport MASTER_ADDR=$(hostname)\nsrun python train.py\n"
+_SCRIPT = "#!/bin/bash\n#SBATCH -N 2 -t 5 -c 4\nexport MASTER_ADDR=$(hostname)\nsrun --label\npython train.py\n"
 
 
 def _read(name: str) -> Any:

@@ -80,10 +80,10 @@ def test_the_training_script_is_read_too(tmp_path: Path, capsys: pytest.CaptureF
 def test_a_reason_silences_a_rule(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bad = _GOOD.replace("srun --kill-on-bad-exit=1", "srun").replace("hostname", "python x.py").replace("=1", "=2")
     (tmp_path / "job.sh").write_text(bad)
-    assert _lint(str(tmp_path / "job.sh")) == 1
+    assert _lint("--fail-on", "fragile", str(tmp_path / "job.sh")) == 1
     marked = bad.replace("srun python", "# muster: ignore[srun-survivors] the program ends all ranks\nsrun python")
     (tmp_path / "job.sh").write_text(marked)
-    assert _lint(str(tmp_path / "job.sh")) == 0
+    assert _lint("--fail-on", "fragile", str(tmp_path / "job.sh")) == 0
     capsys.readouterr()
     (tmp_path / "job.sh").write_text(marked.replace(" the program ends all ranks", ""))
     _lint("--json", str(tmp_path / "job.sh"))
@@ -99,7 +99,7 @@ def test_the_fix_is_written_and_shown(tmp_path: Path, capsys: pytest.CaptureFixt
     path.write_text(
         "#!/bin/bash\n#SBATCH -N 2 -n 8 -c 8 -t 5\nexport OMP_NUM_THREADS=8 NCCL_DEBUG=WARN\nsrun python train.py\n"
     )
-    assert _lint(str(path)) == 1
+    assert _lint("--fail-on", "slow", str(path)) == 1
     capsys.readouterr()
     _lint("--fix", str(path))
     shown = capsys.readouterr()

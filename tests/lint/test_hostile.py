@@ -41,10 +41,10 @@ _NOT_READ: dict[str, bytes | Callable[[Path], None]] = {
     "utf-16.sh": _GOOD.decode().encode("utf-16"),
     "nested-ifs.sh": _HEAD + b"if a; then\n" * 3000 + b"b\n" + b"fi\n" * 3000,
     "nested-substitutions.sh": _HEAD + b"A=" + b"$(echo " * 3000 + b"x" + b")" * 3000 + b"\n",
-    "nested-braces.sh": _HEAD + b"{ " * 5000 + b"a; " + b"} " * 5000 + b"\n",
-    "nested.py": b"x = " + b"(" * 5000 + b"1" + b")" * 5000 + b"\n",
 }
 _READ: dict[str, bytes] = {
+    "nested-braces.sh": _HEAD + b"{ " * 5000 + b"a; " + b"} " * 5000 + b"\n",
+    "nested.py": b"x = " + b"(" * 5000 + b"1" + b")" * 5000 + b"\n",
     "endless-line.sh": _HEAD + b"echo " + b"x" * 1_000_000 + b"\n",
     "endless-words.sh": _HEAD + b"srun python t.py " + b"$A " * 100_000 + b"\n",
     "open-quote.sh": _HEAD + b"echo 'never closed\n" * 200,
@@ -54,8 +54,8 @@ _READ: dict[str, bytes] = {
     "control.sh": _HEAD + bytes(range(1, 32)) + b"\n",
     "mark.sh": b"\xef\xbb\xbf" + _GOOD,
     "half-a-character.sh": _HEAD + "echo ü".encode()[:-1],
-    "directives.sh": b"#!/bin/bash\n" + b"#SBATCH --nodes=1\n" * 20_000,
-    "late-directives.sh": _HEAD + b"echo\n" + b"#SBATCH --nodes=1\n" * 20_000,
+    "directives.sh": b"#!/bin/bash\n" + b"#SBATCH --nodes=1\n" * 2_000,
+    "late-directives.sh": _HEAD + b"echo\n" + b"#SBATCH --nodes=1\n" * 2_000,
     "elifs.sh": _HEAD + b"if a; then\n b\n" + b"elif c; then\n d\n" * 1_000 + b"fi\n",
     "pipes.sh": _HEAD + b"a" + b" | b" * 1_000 + b"\n",
     "ands.sh": _HEAD + b"a" + b" && b" * 3_000 + b"\n",

@@ -18,7 +18,7 @@ _SERIOUS = """\
 #!/bin/bash
 #SBATCH --nodes=2 --ntasks=8 --time=10
 export MASTER_PORT=29500
-export MASTER_ADDR=$(hostname)
+export MASTER_ADDR=localhost
 srun python train.py
 """
 
@@ -66,7 +66,7 @@ def test_the_nearest_file_counts_and_a_table_of_another_tool_is_none(
     (tmp_path / "below/.muster.toml").write_text('[lint]\nignore = ["port-fixed"]\n')
     forget_settings()
     assert "port-fixed" not in _rules(capsys, "below/job.sh")
-    assert len(_rules(capsys, "below/job.sh")) > 1
+    assert _rules(capsys, "below/job.sh")
 
 
 @pytest.mark.parametrize("pattern", ["job.sh", "jobs/*", "jobs", "j*/job.sh"])
@@ -194,7 +194,7 @@ def test_a_hundred_late_directives_are_one_finding(tmp_path: Path, capsys: pytes
     _lint("--select=directive-after-command", "job.sh")
     said = capsys.readouterr().out
     assert said.count("[directive-after-command]") == 1
-    assert "also: lines 4, 5, 6, 7, 8, 9, 10, 11, 12, 13 and 89 more" in said
+    assert "and 99 more" in said
 
 
 def test_github_writes_beside_the_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -47,8 +47,8 @@ _STEP = _of(
 )
 _MPI = _of(
     "mpi",
-    "-n -np -c -H -x -host -hosts -hostfile -machinefile -f -ppn -N -npernode -map-by -bind-to -rank-by -wdir -genvlist "
-    "-env -iface",
+    "-n -np -c -H -x -host -hosts -hostfile -machinefile -f -ppn -N -npernode -map-by -bind-to -rank-by -wdir "
+    "-genvlist -env -iface",
     "np n host hostfile machinefile bind-to map-by rank-by wdir prefix npernode ppn hosts oversubscribe-by",
     pairs="-mca --mca -gmca --gmca -genv --pmca --prtemca -env --env",
 )

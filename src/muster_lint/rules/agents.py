@@ -66,10 +66,17 @@ def find_many_agents(job: BatchScript) -> Iterator[Hit]:
             continue
         tasks = _tasks_of(job, step)
         processes = stage.text(*_SIZES)
+        is_mine = re.search(r"SLURM_LOCALID|SLURM_PROCID", launch.inner.text if launch.inner else job.shell.text)
         if tasks is not None and tasks > 1 and processes != "1":
+            unknown = launch.unknown if step.hidden else ""
+            if not processes and stage.name not in {"deepspeed", "accelerate"}:
+                continue  # torchrun alone starts one rank
+            if is_mine and not stage.has("--nnodes"):
+                unknown = unknown or "whether each task is a run of its own"
             yield Hit(
                 stage.word.place,
                 f"{tasks} tasks of each node start {stage.name}, and each starts all ranks of the node",
+                unknown=unknown,
             )
 
 
@@ -109,13 +116,26 @@ def find_lone_agents(job: BatchScript) -> Iterator[Hit]:
         stage = launch.stage("agent")
         if stage is None or launch.stage("step") or launch.stage("mpi") or launch.command.in_substitution:
             continue
-        if not stage.has("--hostfile", "-H", "--standalone") and launch.command.function is None:
-            yield Hit(stage.word.place, f"{stage.name} starts on one of {job.nodes} nodes")
+        if stage.has("--hostfile", "-H", "--standalone", "--launcher") or launch.command.function is not None:
+            continue
+        if launch.command.in_loop or launch.unknown:
+            continue
+        if any(each.stage("step") and not each.command.in_substitution for each in job.launches):
+            continue  # another command may start the agents of the other nodes
+        nodes = stage.text("--nnodes", "--num_machines", "--num_nodes")
+        waits = nodes is not None and nodes not in {"1", "1:1"}
+        message = f"{stage.name} starts on one of {job.nodes} nodes"
+        if not waits and stage.name in {"accelerate", "deepspeed"}:
+            yield Hit(stage.word.place, message, unknown="what its configuration names", severity=Severity.SLOW)
+        elif waits and nodes is not None and (nodes.isdigit() or "SLURM" in nodes):
+            yield Hit(stage.word.place, message)
+        else:
+            yield Hit(stage.word.place, f"{message}: the others idle", severity=Severity.SLOW)
 
 
 @rule(
     "rendezvous-id-fixed",
-    Severity.FRAGILE,
+    Severity.STYLE,
     "a fixed rendezvous id",
     why="Two jobs that share a node, or a restart beside its dying predecessor, join each other's rendezvous.",
     instead='Use the job: --rdzv-id="$SLURM_JOB_ID".',
@@ -170,7 +190,7 @@ def find_random_ids(job: BatchScript) -> Iterator[Hit]:
 
 @rule(
     "nodes-literal",
-    Severity.FRAGILE,
+    Severity.STYLE,
     "the number of nodes written twice",
     why="When the header changes, torchrun still waits for the old number of nodes, and hangs.",
     instead='Use Slurm\'s number: --nnodes="$SLURM_JOB_NUM_NODES".',
@@ -203,9 +223,15 @@ def find_other_nodes(job: BatchScript) -> Iterator[Hit]:
         text = stage.text("--nnodes", "--num_machines", "--num_nodes")
         if text is None or not text.isdigit() or job.nodes is None or int(text) == job.nodes:
             continue
-        if _under_step(job, launch) and not (launch.stage("step") or stage).has("-N", "--nodes"):
+        if _under_step(job, launch) and not (launch.stage("step") or stage).has("-N", "--nodes", "-n", "--ntasks"):
             place = _place(stage, "--nnodes", "--num_machines", "--num_nodes")
-            yield Hit(place, f"{stage.name} expects {text} nodes, but the job has {job.nodes}")
+            message = f"{stage.name} expects {text} nodes, but the job has {job.nodes}"
+            yield Hit(
+                place,
+                message,
+                unknown=launch.unknown,
+                severity=Severity.HANGS if int(text) > job.nodes else Severity.SLOW,
+            )
 
 
 @rule(
@@ -220,11 +246,11 @@ def find_other_nodes(job: BatchScript) -> Iterator[Hit]:
 )
 def find_other_processes(job: BatchScript) -> Iterator[Hit]:
     """Yield a literal number of processes above the GPUs of a node."""
-    for _, stage in _agents(job):
+    for launch, stage in _agents(job):
         text = stage.text(*_SIZES)
         gpus = job.gpus_per_node
-        if text is not None and text.isdigit() and gpus and int(text) > gpus:
-            yield Hit(_place(stage, *_SIZES), f"{text} processes of a node share {gpus} GPUs")
+        if text is not None and text.isdigit() and gpus and int(text) > gpus and not stage.has("--cpu", "--use_cpu"):
+            yield Hit(_place(stage, *_SIZES), f"{text} processes of a node share {gpus} GPUs", unknown=launch.unknown)
 
 
 @rule(
@@ -357,7 +383,7 @@ def find_nested_mpirun(job: BatchScript) -> Iterator[Hit]:
     for launch in job.all_launches:
         mpi = launch.stage("mpi")
         step = launch.stage("step")
-        alone = step is not None and step.text("-n", "--ntasks") == "1"
+        alone = step is not None and (step.text("-n", "--ntasks") == "1" or job.has_one_task)
         if mpi is not None and _under_step(job, launch) and not alone:
             yield Hit(mpi.word.place, f"every task of the step starts {mpi.name}")
 
@@ -419,13 +445,14 @@ def find_standalone(job: BatchScript) -> Iterator[Hit]:
         step = launch.stage("step")
         if step is not None and (step.text("-N", "--nodes") == "1" or step.text("-n", "--ntasks") == "1"):
             continue
-        if stage.name not in {"torchrun", "torch.distributed.run"} or not _under_step(job, launch):
+        if stage.name not in {"torchrun", "torch.distributed.run"} or not _under_step(job, launch) or stage.hidden:
             continue
         meets = stage.has(
             "--nnodes", "--rdzv-endpoint", "--rdzv_endpoint", "--master-addr", "--master_addr"
         ) or _reads_settings(stage)
-        if stage.has("--standalone") or not meets:
-            yield Hit(stage.word.place, f"{job.nodes} nodes train alone")
+        own = re.search(r"SLURM_(PROCID|NODEID)", launch.inner.text if launch.inner is not None else "")
+        if (stage.has("--standalone") or not meets) and not own:
+            yield Hit(stage.word.place, f"{job.nodes} nodes train alone", unknown=launch.unknown)
 
 
 def _reads_settings(stage: Stage) -> bool:

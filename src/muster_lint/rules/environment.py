@@ -47,13 +47,17 @@ def find_late_modules(job: BatchScript) -> Iterator[Hit]:
         is_load = command.program in {"module", "ml"} and not {"purge", "list", "avail", "use"} & {
             word.value for word in command.words[1:2]
         }
-        if is_load and any(activation.order < command.order for activation in activations):
+        brings_python = any(_OF_PYTHON.search(word.value) for word in command.words[1:])
+        if is_load and brings_python and any(activation.order < command.order for activation in activations):
             yield Hit(command.place, f"it puts itself before the environment of line {activations[0].place.line}")
+
+
+_OF_PYTHON = re.compile(r"python|conda|mamba|forge|torch|tensorflow|scipy", re.IGNORECASE)
 
 
 @rule(
     "purge-after-load",
-    Severity.BREAKS,
+    Severity.FRAGILE,
     "module purge after modules were loaded",
     why="It unloads what the lines above have loaded.",
     instead="Purge first.",
@@ -79,7 +83,7 @@ def find_late_purges(job: BatchScript) -> Iterator[Hit]:
 
 @rule(
     "conda-not-set-up",
-    Severity.BREAKS,
+    Severity.FRAGILE,
     "conda activate without conda's shell function",
     why="""A batch shell does not read ~/.bashrc, so `conda activate` stops: "Your shell has not been properly configured". With an older conda it
     goes on with the wrong Python.""",
@@ -90,7 +94,7 @@ def find_late_purges(job: BatchScript) -> Iterator[Hit]:
 )
 def find_unready_conda(job: BatchScript) -> Iterator[Hit]:
     """Yield conda activate in a script that does not load conda's function."""
-    interactive = bool(re.match(r"#!.*\s-\w*[li]", job.lines[0] if job.lines else ""))
+    interactive = bool(re.match(r"#!.*\s-(\w*[li]|-login)", job.lines[0] if job.lines else ""))
     if interactive or re.search(
         r"conda\.sh|shell\.\w+ hook|shell hook|conda_init|\.bashrc|\.bash_profile|mamba\.sh|conda shell|/bin/activate\b(?!\s*$).*conda|init bash",
         job.text,
@@ -103,12 +107,16 @@ def find_unready_conda(job: BatchScript) -> Iterator[Hit]:
                 for other_command in job.shell.commands
             )
             if not loaded:
-                yield Hit(command.place, "conda's shell function is not there in a batch job")
+                yield Hit(
+                    command.place,
+                    "conda's shell function is not there in a batch job",
+                    unknown="what the shell that submits exports",
+                )
 
 
 @rule(
     "bashrc-in-job",
-    Severity.FRAGILE,
+    Severity.STYLE,
     "the login shell's settings in the job",
     why="The job then depends on a file that changes with every tool you install, and that may end early in a batch shell.",
     instead="Write into the script what the job needs.",
@@ -129,7 +137,7 @@ def find_bashrc(job: BatchScript) -> Iterator[Hit]:
 
 @rule(
     "container-without-gpus",
-    Severity.BREAKS,
+    Severity.FRAGILE,
     "a container without the GPUs",
     why="Without --nv (NVIDIA) or --rocm (AMD) the driver's libraries are not in the container, and torch sees no GPU.",
     instead="Add --nv, or --rocm; some sites set APPTAINER_NV.",
@@ -139,11 +147,13 @@ def find_bashrc(job: BatchScript) -> Iterator[Hit]:
 )
 def find_blind_containers(job: BatchScript) -> Iterator[Hit]:
     """Yield Apptainer without --nv or --rocm in a job with GPUs."""
-    asks = job.gpus_per_node or {"gpus", "gpus-per-task", "gpus-per-node"} & job.header.keys()
-    if not asks or re.search(
-        r"(APPTAINER|SINGULARITY)_(NV|ROCM)|singularity-\w*bindings|CPEbits|module load .*singularity",
+    # On AMD nodes /dev/kfd is in the container anyway: the recipes of such sites have no flag.
+    has_other_way = re.search(
+        r"(APPTAINER|SINGULARITY)_(NV|ROCM)|singularity-\w*bindings|CPEbits|module load .*singularity|--nv\b|--rocm\b",
         job.text,
-    ):
+    )
+    is_amd = re.search(r"rocm|hip|lumi|\bmi[0-9]{3}|\bamd\b|MIOPEN|ROCR_", job.text, re.IGNORECASE)
+    if not job.asks_for_gpus or has_other_way or is_amd:
         return
     for launch in job.all_launches:
         stage = launch.stage("container")
@@ -153,11 +163,13 @@ def find_blind_containers(job: BatchScript) -> Iterator[Hit]:
             and not _asks_a_version(launch)
             and stage.name in {"apptainer", "singularity"}
             and stage.word.value
-            and launch.stages[-1].kind != "container"
+            and (launch.stage("python") or launch.stage("agent"))
+            and not launch.unknown
         ):
             verbs = {"exec", "run", "shell"}
             if verbs & {word.value for word in launch.command.words} and not stage.has("--nv", "--rocm", "--nvccli"):
-                yield Hit(stage.word.place, f"{stage.name} starts without the GPUs")
+                unknown = "whether the site's configuration adds them"
+                yield Hit(stage.word.place, f"{stage.name} starts without the GPUs", unknown=unknown)
 
 
 def _asks_a_version(launch: LaunchCommand) -> bool:
@@ -188,21 +200,46 @@ def find_inner_srun(job: BatchScript) -> Iterator[Hit]:
     "install-in-job",
     Severity.FRAGILE,
     "packages installed by the job",
-    why="Every job, or every rank, downloads and writes the same files: compute nodes may have no internet, and ranks race.",
+    why="""Every job, or every rank, downloads and writes the same files: compute nodes may have no internet, jobs that run beside
+    each other race, and tomorrow's job gets other versions.""",
     instead="Make the environment once, before you submit.",
     source="pypa/pip docs/html/user_guide.md (pip gives no promise for several pips at once)",
     bad=_HEAD + "srun --kill-on-bad-exit=1 bash -c 'pip install -r requirements.txt; python train.py'\n",
     good=_HEAD + _STEP,
 )
 def find_installs(job: BatchScript) -> Iterator[Hit]:
-    """Yield pip or conda install inside the tasks of a step."""
+    """Yield pip, conda and the like in a job; one finding for the batch host, one for the tasks."""
+    if not job.directives:
+        return
+    told = False
+    for command in job.shell.commands:
+        if not told and not command.is_conditional and _installs(command) and not _is_of_node(job, command):
+            told = True
+            yield Hit(command.place, f"every run of the job installs with {_installs(command)}")
     for task in job.tasks:
         for command in task.shell.commands:
-            words = [word.value for word in command.words]
-            installs = command.program in {"pip", "pip3", "conda", "mamba"} and words[1:2] == ["install"]
-            by_module = command.program.startswith("python") and words[1:4] == ["-m", "pip", "install"]
-            if (installs or by_module) and not re.search(r"SLURM_LOCALID|LOCAL_RANK", task.shell.text):
+            if _installs(command) and not re.search(r"SLURM_LOCALID|LOCAL_RANK", task.shell.text):
                 yield Hit(command.place, "every rank installs into the same place")
+
+
+def _installs(command: SimpleCommand) -> str:
+    """Return the installer that a command runs; empty where it installs nothing."""
+    words = [word.value for word in command.words]
+    words = [each.rpartition("/")[2] for each in words[:1]] + words[1:]
+    if words and words[0].startswith("python") and words[1:3] == ["-m", "pip"]:
+        words = words[2:]
+    if words[:2] == ["uv", "pip"] or words[:2] == ["micromamba", "env"]:
+        words = words[1:]
+    if words[:1] and re.fullmatch(r"pip[\d.]*|conda|mamba|micromamba|apt|apt-get|npm", words[0]):
+        return words[0] if "install" in words[1:3] else ""
+    return "uv" if words[:2] in (["uv", "sync"], ["uv", "add"]) else ""
+
+
+def _is_of_node(job: BatchScript, command: SimpleCommand) -> bool:
+    """Tell whether an installation is one of the site's own wheels, or on the node's own disk."""
+    return any(word.value in {"--no-index", "-h", "--help", "--dry-run"} for word in command.words) or bool(
+        re.search(r"SLURM_TMPDIR|virtualenv --no-download", job.text)
+    )
 
 
 _OF_CPUS = ("--cpus-per-task", "-c", "--cpus-per-gpu", "--exact")
@@ -210,7 +247,7 @@ _OF_CPUS = ("--cpus-per-task", "-c", "--cpus-per-gpu", "--exact")
 
 @rule(
     "threads-unset",
-    Severity.SLOW,
+    Severity.STYLE,
     "several ranks of a node, and OMP_NUM_THREADS is not set",
     why="Each rank starts a thread for every core that it may use; where ranks are not bound, they fight for the same cores.",
     instead="Write export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK.",
@@ -251,11 +288,15 @@ def find_many_threads(job: BatchScript) -> Iterator[Hit]:
     cpus = job.header["cpus-per-task"].value if "cpus-per-task" in job.header else None
     for assignment in job.assignments:
         value = assignment.value.value if assignment.value is not None else ""
-        if (
-            assignment.name == "OMP_NUM_THREADS"
-            and cpus
-            and cpus.isdigit()
-            and value.isdigit()
-            and int(value) > int(cpus)
-        ):
+        if assignment.name != "OMP_NUM_THREADS" or not job.directives:
+            continue
+        default = re.fullmatch(r"\$\{SLURM_CPUS_PER_TASK:?-(\d+)\}", value)
+        if cpus and cpus.isdigit() and value.isdigit() and int(value) > int(cpus):
             yield Hit(assignment.place, f"{value} threads share {cpus} CPUs")
+        elif default and cpus is None and int(default[1]) > 1 and not _has_other_cpus(job):
+            message = f"without --cpus-per-task {default[1]} threads share one CPU"
+            yield Hit(assignment.place, message, unknown="what sbatch was given, and what the site gives with a GPU")
+
+
+def _has_other_cpus(job: BatchScript) -> bool:
+    return bool({"cpus-per-gpu", "exclusive", "ntasks", "ntasks-per-node", "mincpus", "mem"} & job.header.keys())

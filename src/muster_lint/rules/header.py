@@ -7,17 +7,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 from muster.errors import nearest_name
 from muster.slurm.flags import SBATCH_FLAGS, is_flag
 from muster_lint import sources
 from muster_lint.job import BatchScript, HeaderOption, directives_of
-from muster_lint.launch import starts_python
+from muster_lint.launch import LaunchCommand, starts_python
 from muster_lint.rule import rule
 from muster_lint.values import Edit, Hit, Severity, TextSpan
 
-_PLUGIN_OPTIONS = frozenset({"image", "module", "volume", "bee", "edf", "environment"})
-"""Options that containers' Slurm plugins add (Shifter, the container engine): sbatch of other sites has none of them."""
+_PLUGIN_OPTIONS = frozenset(
+    """
+    image module volume bee edf environment container-image container-mounts container-workdir container-name
+    container-save container-mount-home no-container-mount-home container-remap-root no-container-remap-root
+    container-entrypoint no-container-entrypoint container-entrypoint-log container-writable container-readonly
+    container-env quotatype gpu-accounting cluster jobperf x11
+    """.split()  # noqa: SIM905  # a page of names, not of quotes
+)
+"""Options that plugins of sites add (Shifter, pyxis, accounting): sbatch of other sites has none of them."""
 
 _MISSED = frozenset(
     "account cpus-per-task gpus gpus-per-node gres nodes ntasks ntasks-per-node partition qos time".split()  # noqa: SIM905
@@ -42,10 +50,32 @@ def _whole_line(number: int, line: str) -> TextSpan:
     good=_HEAD + "#SBATCH --gres=gpu:4\nmodule load cuda\nsrun --kill-on-bad-exit=1 python train.py\n",
 )
 def find_late_directives(job: BatchScript) -> Iterator[Hit]:
-    """Yield each directive that Slurm does not read."""
-    for line in dict.fromkeys(each.place.line for each in job.late_directives):
-        text = job.lines[line - 1]
-        yield Hit(_whole_line(line, text), f"{text.strip()!r} stands after the first command, so sbatch ignores it")
+    """Yield the first directive that Slurm does not read, with the number of the others."""
+    lost = [each for each in job.late_directives if _changes(job, each)] or list(job.late_directives)
+    if not lost:
+        return
+    first = lost[0]
+    lines = {each.place.line for each in lost}
+    text = job.lines[first.place.line - 1]
+    more = f", and {len(lines) - 1} more" if len(lines) > 1 else ""
+    is_worse = any(each.name in _DECIDES and each.name not in job.header for each in lost)
+    severity = Severity.BREAKS if is_worse else Severity.FRAGILE
+    message = f"{text.strip()!r}{more}: it stands after the first command (line {job.shell.first_command_line})"
+    yield Hit(_whole_line(first.place.line, text), f"{message}, so sbatch ignores it", severity=severity)
+
+
+_DECIDES = frozenset(
+    """
+    account array constraint cpus-per-gpu cpus-per-task gpus gpus-per-node gpus-per-task gres mem mem-per-cpu mem-per-gpu
+    nodes ntasks ntasks-per-node partition qos time
+    """.split()  # noqa: SIM905  # a page of names, not of quotes
+)
+"""Options without which the job is another one."""
+
+
+def _changes(job: BatchScript, option: HeaderOption) -> bool:
+    """Tell whether the job would be another one with this option."""
+    return option.name not in job.header or job.header[option.name].value != option.value
 
 
 @rule(
@@ -60,20 +90,36 @@ def find_late_directives(job: BatchScript) -> Iterator[Hit]:
 )
 def find_misspelt_directives(job: BatchScript) -> Iterator[Hit]:
     """Yield comments that were meant as directives."""
-    for number, line in enumerate(job.lines, start=1):
-        match = re.match(
-            r"(\s*#\s*(?:sbatch|SBTACH|SABTCH|SBACTH|SBATHC|SBACH|SBTCH)|\s+#SBATCH)(?=\s+-)", line, re.IGNORECASE
-        )
+    header_end = job.shell.first_command_line or len(job.lines) + 1
+    for number, line in enumerate(job.lines[: header_end - 1], start=1):
+        match = re.match(r"(\s*#\s*(?P<word>[A-Za-z]{4,8}))(?=\s+-[-\w])", line)
         # Two or more # are how people switch a directive off.
-        if match is None or line.startswith("#SBATCH") or line.lstrip().startswith("##"):
+        if match is None or line.startswith("#SBATCH") or not _looks_like_sbatch(match["word"]):
             continue
-        if re.match(r"\s*#\s+sbatch", match[0]):
-            continue  # a sentence that shows how to submit
-        if re.match(r"#\s", match[0]) and not _is_missed(job, line):
+        options = list(directives_of("#SBATCH" + line[match.end() :], number))
+        if not options or not all(each.written.startswith("-") for each in options):
+            continue  # a command that somebody commented out, or a sentence
+        is_missed = _is_missed(job, line, match.end())
+        is_doubtful = re.match(r"\s*#\s", match[0]) is not None or match["word"] == "sbatch"
+        if is_doubtful and not is_missed:
             continue  # switched off with a blank
         place = TextSpan(number, 1, number, match.end() + 1)
         edits = (Edit(place, "#SBATCH"),) if _is_slip(job, number, match) else ()
-        yield Hit(place, f"{match[0].strip()!r} is a comment for sbatch", edits=edits)
+        yield Hit(
+            place,
+            f"{match[0].strip()!r} is a comment for sbatch",
+            edits=edits,
+            unknown="whether the line is switched off on purpose" if is_doubtful else "",
+            severity=Severity.BREAKS if is_missed else Severity.FRAGILE,
+        )
+
+
+def _looks_like_sbatch(word: str) -> bool:
+    """Tell whether a word is SBATCH, in another case or with a slip of the hand."""
+    from difflib import SequenceMatcher
+
+    upper = word.upper()
+    return upper in {"SBATCH", "BATCH"} or (upper[0] == "S" and SequenceMatcher(None, upper, "SBATCH").ratio() > 0.72)
 
 
 def _is_slip(job: BatchScript, number: int, match: re.Match[str]) -> bool:
@@ -84,9 +130,9 @@ def _is_slip(job: BatchScript, number: int, match: re.Match[str]) -> bool:
     return all(is_flag(each.name) for each in meant) and not any(each.name in job.header for each in meant)
 
 
-def _is_missed(job: BatchScript, line: str) -> bool:
-    """Tell whether the job lacks what a line behind `# ` asks for: its place, its size, its time."""
-    names = {each.name for each in directives_of("#SBATCH" + line.partition("SBATCH")[2], 1)}
+def _is_missed(job: BatchScript, line: str, end: int) -> bool:
+    """Tell whether the job lacks what a line asks for behind this column: its place, its size, its time."""
+    names = {each.name for each in directives_of("#SBATCH" + line[end:], 1)}
     if names & _GPUS and _GPUS & job.header.keys():
         return False
     return bool(names & _MISSED) and not names & job.header.keys()
@@ -106,7 +152,8 @@ def find_expansions(job: BatchScript) -> Iterator[Hit]:
     """Yield directives with a $ or a backquote that a shell would expand."""
     for each in job.directives:
         if each.value is not None and re.search(r"\$[A-Za-z_{(]|`|^~", each.value):
-            yield Hit(each.place, f"sbatch takes {each.value!r} as it is written")
+            severity = Severity.FRAGILE if each.name in {"job-name", "mail-user", "comment", "export"} else None
+            yield Hit(each.place, f"sbatch takes {each.value!r} as it is written", severity=severity)
 
 
 @rule(
@@ -127,13 +174,24 @@ def find_unknown_options(job: BatchScript) -> Iterator[Hit]:
             and each.name not in SBATCH_FLAGS | _PLUGIN_OPTIONS
             and not _is_prefix(each.name)
         ):
-            near_name = nearest_name(each.name, sorted(SBATCH_FLAGS))
-            if near_name is not None:
+            near_name = _ELSEWHERE.get(each.name) or nearest_name(each.name, sorted(SBATCH_FLAGS))
+            if near_name is None:
+                yield Hit(each.place, f"sbatch has no --{each.name}", unknown="what plugins the site has")
+            else:
                 yield Hit(each.place, f"sbatch has no --{each.name}: did you mean {near_name!r}?")
 
 
+_ELSEWHERE = {
+    "email": "mail-user", "mail": "mail-user", "walltime": "time", "queue": "partition", "name": "job-name",
+    "project": "account", "gpu": "gpus", "ngpus": "gpus", "memory": "mem", "cores": "cpus-per-task",
+    "cpus": "cpus-per-task", "ppn": "ntasks-per-node", "tasks": "ntasks", "out": "output", "err": "error",
+    "logs": "output",
+}  # fmt: skip
+"""What other schedulers, and people, call an option of sbatch."""
+
+
 def _is_prefix(name: str) -> bool:
-    """Tell whether getopt takes the name as the beginning of exactly one option."""
+    """Tell whether getopt takes the name as the beginning of exactly one option: --ntasks-per-n."""
     return sum(option.startswith(name) for option in SBATCH_FLAGS) == 1
 
 
@@ -169,7 +227,12 @@ def find_bare_words(job: BatchScript) -> Iterator[Hit]:
 def find_missing_interpreter(job: BatchScript) -> Iterator[Hit]:
     """Yield the first line where it is not #!."""
     first = job.lines[0] if job.lines else ""
-    if job.is_slurm and not first.startswith("#!"):
+    if job.has_mark and first.startswith("#!"):
+        place = TextSpan(1, 1, 1, 2)
+        yield Hit(
+            place, "a byte order mark stands before #!, so sbatch refuses the script", "Save the file without it."
+        )
+    if job.directives and not first.startswith("#!"):
         is_late = any(line.lstrip("\ufeff").startswith("#!") for line in job.lines)
         edits = () if is_late else (Edit(TextSpan(1, 1, 1, 1), "#!/bin/bash\n"),)
         yield Hit(_whole_line(1, first), "sbatch refuses a script that does not begin with #!", edits=edits)
@@ -212,13 +275,16 @@ def find_free_tasks(job: BatchScript) -> Iterator[Hit]:
         return
     if str(job.nodes) == tasks.value:
         return  # as many tasks as nodes: each node gets one
+    starts_ranks = any(each.stage("python") and not each.stage("agent") for each in job.steps)
+    if not starts_ranks or not job.asks_for_gpus:
+        return
     if "nodes" not in job.header or (job.nodes is not None and job.nodes > 1):
         yield Hit(tasks.place, f"--ntasks={tasks.value} leaves open how many tasks a node gets")
 
 
 @rule(
     "gpus-in-all",
-    Severity.FRAGILE,
+    Severity.STYLE,
     "GPUs in all instead of GPUs of a node",
     why="--gpus=N may give one node more GPUs than another; ranks and GPUs then do not match.",
     instead="Give --gpus-per-node, or --gres=gpu:N.",
@@ -246,8 +312,10 @@ def find_gpus_in_all(job: BatchScript) -> Iterator[Hit]:
     good="#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n#SBATCH --time=01:00:00\nsrun --kill-on-bad-exit=1 python train.py\n",
 )
 def find_gpus_per_task(job: BatchScript) -> Iterator[Hit]:
-    """Yield --gpus-per-task in the header or on srun, where a node has or may have several tasks."""
-    if _shares_gpus(job) or not starts_python(job.steps):
+    """Yield --gpus-per-task in the header or on srun, where a node has several tasks."""
+    if _shares_gpus(job) or not job.steps or not starts_python(job.steps) or job.has_one_task:
+        return
+    if job.tasks_per_node is None and not {"ntasks", "ntasks-per-node"} & job.header.keys():
         return
     hits: list[tuple[TextSpan, str]] = []
     directive = job.header.get("gpus-per-task")
@@ -260,9 +328,8 @@ def find_gpus_per_task(job: BatchScript) -> Iterator[Hit]:
             hits.append((option.place, option.value.partition("=")[2] or option.value))
     for place, value in hits:
         if job.tasks_per_node != 1 and not job.header.keys() & {"ntasks-per-gpu"}:
-            yield Hit(
-                place, f"each task sees {value} GPU alone" if value == "1" else f"each task sees {value} GPUs alone"
-            )
+            message = f"each task sees {value} GPU{'' if value == '1' else 's'} alone"
+            yield Hit(place, message, unknown="how the program chooses its device")
 
 
 def _shares_gpus(job: BatchScript) -> bool:
@@ -285,15 +352,23 @@ def _shares_gpus(job: BatchScript) -> bool:
 def find_too_many_ranks(job: BatchScript) -> Iterator[Hit]:
     """Yield a header whose srun starts more Python ranks on a node than it has GPUs."""
     tasks, gpus = job.tasks_per_node, job.gpus_per_node
-    ranks = any(each.stage("python") and not each.stage("agent") for each in job.steps)
+    ranks = any(
+        each.stage("python") and not each.stage("agent") and not each.unknown and not _sizes_itself(each)
+        for each in job.steps
+    )
     if tasks and gpus and tasks > gpus and ranks and "gpus-per-task" not in job.header:
         directive = job.header.get("ntasks-per-node") or job.header["ntasks"]
-        yield Hit(directive.place, f"{tasks} ranks of a node share {gpus} GPUs")
+        yield Hit(directive.place, f"{tasks} ranks of a node share {gpus} GPUs", unknown="whether every rank uses one")
+
+
+def _sizes_itself(launch: LaunchCommand) -> bool:
+    step = launch.stage("step")
+    return step is not None and step.has("-n", "--ntasks", "--ntasks-per-node", "--tasks-per-node", "-N", "--nodes")
 
 
 @rule(
     "no-time-limit",
-    Severity.FRAGILE,
+    Severity.STYLE,
     "no time limit",
     why="The partition's default holds: minutes at some sites, the longest time at others, and no backfill for the job.",
     instead="Give --time.",
@@ -339,6 +414,8 @@ def find_repeated_options(job: BatchScript) -> Iterator[Hit]:
     for index, each in enumerate(job.directives):
         if each.name == "mail-type":
             continue  # Slurm adds its values up
+        if each.name not in _DECIDES and each.name not in {"output", "error", "job-name", "chdir"}:
+            continue
         later = [
             other for other in job.directives[index + 1 :] if other.name == each.name and other.value != each.value
         ]
@@ -348,7 +425,7 @@ def find_repeated_options(job: BatchScript) -> Iterator[Hit]:
 
 @rule(
     "output-of-array",
-    Severity.BREAKS,
+    Severity.FRAGILE,
     "all tasks of an array write one file",
     why="The tasks of an array run side by side; without %a or %j in its name they overwrite one another's output.",
     instead="Put %A_%a into the file's name.",
@@ -387,11 +464,32 @@ def find_late_folders(job: BatchScript) -> Iterator[Hit]:
         if each.program == "mkdir"
         for word in each.words[1:]
     }
+    told: set[str] = set()
     for name in ("output", "error"):
         directive = job.header.get(name)
         folder = (directive.value or "").rpartition("/")[0].removeprefix("./") if directive else ""
-        if directive is not None and folder and folder in made:
-            yield Hit(directive.place, f"the script makes {folder}, but Slurm opens the file before the script starts")
+        if directive is None or not folder or folder in told:
+            continue
+        told.add(folder)
+        if folder in made:
+            message = f"the script makes {folder}, but Slurm opens the file before the script starts"
+            yield Hit(directive.place, message)
+        elif _is_nowhere(job, folder):
+            yield Hit(
+                directive.place,
+                f"there is no folder {folder} beside the script: without it the job fails, and writes no line",
+                unknown="from which folder it is submitted",
+            )
+
+
+def _is_nowhere(job: BatchScript, folder: str) -> bool:
+    """Tell whether a relative folder is neither beside the script, nor above it, nor here."""
+    if not job.path or job.path == "-" or folder.startswith(("/", "~")) or "%" in folder or "$" in folder:
+        return False
+    script = Path(job.path)
+    if not script.is_file() or "chdir" in job.header:
+        return False
+    return not any((place / folder).is_dir() for place in [*[*script.absolute().parents][:4], Path.cwd()])
 
 
 @rule(
@@ -430,7 +528,11 @@ def find_narrow_exports(job: BatchScript) -> Iterator[Hit]:
     """Yield --export with names but without ALL, in the header and on srun."""
     directive = job.header.get("export")
     if directive is not None and directive.value and _is_narrow(directive.value):
-        yield Hit(directive.place, f"--export={directive.value} passes nothing else")
+        yield Hit(
+            directive.place,
+            f"--export={directive.value} passes nothing else",
+            unknown="what the login shell of the job's user sets, which sbatch then reads",
+        )
     for launch in job.steps:
         stage = launch.stage("step")
         value = stage.text("--export") if stage else None
@@ -441,7 +543,7 @@ def find_narrow_exports(job: BatchScript) -> Iterator[Hit]:
 
 
 def _is_narrow(value: str) -> bool:
-    names = value.split(",")
+    names = value.upper().split(",")
     return "ALL" not in names and "NONE" not in names and "NIL" not in names
 
 
@@ -521,8 +623,11 @@ def find_deadly_signals(job: BatchScript) -> Iterator[Hit]:
         and signal
         and (directive.value or "").upper().startswith("B:")
         and signal not in _trapped(job)
+        and not any(each.program == "exec" and len(each.words) > 1 for each in job.shell.commands)
     ):
-        yield Hit(directive.place, f"the batch shell does not trap {signal}, so it dies of it")
+        reads = any(each.program in {"source", "."} for each in job.shell.commands)
+        unknown = "whether a file that the script reads has a trap" if reads else ""
+        yield Hit(directive.place, f"the batch shell does not trap {signal}, so it dies of it", unknown=unknown)
 
 
 @rule(
@@ -542,9 +647,12 @@ def find_blocked_traps(job: BatchScript) -> Iterator[Hit]:
     signal = _signal_of(directive)
     if directive is None or not (directive.value or "").upper().startswith("B:") or signal not in _trapped(job):
         return
-    for launch in job.steps:
-        if not launch.command.in_background and (launch.stage("python") or launch.stage("agent")):
-            yield Hit(launch.command.place, f"bash runs the trap for {signal} only after this srun has ended")
+    for launch in job.launches:
+        starts = launch.stage("python") or launch.stage("agent")
+        if starts and not launch.command.in_background and not launch.command.in_substitution:
+            name = launch.stages[0].name
+            yield Hit(launch.command.place, f"bash runs the trap for {signal} only after this {name} has ended")
+            return
 
 
 def _signal_of(directive: HeaderOption | None) -> str | None:
@@ -567,7 +675,7 @@ def _trapped(job: BatchScript) -> set[str]:
 
 @rule(
     "placeholder",
-    Severity.BREAKS,
+    Severity.FRAGILE,
     "a placeholder that was not filled in",
     why="sbatch refuses an account, partition or path that is only an example's.",
     instead="Write your own value.",
@@ -578,9 +686,13 @@ def _trapped(job: BatchScript) -> set[str]:
 def find_placeholders(job: BatchScript) -> Iterator[Hit]:
     """Yield values that stand for a value."""
     for each in job.directives:
-        if each.value and re.search(
-            r"<[^>]+>|^(your|my)[-_ ]?(account|project|partition|qos)|\bYOUR_|^XXX|^\?\?\?|^ACCOUNT$|^PARTITION$",
-            each.value,
+        if (
+            each.value
+            and each.name not in {"mail-user", "job-name", "comment"}
+            and re.search(
+                r"<[^>]+>|^(your|my)[-_ ]?(account|project|partition|qos)|\bYOUR_|^X+$|^[xX]{2}:|^XXX|^\?\?\?|^ACCOUNT$|^PARTITION$",
+                each.value,
+            )
         ):
             yield Hit(each.place, f"{each.value!r} is a placeholder")
 

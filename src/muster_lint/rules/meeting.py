@@ -28,8 +28,9 @@ _ADDRESS_NAMES = re.compile(
 def _addresses(job: BatchScript) -> Iterator[tuple[TextSpan, Word, bool]]:
     """Yield what an address is made from, and whether each task makes it."""
     in_task = {id(each) for task in job.tasks if not task.launch.early for each in task.shell.assignments}
+    read_names = _names_read(job)
     for each in job.assignments:
-        if _ADDRESS_NAMES.match(each.name) and each.value is not None:
+        if _ADDRESS_NAMES.match(each.name) and each.value is not None and each.name in read_names:
             yield each.place, each.value, id(each) in in_task
     lines = {launch.command.place for task in job.tasks if not task.launch.early for launch in [task.launch]}
     for launch in job.all_launches:
@@ -38,6 +39,18 @@ def _addresses(job: BatchScript) -> Iterator[tuple[TextSpan, Word, bool]]:
         if word is not None:
             inside = any(place.line <= word.place.line <= place.end_line for place in lines)
             yield word.place, word, inside
+
+
+def _names_read(job: BatchScript) -> set[str]:
+    """Return the variables that the ranks meet by: those that programs read, and those in an agent's address."""
+    names = {"MASTER_ADDR", "MAIN_PROCESS_IP"}
+    for launch in job.all_launches:
+        stage = launch.stage("agent")
+        word = stage.option(*_ADDRESS_OPTIONS) if stage else None
+        names |= set(word.names) if word is not None else set()
+    for _ in range(2):
+        names |= {name for each in job.assignments if each.name in names and each.value for name in each.value.names}
+    return names
 
 
 def _is_distributed(job: BatchScript) -> bool:
@@ -58,9 +71,15 @@ def find_loopback(job: BatchScript) -> Iterator[Hit]:
     """Yield loopback addresses in a job of several nodes."""
     if job.nodes is None or job.nodes < 2:
         return
+    spreads = any(each.stage("step") or each.stage("mpi") for each in job.launches)
+    names = [each.name for each in job.assignments]
     for place, word, _ in _addresses(job):
+        if not spreads:
+            continue  # nothing runs on the other nodes
+        is_only = all(names.count(each.name) == 1 for each in job.assignments if each.value == word)
         if re.search(r"(^|=)(localhost|127\.\d+\.\d+\.\d+|::1|0\.0\.0\.0)(:|$)", word.value):
-            yield Hit(place, f"every one of {job.nodes} nodes means itself")
+            unknown = "" if is_only else "which of the assignments counts"
+            yield Hit(place, f"every one of {job.nodes} nodes means itself", unknown=unknown)
 
 
 @rule(
@@ -87,7 +106,7 @@ def find_own_hosts(job: BatchScript) -> Iterator[Hit]:
 
 @rule(
     "address-by-ip-guess",
-    Severity.HANGS,
+    Severity.FRAGILE,
     "an address from hostname --ip-address",
     why="""It gives all addresses of the host, or a loopback one where /etc/hosts says so, or that of a network that the other nodes do not
     reach.""",
@@ -121,11 +140,13 @@ def find_ip_guesses(job: BatchScript) -> Iterator[Hit]:
 )
 def find_node_lists(job: BatchScript) -> Iterator[Hit]:
     """Yield addresses that are the unexpanded node list."""
+    if job.nodes == 1 or (job.nodes is None and "nodes" not in job.header):
+        return  # the list of one node is its name
     lists = {"SLURM_NODELIST", "SLURM_JOB_NODELIST", "SLURM_STEP_NODELIST"}
     for place, word, _ in _addresses(job):
         cut = any(
             set(re.findall(r"SLURM_\w*NODELIST", text))
-            and not re.search(r"scontrol|hostlist|nodeset|python|sed|srun", text)
+            and re.fullmatch(r"[$`(\s]*echo [^|]*(\|\s*(cut|head|tail|tr)\b[^|]*)*", text)
             for text in word.substitutions
         )
         if (set(word.names) & lists and not word.substitutions) or cut:
@@ -168,6 +189,7 @@ def find_ports_in_addresses(job: BatchScript) -> Iterator[Hit]:
             each.name == "MASTER_ADDR"
             and each.value is not None
             and re.search(r"[^:]:(\d+|\$\w+|\$\{\w+\})$", each.value.value)
+            and not re.search(r"\$\{?MASTER_ADDR\b", job.text)
         ):
             yield Hit(each.place, "MASTER_ADDR holds a port")
 
@@ -185,8 +207,8 @@ def find_ports_in_addresses(job: BatchScript) -> Iterator[Hit]:
 )
 def find_fixed_ports(job: BatchScript) -> Iterator[Hit]:
     """Yield literal ports of the meeting point."""
-    if not job.is_slurm:
-        return
+    if not job.is_slurm or "exclusive" in job.header:
+        return  # a whole node has no other job
     said: set[str] = set()
     for each in job.assignments:
         if (
@@ -238,7 +260,7 @@ def find_own_ports(job: BatchScript) -> Iterator[Hit]:
 
 @rule(
     "port-missing",
-    Severity.BREAKS,
+    Severity.FRAGILE,
     "MASTER_ADDR without MASTER_PORT",
     why="init_process_group with env:// needs both; it stops with 'environment variable MASTER_PORT expected'.",
     instead="Export MASTER_PORT too.",
@@ -259,7 +281,8 @@ def find_missing_ports(job: BatchScript) -> Iterator[Hit]:
             and ranks
             and not (each.value and re.search(r":\S+$", each.value.value))
         ):
-            yield Hit(each.place, "MASTER_PORT is not set anywhere")
+            unknown = "whether the program has a port of its own"
+            yield Hit(each.place, "MASTER_PORT is not set anywhere", unknown=unknown)
 
 
 @rule(
@@ -269,7 +292,7 @@ def find_missing_ports(job: BatchScript) -> Iterator[Hit]:
     why="When the header changes, the ranks wait for ranks that do not exist, or some ranks are too many.",
     instead="Use Slurm's number: export WORLD_SIZE=$SLURM_NTASKS.",
     source=sources.SBATCH,
-    bad=_HEAD + _FIRST + _PORT + "export WORLD_SIZE=8\n" + _STEP,
+    bad=_HEAD + _FIRST + _PORT + "export WORLD_SIZE=16\n" + _STEP,
     good=_HEAD + _FIRST + _PORT + "export WORLD_SIZE=$SLURM_NTASKS\n" + _STEP,
 )
 def find_literal_sizes(job: BatchScript) -> Iterator[Hit]:
@@ -280,5 +303,9 @@ def find_literal_sizes(job: BatchScript) -> Iterator[Hit]:
             and each.value is not None
             and each.value.value.isdigit()
             and int(each.value.value) > 1
+            and int(each.value.value) != (job.nodes or 0) * (job.tasks_per_node or 0)
+            and not any(launch.stage("agent") for launch in job.all_launches)
         ):
-            yield Hit(each.place, f"WORLD_SIZE={each.value.value} stands beside the header's own numbers")
+            size = (job.nodes or 0) * (job.tasks_per_node or 0)
+            beside = f"the header asks for {size} tasks" if size else "the header's numbers are others'"
+            yield Hit(each.place, f"WORLD_SIZE={each.value.value}, and {beside}")

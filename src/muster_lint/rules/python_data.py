@@ -71,7 +71,7 @@ def find_missing_epochs(program: Program) -> Iterator[Hit]:
 
 @rule(
     "every-rank-reads-all",
-    Severity.BREAKS,
+    Severity.FRAGILE,
     "every rank reads the whole data set",
     why="Without a DistributedSampler each rank trains on all samples: the work is not divided, and an epoch takes as long as on one GPU.",
     instead="Pass sampler=DistributedSampler(data).",
@@ -176,7 +176,7 @@ def _guarded_by_caller(program: Program, call: Call) -> bool:
 
 @rule(
     "load-before-saved",
-    Severity.HANGS,
+    Severity.FRAGILE,
     "a checkpoint that rank 0 writes is read without a barrier",
     why="The other ranks read before rank 0 has written: they fail, or read half a file, and the rest waits for them.",
     instead="Call dist.barrier() on all ranks between saving and loading.",
@@ -234,7 +234,7 @@ def find_downloads(program: Program) -> Iterator[Hit]:
 
 @rule(
     "split-differs",
-    Severity.BREAKS,
+    Severity.FRAGILE,
     "a random split that differs between ranks",
     why="random_split without a generator draws from each rank's own random numbers: samples of one rank's validation set are in another's training.",
     instead="Pass generator=torch.Generator().manual_seed(0).",

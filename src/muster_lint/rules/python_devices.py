@@ -47,7 +47,7 @@ def _is_local(node: ast.expr) -> bool:
 
 @rule(
     "device-by-global-rank",
-    Severity.BREAKS,
+    Severity.FRAGILE,
     "the global rank as a device number",
     why="The ranks of the second node begin at the number of GPUs of a node: there is no such device there.",
     instead='Use the local rank: int(os.environ["LOCAL_RANK"]).',
@@ -105,7 +105,7 @@ def _formats_rank(node: ast.expr) -> bool:
 
 @rule(
     "no-device-chosen",
-    Severity.BREAKS,
+    Severity.FRAGILE,
     "every rank uses GPU 0",
     why='Without set_device (or a device with the local rank) .cuda() and "cuda" mean device 0: all ranks of a node load it, and NCCL stops.',
     instead='Call torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) first.',
@@ -170,7 +170,7 @@ def find_late_devices(program: Program) -> Iterator[Hit]:
 
 @rule(
     "visible-devices-too-late",
-    Severity.BREAKS,
+    Severity.FRAGILE,
     "CUDA_VISIBLE_DEVICES set after CUDA was used",
     why="CUDA reads it once, at its first use. Later it changes nothing, and cuda:0 is GPU 0 for every rank.",
     instead="Set it before torch is imported, or use torch.cuda.set_device.",
@@ -224,13 +224,15 @@ def find_unmapped_loads(program: Program) -> Iterator[Hit]:
     if not program.is_distributed or not re.search(r"cuda|hip|xpu|nccl", program.text):
         return
     for call in program.called("torch.load"):
-        if call.argument("map_location", 1) is None and not call.has_unpacking:
+        origin = ast.unparse(call.node.args[0]).lower() if call.node.args else ""
+        is_checkpoint = re.search(r"ckpt|checkpoint|resume|weight|state|model|\.pth|\.pt\b", origin)
+        if is_checkpoint and call.argument("map_location", 1) is None and not call.has_unpacking:
             yield Hit(call.place, "every rank loads it to the device that saved it")
 
 
 @rule(
     "local-rank-argument",
-    Severity.BREAKS,
+    Severity.FRAGILE,
     "--local_rank as an argument only",
     why="torchrun and srun do not pass --local_rank: the default holds, and every rank takes the same device.",
     instead='Read int(os.environ["LOCAL_RANK"]).',

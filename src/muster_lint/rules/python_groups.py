@@ -51,16 +51,12 @@ def find_lone_collectives(program: Program) -> Iterator[Hit]:
         mirrored = any(
             other_call is not call
             and other_call.name == call.name
-            and any(other_test is test for other_test, _ in other_call.tests)
-            and _branch(other_call, test) != _branch(call, test)
+            and other_call.function == call.function
+            and other_call.on_one_rank
             for other_call in everywhere
         )
         if test is not None and not mirrored:
             yield Hit(call.place, f"{kind} is called on some ranks only (line {test.lineno})")
-
-
-def _branch(call: Call, test: ast.expr | None) -> bool | None:
-    return next((holds for other_test, holds in call.tests if other_test is test), None)
 
 
 def _is_rank_test(test: ast.expr) -> bool:
@@ -139,7 +135,7 @@ def find_missing_timeouts(program: Program) -> Iterator[Hit]:
 
 @rule(
     "address-in-program",
-    Severity.HANGS,
+    Severity.FRAGILE,
     "localhost as the meeting point, in the program",
     why="It overrides what the launcher says; over several nodes every node means itself.",
     instead="Leave MASTER_ADDR to the launcher, or use os.environ.setdefault.",
@@ -185,7 +181,7 @@ def find_ports(program: Program) -> Iterator[Hit]:
 
 @rule(
     "world-size-in-program",
-    Severity.BREAKS,
+    Severity.FRAGILE,
     "a literal number of ranks or rank",
     why="With another number of ranks the group never forms, or two ranks have one number.",
     instead="Leave world_size and rank to the environment (env://).",
@@ -256,7 +252,7 @@ def find_late_settings(program: Program) -> Iterator[Hit]:
 
 @rule(
     "ranks-of-its-own",
-    Severity.BREAKS,
+    Severity.FRAGILE,
     "a program that starts its own ranks",
     why="It starts all ranks of its node itself. Started as several tasks it makes ranks × ranks.",
     instead="Start it once a node, or remove mp.spawn and let torchrun or srun start the ranks.",

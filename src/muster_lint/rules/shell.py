@@ -26,7 +26,7 @@ _HEAD = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\n"
 )
 def find_syntax_errors(job: BatchScript) -> Iterator[Hit]:
     """Yield the first place that bash itself refuses, where the grammar sees one."""
-    if job.shell.error is None:
+    if job.shell.error is None or re.match(r"#!.*\b(z|k|da)?sh\b(?<!bash)", job.lines[0] if job.lines else ""):
         return
     from muster.runner import run
 
@@ -64,8 +64,11 @@ def find_broken_continuations(job: BatchScript) -> Iterator[Hit]:
             # A line of options is not a command of its own; another line may be one, which the edit would swallow.
             goes_on = number < len(job.lines) and re.match(r"\s*--?[a-zA-Z]", job.lines[number])
             inside = any(text.line <= number <= text.end_line for text, _ in job.shell.heredocs)
-            edits = (Edit(place, ""),) if goes_on and not inside else ()
-            yield Hit(place, "the command ends here", edits=edits)
+            edits = (Edit(place, ""),) if goes_on else ()
+            following = job.lines[number].strip() if number < len(job.lines) else ""
+            if not following or following.startswith("#") or inside:
+                continue  # nothing is lost
+            yield Hit(place, "the command ends here", edits=edits, severity=None if goes_on else Severity.FRAGILE)
 
 
 @rule(
@@ -79,10 +82,27 @@ def find_broken_continuations(job: BatchScript) -> Iterator[Hit]:
     good=_HEAD + "# --exclusive\nsrun --kill-on-bad-exit=1 \\\n    hostname\n",
 )
 def find_comments_in_commands(job: BatchScript) -> Iterator[Hit]:
-    """Yield comment lines that follow a continued line."""
+    """Yield a comment, or an empty line, inside a continued command whose next line is one of options."""
+    written = {line for place, _ in job.shell.heredocs for line in range(place.line, place.end_line + 1)}
+    empty_ends = {
+        launch.command.place.end_line
+        for launch in job.launches
+        if launch.stages and launch.stages[-1].kind in {"step", "mpi", "agent"} and not launch.stages[-1].words
+    }
+    written |= {line for place in job.shell.long_texts for line in range(place.line, place.end_line + 1)}
     for number, (line, following) in enumerate(zip(job.lines, job.lines[1:]), start=2):
-        if line.rstrip().endswith("\\") and not line.lstrip().startswith("#") and re.match(r"\s*#", following):
-            yield Hit(TextSpan(number, 1, number, len(following) + 1), "the command ends before this comment")
+        if not line.rstrip("\r").endswith("\\") or re.search(r"(^|\s)#", line) or number in written:
+            continue
+        if following.strip() and not following.lstrip().startswith("#"):
+            continue
+        rest = [each for each in job.lines[number:] if each.strip() and not each.lstrip().startswith("#")]
+        is_empty = number - 1 in empty_ends  # what the command starts stands behind the comment
+        if rest and (is_empty or re.match(r"\s*--?[A-Za-z]", rest[0])):
+            subject = "comment" if following.strip() else "empty line"
+            yield Hit(
+                TextSpan(number, 1, number, len(following) + 1),
+                f"the command ends before this {subject}, and {rest[0].split()[0]} is a command of its own",
+            )
 
 
 @rule(
@@ -107,32 +127,122 @@ def find_spaced_assignments(job: BatchScript) -> Iterator[Hit]:
 @rule(
     "cd-may-fail",
     Severity.FRAGILE,
-    "cd whose failure is not noticed",
-    why="If the folder is missing the job goes on in another one, and reads or writes there.",
+    "rm behind a cd whose failure is not noticed",
+    why="If the folder is missing the job goes on in another one, and rm deletes there.",
     instead="Write cd DIR || exit 1, or set -e.",
     source=sources.BASH,
-    bad=_HEAD + "cd /scratch/project/run\nsrun --kill-on-bad-exit=1 hostname\n",
-    good=_HEAD + "cd /scratch/project/run || exit 1\nsrun --kill-on-bad-exit=1 hostname\n",
+    bad=_HEAD + "cd /scratch/project/run\nrm -rf old\nsrun --kill-on-bad-exit=1 hostname\n",
+    good=_HEAD + "cd /scratch/project/run || exit 1\nrm -rf old\nsrun --kill-on-bad-exit=1 hostname\n",
 )
 def find_unchecked_cd(job: BatchScript) -> Iterator[Hit]:
-    """Yield cd to a fixed place without a check."""
-    from muster_lint.rules.step import _sets
-
-    if _sets(job, "errexit", "e") or re.match(r"#!.*\s-\w*e", job.lines[0] if job.lines else ""):
+    """Yield cd without a check, where the next cd comes behind an rm of a relative name."""
+    if job.stops_at_errors:
         return
+    moved: SimpleCommand | None = None
     for each in job.shell.commands:
-        target = each.words[1].value if len(each.words) > 1 else ""
-        made = {word.text for other in job.shell.commands if _makes(other, each) for word in other.words[1:]}
-        given = each.words[1].text in made if len(each.words) > 1 else False
-        of_slurm = "SLURM_SUBMIT_DIR" in target or "SLURM_TMPDIR" in target
-        if each.program == "cd" and not each.is_conditional and target and not of_slurm and not given:
+        if each.program in {"cd", "pushd"}:
             following = job.lines[each.place.end_line - 1][each.place.end_column - 1 :].lstrip()
-            if not following.startswith(("||", "&&")):
-                yield Hit(each.place, f"the job goes on elsewhere if {target} is missing")
+            is_checked = each.is_conditional or each.in_substitution or following.startswith(("||", "&&"))
+            moved = None if is_checked or len(each.words) < 2 else each
+        elif each.program == "rm" and moved is not None and _deletes_here(each):
+            target = moved.words[1].value
+            yield Hit(moved.place, f"rm in line {each.place.line} deletes elsewhere if {target} is missing")
+            moved = None
 
 
-def _makes(command: SimpleCommand, before: SimpleCommand) -> bool:
-    return command.program == "mkdir" and command.order < before.order
+def _deletes_here(command: SimpleCommand) -> bool:
+    """Tell whether rm deletes many files below the current folder."""
+    names = [word.value for word in command.words[1:]]
+    is_wide = any(name.startswith("-") and "r" in name for name in names) or any("*" in name for name in names)
+    return is_wide and any(not name.startswith(("-", "/", "$", "~")) for name in names)
+
+
+@rule(
+    "options-alone",
+    Severity.BREAKS,
+    "a line of options that is a command of its own",
+    why="The line before it does not end in a backslash: bash runs the options as a program, which is not there.",
+    instead="End the line before it with a backslash.",
+    source=sources.BASH,
+    bad=_HEAD + "srun --kill-on-bad-exit=1 ./train --depth 3\n    --width 4\n",
+    good=_HEAD + "srun --kill-on-bad-exit=1 ./train --depth 3 \\\n    --width 4\n",
+)
+def find_lone_options(job: BatchScript) -> Iterator[Hit]:
+    """Yield commands whose first word is an option."""
+    if job.shell.error is not None:
+        return  # what is read there may be no command
+    continued = {number for number, line in enumerate(job.lines, start=2) if line.rstrip("\r").endswith("\\")}
+    for each in job.shell.commands:
+        first = each.words[0].text
+        before = job.lines[each.place.line - 2].strip() if each.place.line > 1 else ""
+        is_behind_comment = before.startswith("#") or not before or re.search(r"\\\s+$", job.lines[each.place.line - 2])
+        if re.match(r"--?[A-Za-z][\w-]*", first) and each.place.line not in continued and not is_behind_comment:
+            yield Hit(each.place, f"bash runs {first!r} as a command: the line before it ends the command")
+
+
+@rule(
+    "errors-to-terminal",
+    Severity.FRAGILE,
+    "2>&1 in front of > file",
+    why="The shell reads redirections from left to right: 2>&1 goes where the output goes now, so the errors are not in the file.",
+    instead="Write > file 2>&1.",
+    source=sources.BASH,
+    bad=_HEAD + "srun --kill-on-bad-exit=1 hostname 2>&1 > all.log\n",
+    good=_HEAD + "srun --kill-on-bad-exit=1 hostname > all.log 2>&1\n",
+)
+def find_early_redirections(job: BatchScript) -> Iterator[Hit]:
+    """Yield 2>&1 in front of the file that the output goes to."""
+    for number, line in enumerate(job.lines, start=1):
+        match = re.search(r"(?<![\d&])2>&1\s+1?>>?\s*(?!/dev/null)[\w./$\"{]", line)
+        if (
+            match
+            and not line.lstrip().startswith("#")
+            and not any(place.line <= number <= place.end_line for place, _ in job.shell.heredocs)
+        ):
+            place = TextSpan(number, match.start() + 1, number, match.end() + 1)
+            yield Hit(place, "the errors do not go into the file")
+
+
+@rule(
+    "return-in-script",
+    Severity.FRAGILE,
+    "return outside of a function",
+    why="A script that sbatch runs is not sourced: return is an error there, and the script goes on behind it.",
+    instead="Write exit.",
+    source=sources.BASH,
+    bad=_HEAD + "cd /scratch/run || return 1\nsrun --kill-on-bad-exit=1 hostname\n",
+    good=_HEAD + "cd /scratch/run || exit 1\nsrun --kill-on-bad-exit=1 hostname\n",
+)
+def find_returns(job: BatchScript) -> Iterator[Hit]:
+    """Yield return in the body of a job script."""
+    for each in job.shell.commands if job.directives else ():
+        if each.program == "return" and each.function is None and not each.in_substitution:
+            yield Hit(each.place, "the script goes on behind this return")
+
+
+@rule(
+    "sleep-behind-work",
+    Severity.SLOW,
+    "a long sleep behind the work",
+    why="The job keeps its GPUs while it sleeps, and nothing else runs.",
+    instead="Remove it.",
+    source=sources.BASH,
+    bad=_HEAD + "set -e\nsrun --kill-on-bad-exit=1 hostname\nsleep 3600\n",
+    good=_HEAD + "set -e\nsrun --kill-on-bad-exit=1 hostname\n",
+)
+def find_late_sleeps(job: BatchScript) -> Iterator[Hit]:
+    """Yield a sleep of minutes as the last command of a job in which nothing runs beside it."""
+    main = [each for each in job.shell.commands if each.function is None and not each.in_substitution]
+    last = main[-1] if main and job.directives else None
+    if last is None or last.program != "sleep" or last.in_loop or any(each.in_background for each in main):
+        return
+    text = last.words[1].value if len(last.words) > 1 else ""
+    match = re.fullmatch(r"(\d+)([smhd]?)", text)
+    seconds = int(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}[match[2]] if match else 0
+    if (seconds >= 300 or text == "infinity") and any(
+        each.stage("step") or each.stage("python") for each in job.launches
+    ):
+        yield Hit(last.place, f"the job sleeps {text} with nothing left to do")
 
 
 @rule(
@@ -148,17 +258,32 @@ def _makes(command: SimpleCommand, before: SimpleCommand) -> bool:
     + "srun --kill-on-bad-exit=1 bash -c 'if [ $SLURM_LOCALID -eq 0 ]; then rocm-smi; fi; python train.py'\n",
 )
 def find_sleeps(job: BatchScript) -> Iterator[Hit]:
-    """Yield sleeps between local ranks."""
+    """Yield sleeps between local ranks, and behind a server that goes on in the background."""
     for task in job.tasks:
         by_local_rank = "SLURM_LOCALID" in task.shell.text or "LOCAL_RANK" in task.shell.text
         for each in task.shell.commands:
             if each.program == "sleep" and by_local_rank and not each.in_loop:
                 yield Hit(each.place, "the other local ranks may be slower than this")
+    server = ""
+    for each in job.shell.commands if job.is_slurm else ():
+        text = " ".join(word.value for word in each.words)
+        found = _SERVER.search(text) if each.in_background else None
+        server = found[0] if found else server
+        if each.program == "sleep" and server and not each.in_loop and not each.in_background:
+            if not _ASKS.search(job.text):
+                yield Hit(each.place, f"{server} may need longer than this to answer")
+            server = ""
+
+
+_SERVER = re.compile(r"\bray start\b|\bvllm serve\b|vllm\.entrypoints\S*|sglang\.launch_server|text-generation-launcher"
+                     r"|\bollama serve\b|\bmongod\b|\bredis-server\b|\bllama-server\b|\btritonserver\b")  # fmt: skip
+_ASKS = re.compile(r"\bcurl\b|\bnc -z|ray status|health|wait_for|until |/dev/tcp")
+"""The signs of a script that asks whether the server is there."""
 
 
 @rule(
     "temporary-folder-of-batch-host",
-    Severity.BREAKS,
+    Severity.FRAGILE,
     "a temporary folder made on the batch host alone",
     why="mktemp -d makes the folder on one node; the tasks of the other nodes do not have it.",
     instead="Make it in the task: srun bash -c 'export DIR=$(mktemp -d); …', or use the job's own $TMPDIR.",
@@ -170,7 +295,7 @@ def find_sleeps(job: BatchScript) -> Iterator[Hit]:
 )
 def find_lone_folders(job: BatchScript) -> Iterator[Hit]:
     """Yield exported folders of mktemp in a job of several nodes."""
-    if job.nodes is not None and job.nodes < 2:
+    if job.nodes is None or job.nodes < 2 or not job.steps:
         return
     for each in job.shell.assignments:
         texts = each.value.substitutions if each.value is not None and each.exported else ()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from muster.errors import nearest_name
 from muster_lint import sources
-from muster_lint.bash import SimpleCommand
+from muster_lint.bash import SimpleCommand, Word
 from muster_lint.job import BatchScript
 from muster_lint.launch import LaunchCommand, Stage, starts_python
 from muster_lint.rule import rule
@@ -92,12 +92,12 @@ def _binds_itself(stage: Stage) -> bool:
 
 def _may_hide_flags(stage: Stage) -> bool:
     """Tell whether the step's flags come out of a variable that is not known."""
-    return bool(stage.words) and not stage.words[0].is_literal
+    return bool(stage.hidden) or (bool(stage.words) and stage.words[0].may_be_several)
 
 
 @rule(
     "srun-survivors",
-    Severity.HANGS,
+    Severity.FRAGILE,
     "ranks wait for ever when one dies",
     why="""When a rank ends with an error srun leaves the others alone, unless the cluster sets KillOnBadExit. They wait in a
     collective until the time limit.""",
@@ -110,17 +110,32 @@ def find_survivors(job: BatchScript) -> Iterator[Hit]:
     """Yield steps of several ranks without --kill-on-bad-exit."""
     if job.shell.assigned("SLURM_KILL_BAD_EXIT"):
         return
-    for _, stage in _ranks(job):
+    for launch, stage in _ranks(job):
         if _has_one_task(stage) or _is_one_task(job, stage) or stage.text("--wait", "-W") not in {None, "0"}:
             continue
+        if not _may_meet(job, launch):
+            continue
         if not stage.has("--kill-on-bad-exit", "-K", "-K1") and not _may_hide_flags(stage):
-            edits = _flag_behind(job, stage, "--kill-on-bad-exit=1") if _MEETS.search(job.text) else ()
+            edits = _flag_behind(job, stage, "--kill-on-bad-exit=1")
             yield Hit(stage.word.place, "nothing ends the other ranks when one of this step fails", edits=edits)
 
 
 _MEETS = re.compile(
-    r"MASTER_(ADDR|PORT)|\btorchrun\b|torch\.distributed|\bdeepspeed\b|\baccelerate launch\b|rdzv|NCCL_"
+    r"MASTER_(ADDR|PORT)|torchrun|torch\.distributed|deepspeed|accelerate launch|rdzv|NCCL_|(?<![a-z])ddp|distributed"
+    r"|horovod|hvd|lightning|multi.?(node|gpu)|WORLD_SIZE",
+    re.IGNORECASE,
 )
+
+
+def _may_meet(job: BatchScript, launch: LaunchCommand) -> bool:
+    """Tell whether the ranks of a step seem to be one program: they share a meeting point, or one command line trains."""
+    if launch.stage("agent") or _MEETS.search(job.text):
+        return True
+    own_text = " ".join(word.text for word in launch.command.words)
+    is_split = re.search(r"SLURM_(PROCID|LOCALID|NODEID)|LOCAL_RANK", own_text)
+    return not is_split and launch.script is not None and re.search(r"train|pretrain|finetune", own_text) is not None
+
+
 """The signs of ranks that wait for each other: tasks that do not may fail one by one."""
 
 _TASKS = ("--ntasks", "-n", "--ntasks-per-node", "--tasks-per-node", "--ntasks-per-gpu", "--nodes", "-N")
@@ -154,8 +169,29 @@ def find_early_task_variables(job: BatchScript) -> Iterator[Hit]:
             continue
         for word in launch.command.words:
             names = [name for name in word.names if name in _OF_A_TASK]
-            if names:
-                yield Hit(word.place, f"${names[0]} is expanded by the batch script, before srun starts")
+            stage = launch.stage("step")
+            if (
+                not names
+                or stage is None
+                or _has_one_task(stage)
+                or _is_one_task(job, stage)
+                or _is_inert(launch, word)
+            ):
+                continue
+            is_sure = (job.tasks_per_node or 0) > 1 or (job.nodes or 0) > 1 or "ntasks" in job.header
+            yield Hit(
+                word.place,
+                f"${names[0]} is expanded by the batch script, before srun starts",
+                unknown="" if is_sure else "whether the step has several tasks",
+            )
+
+
+def _is_inert(launch: LaunchCommand, word: Word) -> bool:
+    """Tell whether a word is the node's rank of an agent that does not read it: under a c10d rendezvous."""
+    agent = launch.stage("agent")
+    if agent is None or agent.text("--rdzv-backend", "--rdzv_backend") not in {"c10d", "etcd", "etcd-v2"}:
+        return False
+    return any(agent.option(name) == word for name in ("--node-rank", "--node_rank", "--machine_rank"))
 
 
 @rule(
@@ -172,14 +208,37 @@ def find_early_task_variables(job: BatchScript) -> Iterator[Hit]:
 )
 def find_exported_ranks(job: BatchScript) -> Iterator[Hit]:
     """Yield assignments from a variable of the task, outside the tasks."""
-    if not job.steps:
+    ranks = [launch for launch, stage in _ranks(job) if not (_has_one_task(stage) or _is_one_task(job, stage))]
+    if not ranks:
         return
+    agents = [stage for launch in job.all_launches if (stage := launch.stage("agent")) is not None]
+    own = {assignment.name for task in job.tasks for assignment in task.shell.assignments}
     for each in job.shell.assignments:
-        names = [name for name in (each.value.names if each.value else ()) if name in _OF_A_TASK]
-        if names and each.value is not None and not _has_fallback(each.value.text):
-            yield Hit(each.place, f"the batch script has one ${names[0]} for all tasks")
-        elif each.name in _RANK_NAMES and each.exported and each.value is not None and each.value.value.isdigit():
-            yield Hit(each.place, f"every task gets {each.name}={each.value.value}")
+        if each.value is None or each.of_command or each.name in own:
+            continue
+        names = [name for name in each.value.names if name in _OF_A_TASK]
+        is_literal = each.name in {"RANK", "LOCAL_RANK"} and each.value.value.isdigit()
+        if not (names and not _has_fallback(each.value.text)) and not is_literal:
+            continue
+        if agents:
+            if not any(_takes_rank_from(stage, each.name) for stage in agents):
+                continue  # torchrun gives its ranks their numbers itself
+        elif not each.exported or each.name not in _RANK_NAMES:
+            continue
+        message = (
+            f"the batch script has one ${names[0]} for all tasks"
+            if names
+            else f"every task gets {each.name}={each.value.value}"
+        )
+        yield Hit(each.place, message, unknown="" if agents else f"whether the program reads {each.name}")
+
+
+def _takes_rank_from(stage: Stage, name: str) -> bool:
+    """Tell whether an agent with a static meeting point takes its node's number from this variable."""
+    if stage.text("--rdzv-backend", "--rdzv_backend") in {"c10d", "etcd", "etcd-v2"}:
+        return False
+    word = stage.option("--node-rank", "--node_rank", "--machine_rank")
+    return word is not None and name in word.names
 
 
 def _has_fallback(text: str) -> bool:
@@ -200,15 +259,17 @@ def _has_fallback(text: str) -> bool:
 )
 def find_unexported(job: BatchScript) -> Iterator[Hit]:
     """Yield variables that programs read, set without export in a task."""
+    outside = {each.name for each in job.shell.assignments if each.exported}
     for task in job.tasks:
         for each in task.shell.assignments:
-            if not each.exported and not each.of_command and _is_for_programs(each.name):
+            is_used = re.search(rf"\$\{{?{each.name}\b", task.shell.text) or each.name in outside
+            if not each.exported and not each.of_command and _is_for_programs(each.name) and not is_used:
                 yield Hit(each.place, f"{each.name} does not reach the program")
 
 
 @rule(
     "not-exported",
-    Severity.BREAKS,
+    Severity.FRAGILE,
     "a variable of the ranks that is set, but not exported",
     why="srun hands only exported variables to its tasks.",
     instead="Write export before it.",
@@ -220,16 +281,18 @@ def find_unexported(job: BatchScript) -> Iterator[Hit]:
 )
 def find_unexported_in_script(job: BatchScript) -> Iterator[Hit]:
     """Yield variables that only a program would read, set without export and used nowhere in the script."""
-    if not job.steps or any(
-        each.program == "set" and any(word.value in {"-a", "-ae", "-ea", "allexport"} for word in each.words)
-        for each in job.shell.commands
-    ):
+    if not job.directives or job.sets("a", "allexport"):
         return
+    starters = [each for each in job.launches if each.stage("python") or each.stage("agent") or each.stage("step")]
+    by_slurm = {"CUDA_VISIBLE_DEVICES"} if job.asks_for_gpus else set()  # set already, and exported
     for each in job.shell.assignments:
-        if each.exported or each.of_command or not _is_for_programs(each.name):
+        if each.exported or each.of_command or not _is_for_programs(each.name) or each.name in by_slurm:
             continue
-        if not re.search(rf"\$\{{?{each.name}\b", job.text):
-            yield Hit(each.place, f"{each.name} does not reach the ranks")
+        if each.name in {"WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} and any(each.stage("agent") for each in starters):
+            continue  # an agent gives its ranks these itself
+        is_used = re.search(rf"\$\{{?{each.name}\b|export\s+(\w+\s+)*{each.name}\b", job.text)
+        if not is_used and any(launch.command.order > each.order for launch in starters):
+            yield Hit(each.place, f"{each.name} does not reach the program", unknown="whether it is exported already")
 
 
 def _is_for_programs(name: str) -> bool:
@@ -245,31 +308,56 @@ def _is_for_programs(name: str) -> bool:
 @rule(
     "background-without-wait",
     Severity.BREAKS,
-    "srun in the background, and no wait",
-    why="The script ends while srun runs, and Slurm ends the job.",
+    "a program in the background, and no wait",
+    why="The script ends while the program runs, and Slurm ends the job, and the program with it.",
     instead="End the script with wait.",
     source=sources.BASH,
     bad=_TWO + "srun --kill-on-bad-exit=1 python train.py &\n",
     good=_TWO + "srun --kill-on-bad-exit=1 python train.py &\nwait\n",
 )
 def find_missing_wait(job: BatchScript) -> Iterator[Hit]:
-    """Yield a step in the background after which nothing waits."""
-    waits = [each.order for each in job.shell.commands if each.program == "wait"]
+    """Yield programs in the background after which nothing waits, where the script ends at once."""
+    if not job.directives:
+        return  # without a job nothing ends it
+    waits = max((each.order for each in job.shell.commands if each.program in _WAITS), default=0)
     beside = max((each.order for each in job.shell.commands if _takes_time(each)), default=0)
-    for launch in job.steps:
-        order = launch.command.order
-        if launch.command.in_background and not any(wait > order for wait in waits) and beside < order:
-            yield Hit(launch.command.place, "the script does not wait for this step")
+    told: set[int] = set()
+    for launch in job.launches:
+        command = launch.command
+        is_work = launch.stage("step") or launch.stage("mpi") or launch.stage("python") or launch.stage("agent")
+        name = launch.stages[-1].name if launch.stages else ""
+        is_script = name.endswith(".sh") or (launch.stages[0].kind == "shell" if launch.stages else False)
+        if not (is_work or is_script) or not command.in_background or command.in_substitution:
+            continue
+        if command.function is not None or max(waits, beside) > command.order or command.place.line in told:
+            continue
+        told.add(command.place.line)
+        goes_on = " its loop goes on, and" if command.in_loop else ""
+        yield Hit(
+            command.place,
+            f"the script does not wait for {name}:{goes_on} the job ends, and ends it".replace(":  ", ": "),
+        )
+
+
+_WAITS = frozenset({"wait", "fg", "tail", "parallel", "wait_all"})
 
 
 def _takes_time(command: SimpleCommand) -> bool:
     """Tell whether the script stays at a command of the foreground: a step in the background runs beside it."""
+    if command.program == "sleep":
+        return any(
+            word.value.endswith(("d", "h")) or word.value == "infinity" or _is_long(word) for word in command.words[1:]
+        )
     return not command.in_background and not command.in_substitution and command.program not in _AT_ONCE
+
+
+def _is_long(word: Word) -> bool:
+    return not word.is_literal or (word.value.rstrip("sm").isdigit() and int(word.value.rstrip("sm")) >= 600)
 
 
 @rule(
     "steps-wait-for-each-other",
-    Severity.HANGS,
+    Severity.SLOW,
     "a second step while the first holds all resources",
     why="""Since Slurm 20.11 a step takes what it is given for itself. A second srun waits until the first has ended: "step creation
     temporarily disabled".""",
@@ -285,18 +373,36 @@ def find_competing_steps(job: BatchScript) -> Iterator[Hit]:
         stage = launch.stage("step")
         if stage is None or not launch.command.in_background or stage.has("--overlap", "--exact"):
             continue
+        if stage.hidden or launch.unknown or job.has_one_task:
+            continue
         if stage.has("-N", "--nodes", "-w", "--nodelist", "-r", "--relative", "-n", "--ntasks") and not stage.has(
             "--overlap"
         ):
             continue  # steps of parts of the job
         if _ends_at_once(stage):
             continue
-        later = [
-            each for each in job.steps[index + 1 :] if not _waited(launch.command.order, each.command.order, waits)
-        ]
-        later = [each for each in later if not (each.stage("step") or stage).has("--overlap")]
-        if later:
-            yield Hit(stage.word.place, f"the step in line {later[0].command.place.line} waits for this one")
+        following = next(
+            (each for each in job.steps[index + 1 :] if not (each.stage("step") or stage).has("--overlap")), None
+        )
+        if following is None or _waited(launch.command.order, following.command.order, waits):
+            continue
+        severity = Severity.HANGS if _goes_on_for_ever(stage) else None
+        place, line = stage.word.place, following.command.place.line
+        if line == place.line:
+            continue
+        yield Hit(place, f"the step in line {line} waits for this one", severity=severity)
+
+
+def _goes_on_for_ever(stage: Stage) -> bool:
+    """Tell whether the step's program ends only when somebody ends it."""
+    text = " ".join(word.value for word in stage.words)
+    return re.search(_ENDLESS, text) is not None
+
+
+_ENDLESS = (
+    r"\bray start\b.*--block|\b(dstat|tensorboard|htop|jupyter|vllm serve|redis-server)\b"
+    r"|\bnvidia-smi\b.*\s(-l|--loop|dmon)|\bwatch\b|while true|sleep infinity|tail -f"
+)
 
 
 def _ends_at_once(stage: Stage) -> bool:
@@ -312,7 +418,7 @@ def _waited(first: int, second: int, waits: list[int]) -> bool:
 @rule(
     "status-lost-in-pipe",
     Severity.FRAGILE,
-    "the status of srun is lost in a pipe",
+    "the status of the training is lost in a pipe",
     why="The status of a pipeline is that of its last command: with `srun … | tee log` a failed training counts as done.",
     instead="Write set -o pipefail before it.",
     source=sources.BASH,
@@ -321,76 +427,73 @@ def _waited(first: int, second: int, waits: list[int]) -> bool:
 )
 def find_pipes(job: BatchScript) -> Iterator[Hit]:
     """Yield a launch whose output is piped on, without pipefail."""
-    if _sets(job, "pipefail"):
+    if job.sets("pipefail") or "PIPESTATUS" in job.text or not job.is_slurm:
         return
+    last: dict[int, LaunchCommand] = {}
     for launch in job.launches:
-        if (
-            launch.command.pipes_on
-            and not launch.command.in_substitution
-            and (launch.stage("python") or launch.stage("agent"))
-        ):
-            yield Hit(launch.command.place, "the job ends with the status of what reads the pipe")
+        command = launch.command
+        is_training = launch.stage("agent") or _trains(launch)
+        if command.pipes_on and is_training and not command.in_substitution and not command.in_background:
+            last[command.pipe] = launch  # of several in one pipe the last one's status is that of the group
+    for launch in last.values():
+        yield Hit(launch.command.place, "the job ends with the status of what reads the pipe")
+
+
+def _trains(launch: LaunchCommand) -> bool:
+    """Tell whether a command runs a Python program that may be the work of the job."""
+    stage = launch.stage("python")
+    return stage is not None and bool(stage.words or stage.has("-m")) and not stage.has("-c", "-V", "--version")
 
 
 @rule(
     "status-lost-at-end",
     Severity.FRAGILE,
     "the job ends with the status of another command",
-    why="Slurm takes the status of the script's last command: an echo after srun turns a failed training into COMPLETED.",
+    why="Slurm takes the status of the script's last command: an echo after the training turns a failed one into COMPLETED.",
     instead="Write set -e at the top, or keep the status: status=$?; …; exit $status.",
     source=sources.SBATCH,
     bad=_TWO + 'srun --kill-on-bad-exit=1 python train.py\necho "done"\n',
     good=_TWO + 'set -e\nsrun --kill-on-bad-exit=1 python train.py\necho "done"\n',
 )
 def find_lost_status(job: BatchScript) -> Iterator[Hit]:
-    """Yield the launch that a harmless last command hides."""
-    if (
-        _sets(job, "errexit", "e")
-        or "set -e" in job.lines[0]
-        or re.match(r"#!.*\s-\w*e", job.lines[0] if job.lines else "")
-    ):
+    """Yield the last launch that a harmless last command hides."""
+    if not job.directives or job.stops_at_errors or "$?" in job.text or "PIPESTATUS" in job.text:
         return
     main = [each for each in job.shell.commands if each.function is None and not each.in_substitution]
-    if not main or main[-1].program not in {
-        "echo",
-        "date",
-        "printf",
-        "sleep",
-        "rm",
-        "mv",
-        "cp",
-        "ls",
-        "conda",
-        "deactivate",
-        "sacct",
-    }:
+    if not main or main[-1].program not in _HARMLESS or main[-1].is_conditional:
         return
-    for launch in job.launches:
+    for launch in reversed(job.launches):
         command = launch.command
-        is_training = launch.stage("step") and (launch.stage("python") or launch.stage("agent"))
-        if is_training and not command.is_conditional and not command.in_background and not command.in_loop:
-            if "$?" in job.text.partition(job.lines[command.place.line - 1])[2] or "PIPESTATUS" in job.text:
-                return
-            yield Hit(
-                command.place, f"the job ends with the status of {main[-1].program!r} in line {main[-1].place.line}"
-            )
-            return
-
-
-def _sets(job: BatchScript, *options: str) -> bool:
-    for each in job.shell.commands:
-        if each.program != "set":
+        if command.in_substitution or command.order >= main[-1].order:
             continue
-        for word in each.words[1:]:
-            letters = word.value[1:] if word.value.startswith("-") and not word.value.startswith("--") else ""
-            if word.value in options or any(len(option) == 1 and option in letters for option in options):
-                return True
-    return False
+        is_work = _trains(launch) or any(launch.stage(kind) for kind in ("agent", "mpi", "step", "container"))
+        if command.program not in _HARMLESS and not is_work:
+            return  # what is in between is not known to be harmless
+        if not is_work or _runs_harmless(launch):
+            continue
+        if not command.is_conditional and not command.in_background and command.function is None:
+            message = f"the job ends with the status of {main[-1].program!r} in line {main[-1].place.line}"
+            yield Hit(command.place, f"{message}: a failed training counts as COMPLETED")
+        return
+
+
+def _runs_harmless(launch: LaunchCommand) -> bool:
+    last = launch.stages[-1]
+    return last.kind == "program" and last.name in _HARMLESS
+
+
+_HARMLESS = frozenset(
+    """
+    echo date printf sleep pkill killall mail rm mv cp ls conda deactivate sacct nvidia-smi rocm-smi free df du hostname module wait cat
+    time sstat seff scontrol squeue mkdir touch tar rsync cd popd pwd unset kill ray env uptime source tail head zip
+    """.split()  # noqa: SIM905  # a page of names, not of quotes
+)
+"""Commands that end well whatever the training did."""
 
 
 @rule(
     "slurm-variable-misspelt",
-    Severity.BREAKS,
+    Severity.FRAGILE,
     "a SLURM_ variable that Slurm does not set",
     why="The shell expands it to nothing.",
     instead="Write the name that Slurm sets.",
@@ -401,16 +504,16 @@ def _sets(job: BatchScript, *options: str) -> bool:
 def find_misspelt_variables(job: BatchScript) -> Iterator[Hit]:
     """Yield expansions of SLURM_ names that are near to one of Slurm's but are not one."""
     own = {each.name for each in job.assignments}
-    for place, name in _expansions(job):
+    for place, name in _expansions(job, without_default=True, without_echo=True):
         if name.startswith(("SLURM_", "SLRUM_")) and name not in _SLURM_NAMES and name not in own:
             near_name = nearest_name(name, sorted(_SLURM_NAMES))
             if near_name is not None:
-                yield Hit(place, f"Slurm sets no {name}: did you mean {near_name!r}?")
+                yield Hit(place, f"Slurm sets no {name}: did you mean {near_name!r}?", unknown="what the site sets")
 
 
 @rule(
     "slurm-variable-unset",
-    Severity.BREAKS,
+    Severity.FRAGILE,
     "a SLURM_ variable that this header does not make Slurm set",
     why="Slurm sets these variables only where their option was given to sbatch; otherwise the shell expands them to nothing.",
     instead="Give the option in the header, or write ${NAME:-DEFAULT}.",
@@ -426,7 +529,7 @@ def find_unset_variables(job: BatchScript) -> Iterator[Hit]:
     for place, name in _expansions(job, without_default=True, without_echo=True):
         options = _SET_BY.get(name)
         if options is not None and not options & job.header.keys() and name not in own:
-            yield Hit(place, f"${name} is empty: the header has no --{min(options)}")
+            yield Hit(place, f"${name} is empty: the header has no --{min(options)}", unknown="what sbatch was given")
 
 
 _SET_BY = {
@@ -437,8 +540,6 @@ _SET_BY = {
     "SLURM_CPUS_PER_GPU": frozenset({"cpus-per-gpu"}),
     "SLURM_MEM_PER_CPU": frozenset({"mem-per-cpu"}),
     "SLURM_MEM_PER_GPU": frozenset({"mem-per-gpu"}),
-    "SLURM_ARRAY_TASK_ID": frozenset({"array"}),
-    "SLURM_ARRAY_JOB_ID": frozenset({"array"}),
     "SLURM_GPUS": frozenset({"gpus"}),
 }
 
@@ -469,7 +570,7 @@ _SLURM_NAMES = frozenset(
     OVERCOMMIT PRIO_PROCESS PROCID PROFILE RESTART_COUNT SHARDS_ON_NODE SPANK STEP_GPUS STEP_ID STEP_LAUNCHER_PORT
     STEP_NODELIST STEP_NUM_NODES STEP_NUM_TASKS STEP_RESV_PORTS STEP_TASKS_PER_NODE STEPID SUBMIT_DIR SUBMIT_HOST
     SUBMIT_UID TASK_PID TASKS_PER_NODE THREADS_PER_CORE TOPOLOGY_ADDR TOPOLOGY_ADDR_PATTERN TRES_PER_TASK UMASK
-    UNBUFFEREDIO WCKEY TMPDIR NODEFILE STEP_GPUS CONFIG_FILE PARTITION WAIT
+    UNBUFFEREDIO WCKEY TMPDIR JOBTMP SCRATCH NODEFILE STEP_GPUS CONFIG_FILE PARTITION WAIT
     """.split()  # noqa: SIM905  # a page of names, not of quotes
 )
 
@@ -497,7 +598,7 @@ def find_early_hostname(job: BatchScript) -> Iterator[Hit]:
 
 @rule(
     "python-on-first-node",
-    Severity.BREAKS,
+    Severity.SLOW,
     "several nodes, but the script runs on the first alone",
     why="A command without srun or mpirun runs on the batch host only; the other nodes idle.",
     instead="Start it with srun.",
@@ -511,16 +612,24 @@ def find_lone_python(job: BatchScript) -> Iterator[Hit]:
         return
     if re.search(r"\bssh\b|\bpdsh\b|\bray\b|\bclush\b", job.text):
         return
+    if any(launch.unknown or launch.command.in_loop for launch in job.launches) or job.steps:
+        return
     for launch in job.launches:
         if (
-            launch.stage("python")
+            _trains(launch)
             and not launch.stage("agent")
             and launch.script is not None
-            and "launch" not in launch.script.value
+            and not re.search(r"launch|submit|prep|download|convert", launch.script.value)
             and not launch.command.in_substitution
+            and not launch.command.function
             and not _starts_steps(launch)
         ):
-            yield Hit(launch.command.place, f"{launch.script.value} runs on one of {job.nodes} nodes")
+            yield Hit(
+                launch.command.place,
+                f"{launch.script.value} runs on one of {job.nodes} nodes",
+                unknown="whether the program starts something on the others itself",
+            )
+            return
 
 
 def _starts_steps(launch: LaunchCommand) -> bool:
@@ -569,7 +678,7 @@ def find_pty(job: BatchScript) -> Iterator[Hit]:
 
 @rule(
     "gpu-bind-hides",
-    Severity.BREAKS,
+    Severity.FRAGILE,
     "a GPU binding that shows each task one GPU",
     why="""With --gpu-bind=closest, single or map_gpu each task sees its own GPU alone: cuda:LOCAL_RANK does not exist for the
     second rank, and NCCL loses direct access between GPUs.""",
@@ -582,17 +691,21 @@ def find_gpu_bind(job: BatchScript) -> Iterator[Hit]:
     """Yield --gpu-bind other than none."""
     if 1 in {job.tasks_per_node, job.gpus_per_node}:
         return  # nothing to hide
+    if job.tasks_per_node is not None and job.tasks_per_node == job.gpus_per_node and "closest" in job.text:
+        return  # the recipe of sites with AMD GPUs
     directive = job.header.get("gpu-bind")
     if directive is not None and directive.value and _hides(directive.value) and starts_python(job.steps):
-        yield Hit(directive.place, f"--gpu-bind={directive.value} shows each task its own GPUs alone")
+        yield Hit(directive.place, f"--gpu-bind={directive.value} shows each task its own GPUs alone", unknown=_DEVICE)
     for launch in job.steps if starts_python(job.steps) else ():
         stage = launch.stage("step")
         value = stage.text("--gpu-bind") if stage else None
         if stage is not None and value and _hides(value):
             word = stage.option("--gpu-bind")
-            yield Hit(
-                word.place if word else stage.word.place, f"--gpu-bind={value} shows each task its own GPUs alone"
-            )
+            place = word.place if word else stage.word.place
+            yield Hit(place, f"--gpu-bind={value} shows each task its own GPUs alone", unknown=_DEVICE)
+
+
+_DEVICE = "how the program chooses its device"
 
 
 def _hides(value: str) -> bool:

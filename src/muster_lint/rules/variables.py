@@ -14,7 +14,6 @@ _HEAD = (
     "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n#SBATCH --time=01:00:00\n"
 )
 _STEP = "srun --kill-on-bad-exit=1 python train.py\n"
-_GPU_OPTIONS = frozenset({"gres", "gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket"})
 _NAMES_NOW = {
     "NCCL_ASYNC_ERROR_HANDLING": "TORCH_NCCL_ASYNC_ERROR_HANDLING",
     "NCCL_BLOCKING_WAIT": "TORCH_NCCL_BLOCKING_WAIT",
@@ -23,17 +22,11 @@ _NAMES_NOW = {
 }
 _DEAD = {
     "MIOPEN_USER_DB": "MIOPEN_USER_DB_PATH",
-    "NCCL_LL_THRESHOLD": "NCCL_PROTO",
-    "NCCL_TREE_THRESHOLD": "NCCL_ALGO",
-    "NCCL_MIN_NRINGS": "NCCL_MIN_NCHANNELS",
-    "NCCL_MAX_NRINGS": "NCCL_MAX_NCHANNELS",
-    "NCCL_RINGS": "NCCL_ALGO",
     "HOROVOD_WITHOUT_TORCH": "HOROVOD_WITHOUT_PYTORCH",
     "TORCH_DISTRIBUTED_DETAIL": "TORCH_DISTRIBUTED_DEBUG",
     "PYTORCH_CUDA_ALLOC_CONFIG": "PYTORCH_CUDA_ALLOC_CONF",
     "CUDA_VISIBLE_DEVICE": "CUDA_VISIBLE_DEVICES",
     "OMP_NUM_THREAD": "OMP_NUM_THREADS",
-    "MASTER_ADDRESS": "MASTER_ADDR",
 }
 
 
@@ -51,7 +44,7 @@ def _set(job: BatchScript, *names: str) -> Iterator[tuple[TextSpan, str, str]]:
 
 @rule(
     "nccl-ib-timeout",
-    Severity.HANGS,
+    Severity.FRAGILE,
     "an InfiniBand time-out of hours",
     why="NCCL_IB_TIMEOUT is an exponent: 4.096 µs × 2^N for each of 7 tries. 20 is half a minute, 30 is eight hours, 0 and 32 or more are for ever.",
     instead="Use 20 to 22.",
@@ -75,7 +68,7 @@ def find_ib_timeouts(job: BatchScript) -> Iterator[Hit]:
 
 @rule(
     "async-errors-off",
-    Severity.HANGS,
+    Severity.FRAGILE,
     "torch's handling of NCCL errors is switched off",
     why="With 0 the death of a rank in a collective goes unnoticed: the others wait until the time limit.",
     instead="Remove it: the default (3) ends the process.",
@@ -92,7 +85,7 @@ def find_async_errors_off(job: BatchScript) -> Iterator[Hit]:
 
 @rule(
     "nccl-debug-left-on",
-    Severity.SLOW,
+    Severity.STYLE,
     "NCCL's log left on",
     why="NCCL_DEBUG=INFO and TRACE write hundreds of lines a rank; over many nodes the log itself slows the start.",
     instead="Use WARN, and INFO only for a search; NCCL_DEBUG_FILE gives each rank a file.",
@@ -121,9 +114,15 @@ def find_nccl_debug(job: BatchScript) -> Iterator[Hit]:
 )
 def find_fabric_off(job: BatchScript) -> Iterator[Hit]:
     """Yield variables that close the fast ways."""
+    is_one_node = job.nodes == 1 or (job.nodes is None and "nodes" not in job.header)
+    is_efa = re.search(r"FI_PROVIDER=\W?(efa|cxi)|aws-ofi|NCCL_NET=", job.text) is not None
     for place, name, value in _set(job, "NCCL_IB_DISABLE", "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"):
-        if value == "1":
-            yield Hit(place, f"{name}=1 closes the fast way")
+        if value != "1" or (name == "NCCL_IB_DISABLE" and (is_one_node or is_efa)):
+            continue
+        if name != "NCCL_IB_DISABLE" and job.has_one_gpu:
+            continue
+        unknown = "whether the nodes have InfiniBand" if name == "NCCL_IB_DISABLE" else "whether these GPUs need it"
+        yield Hit(place, f"{name}=1 closes the fast way", unknown=unknown)
     for place, _, value in _set(job, "NCCL_NET"):
         if value == "Socket":
             yield Hit(place, "NCCL_NET=Socket is TCP")
@@ -150,7 +149,7 @@ def find_debug_switches(job: BatchScript) -> Iterator[Hit]:
 
 @rule(
     "variable-renamed",
-    Severity.FRAGILE,
+    Severity.STYLE,
     "an old name of a variable",
     why="torch 2.2 gave its own variables the prefix TORCH_; the old names go away.",
     instead="Use the new name.",
@@ -167,7 +166,7 @@ def find_renamed(job: BatchScript) -> Iterator[Hit]:
 
 @rule(
     "variable-unread",
-    Severity.BREAKS,
+    Severity.FRAGILE,
     "a variable that no program reads",
     why="The name is wrong or was removed: setting it does nothing.",
     instead="Use the name that is read.",
@@ -200,7 +199,7 @@ def find_unread(job: BatchScript) -> Iterator[Hit]:
 def find_visible_devices(job: BatchScript) -> Iterator[Hit]:
     """Yield literals that name fewer devices than the job has, where they reach a program."""
     sizes = {job.gpus_per_node, *_gpus_of_steps(job)}
-    if not _GPU_OPTIONS & job.header.keys() and not any(_gpus_of_steps(job)):
+    if not job.gpus_per_node:
         return
     assignments = (
         job.assignments if _keeps_devices(job) else [each for task in job.tasks for each in task.shell.assignments]
@@ -208,8 +207,27 @@ def find_visible_devices(job: BatchScript) -> Iterator[Hit]:
     for each in assignments:
         value = each.value.value if each.name == "CUDA_VISIBLE_DEVICES" and each.value is not None else ""
         devices = [device for device in value.split(",") if device]
-        if devices and each.value is not None and each.value.is_literal and len(devices) not in sizes:
-            yield Hit(each.place, f"it overrides the GPUs that Slurm gave the job with {value}")
+        if not devices or each.value is None or not each.value.is_literal or each.may_not_run:
+            continue
+        gpus = job.gpus_per_node
+        beyond = [device for device in devices if device.isdigit() and gpus and int(device) >= gpus]
+        if beyond:
+            message = (
+                f"the job has {gpus} GPU{'s' if gpus != 1 else ''} of a node, numbered from 0: there is no {beyond[0]}"
+            )
+            yield Hit(each.place, message, unknown="whether the site shows a job its own GPUs alone")
+        elif gpus and len(devices) < gpus and len(devices) not in sizes and _is_alone(job):
+            message = f"{len(devices)} of {gpus} GPUs of the job are used"
+            yield Hit(each.place, message, severity=Severity.SLOW)
+
+
+def _is_alone(job: BatchScript) -> bool:
+    """Tell whether the script starts one program, and so gives it all that it uses."""
+    starts = [each for each in job.all_launches if each.stage("python") or each.stage("agent")]
+    names = [each for each in job.assignments if each.name == "CUDA_VISIBLE_DEVICES"]
+    return (
+        len(starts) == 1 and len(names) == 1 and not starts[0].command.in_loop and not starts[0].command.in_background
+    )
 
 
 def _keeps_devices(job: BatchScript) -> bool:
@@ -239,7 +257,7 @@ def _gpus_of_steps(job: BatchScript) -> Iterator[int]:
 )
 def find_loopback_interfaces(job: BatchScript) -> Iterator[Hit]:
     """Yield interfaces that are lo in a job of several nodes."""
-    if job.nodes is not None and job.nodes < 2:
+    if job.nodes is None or job.nodes < 2:
         return
     for place, name, value in _set(job, "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
         if value in {"lo", "=lo"}:
@@ -271,7 +289,7 @@ def find_inner_quotes(job: BatchScript) -> Iterator[Hit]:
 
 @rule(
     "secret-in-script",
-    Severity.BREAKS,
+    Severity.FRAGILE,
     "a secret in the script",
     why="Slurm keeps a copy of the script, and everybody who can read the file has the key.",
     instead="Keep it in a file of your own (mode 600) and read it in the job, or let the program read its own login.",

@@ -1,0 +1,187 @@
+"""Rules on the values of directives: what sbatch refuses, and what it reads otherwise than a person does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from muster_lint import sources
+from muster_lint.job import BatchScript, HeaderOption
+from muster_lint.rule import rule
+from muster_lint.values import Hit, Severity
+
+_HEAD = "#!/bin/bash\n#SBATCH --job-name=train\n#SBATCH --nodes=1\n"
+_STEP = "srun --kill-on-bad-exit=1 hostname\n"
+_COUNTS = frozenset(
+    "ntasks ntasks-per-node ntasks-per-gpu cpus-per-task cpus-per-gpu mincpus cores-per-socket threads-per-core".split()  # noqa: SIM905
+)
+_TIME = re.compile(r"\d+(:\d+){0,2}|\d+-\d+(:\d+){0,2}|INFINITE|UNLIMITED", re.IGNORECASE)
+_MAILS = frozenset(
+    """
+    NONE BEGIN END FAIL REQUEUE ALL INVALID_DEPEND STAGE_OUT TIME_LIMIT TIME_LIMIT_90 TIME_LIMIT_80 TIME_LIMIT_50
+    ARRAY_TASKS
+    """.split()  # noqa: SIM905
+)
+_MANY_MINUTES = 10
+_LEAST_MIB = 1024
+
+
+@rule(
+    "directive-value",
+    Severity.BREAKS,
+    "a value that sbatch refuses",
+    why="sbatch stops at a value it cannot read, and the job is not queued.",
+    instead="Write the value as sbatch reads it.",
+    source=sources.SBATCH,
+    bad=_HEAD + "#SBATCH --time=90min\n" + _STEP,
+    good=_HEAD + "#SBATCH --time=90\n" + _STEP,
+)
+def find_refused_values(job: BatchScript) -> Iterator[Hit]:
+    """Yield values that are none of the forms that sbatch has for this option."""
+    for each in job.directives:
+        value = each.value
+        if re.match(r"-[A-Za-z]=", each.written):
+            yield _behind_a_letter(each)
+        elif value and not re.search(r"[$`<]", value) and not re.fullmatch(r"X+|[A-Z]*_[A-Z_]+|[xX]{2}.*", value):
+            form = _form_of(each.name, value)
+            if form:
+                yield Hit(each.place, f"sbatch does not take --{each.name}={value}", f"Write {form}.")
+
+
+def _behind_a_letter(option: HeaderOption) -> Hit:
+    letter, value = option.written[:2], option.written[3:]
+    is_refused = option.name in _COUNTS | {
+        "nodes",
+        "time",
+        "partition",
+        "account",
+        "qos",
+        "gpus",
+        "array",
+        "constraint",
+    }
+    return Hit(
+        option.place,
+        f"behind {letter} the sign = is a part of the value: {'=' + value!r}",
+        f"Write {letter} {value}.",
+        severity=Severity.BREAKS if is_refused else Severity.FRAGILE,
+    )
+
+
+def _form_of(name: str, value: str) -> str:
+    """Return how the value is written, where this one is refused; empty where it is taken."""
+    if name in {"time", "time-min"}:
+        return "" if _TIME.fullmatch(value) else "minutes, H:M:S, or D-H:M:S"
+    if name == "nodes":
+        is_taken = re.fullmatch(r"\d+[kKmM]?(-\d+[kKmM]?)?(:\d+)?(,\d+(-\d+)?)*", value)
+        return "" if is_taken else "a number, or MIN-MAX"
+    if name in _COUNTS:
+        return "" if re.fullmatch(r"\d+[kKmM]?", value) else "a whole number"
+    if name in {"mem", "mem-per-cpu", "mem-per-gpu"}:
+        return "" if re.fullmatch(r"\d+(\.\d+)?([KMGTP]i?B?)?", value, re.IGNORECASE) else "a number with K, M, G or T"
+    if name == "gres":
+        return "gpu:NUMBER or gpu:TYPE:NUMBER" if re.match(r"(gres:)?(gpus|gpu=|gpu-\d|\d+$|GPU:)", value) else ""
+    if name == "array":
+        return "" if re.fullmatch(r"\d+(-\d+(:\d+)?)?(,\d+(-\d+(:\d+)?)?)*(%\d+)?", value) else "0-9, 1,3,5 or 0-9%4"
+    if name == "mail-type":
+        words = {word.strip().upper() for word in value.split(",")}
+        return "" if words <= _MAILS else "BEGIN, END, FAIL or ALL"
+    return ""
+
+
+@rule(
+    "time-in-minutes",
+    Severity.FRAGILE,
+    "a time limit that reads as hours and is minutes",
+    why="--time=24:00 is 24 minutes: with one colon sbatch reads minutes and seconds.",
+    instead="Write 24:00:00 for hours.",
+    source=sources.SBATCH,
+    bad=_HEAD + "#SBATCH --time=24:00\n" + _STEP,
+    good=_HEAD + "#SBATCH --time=24:00:00\n" + _STEP,
+)
+def find_minutes(job: BatchScript) -> Iterator[Hit]:
+    """Yield N:00 where N is a number that people give hours in."""
+    limit = job.header.get("time")
+    match = re.fullmatch(r"(\d+):00", (limit.value or "") if limit is not None else "")
+    if limit is not None and match and int(match[1]) >= _MANY_MINUTES and int(match[1]) % 12 == 0:
+        yield Hit(limit.place, f"--time={limit.value} is {match[1]} minutes, not hours")
+
+
+@rule(
+    "memory-in-megabytes",
+    Severity.FRAGILE,
+    "memory without a unit",
+    why="A number without a unit is in megabytes: the job is killed for its memory as soon as it starts Python.",
+    instead="Write the unit: --mem=64G.",
+    source=sources.SBATCH,
+    bad=_HEAD + "#SBATCH --time=01:00:00\n#SBATCH --mem=64\n" + _STEP,
+    good=_HEAD + "#SBATCH --time=01:00:00\n#SBATCH --mem=64G\n" + _STEP,
+)
+def find_megabytes(job: BatchScript) -> Iterator[Hit]:
+    """Yield a memory limit below one gigabyte that has no unit."""
+    for name in ("mem", "mem-per-cpu", "mem-per-gpu"):
+        limit = job.header.get(name)
+        value = limit.value or "" if limit is not None else ""
+        least = _LEAST_MIB if name != "mem-per-cpu" else 256
+        if limit is not None and value.isdigit() and 0 < int(value) < least:
+            yield Hit(limit.place, f"--{name}={value} is {value} megabytes", unknown="whether the site enforces it")
+
+
+@rule(
+    "output-of-every-run",
+    Severity.FRAGILE,
+    "every run of the job writes the same log",
+    why="Slurm opens the file anew for each job: the next run wipes the log of this one, also while this one still runs.",
+    instead="Put %j into the file's name, or add --open-mode=append.",
+    source=sources.SBATCH,
+    bad=_HEAD + "#SBATCH --time=01:00:00\n#SBATCH --output=train.log\n" + _STEP,
+    good=_HEAD + "#SBATCH --time=01:00:00\n#SBATCH --output=train-%j.log\n" + _STEP,
+)
+def find_overwritten_logs(job: BatchScript) -> Iterator[Hit]:
+    """Yield an output whose name is the same in each run."""
+    output = job.header.get("output")
+    if output is None or not output.value or "open-mode" in job.header or output.value.startswith("/dev/"):
+        return
+    shared_by_array = "array" in job.header and not re.search(r"%\d*[ajAJ]", output.value)
+    if not re.search(r"%\d*[jJA]|\$|<", output.value) and not shared_by_array:  # output-of-array says the other
+        yield Hit(output.place, f"the next run of this job wipes {output.value}")
+
+
+@rule(
+    "array-beyond-list",
+    Severity.BREAKS,
+    "an array whose tasks have no entry in the list",
+    why="A task whose number is beyond the list gets an empty value, and runs with it.",
+    instead="Give --array the numbers of the list: 0 to its length less one.",
+    source=sources.SBATCH,
+    bad=_HEAD
+    + '#SBATCH --time=01:00:00\n#SBATCH --array=0-3\nseeds=(1 2 3)\nsrun --kill-on-bad-exit=1 ./train "${seeds[$SLURM_ARRAY_TASK_ID]}"\n',
+    good=_HEAD
+    + '#SBATCH --time=01:00:00\n#SBATCH --array=0-2\nseeds=(1 2 3)\nsrun --kill-on-bad-exit=1 ./train "${seeds[$SLURM_ARRAY_TASK_ID]}"\n',
+)
+def find_array_beyond_list(job: BatchScript) -> Iterator[Hit]:
+    """Yield --array with a number that a list indexed by the task's number does not have, or that leaves some out."""
+    array = job.header.get("array")
+    match = re.fullmatch(r"(\d+)-(\d+)(%\d+)?", (array.value or "") if array is not None else "")
+    if array is None or match is None:
+        return
+    first, last = int(match[1]), int(match[2])
+    for each in job.shell.assignments:
+        if not each.elements or each.may_not_run or len(job.shell.assigned(each.name)) > 1:
+            continue
+        if any(not word.is_literal or re.search(r"[*?{]", word.text) for word in each.elements):
+            continue
+        shift = re.search(
+            rf"\$\{{{each.name}\[\s*\$?\(*\{{?\$?\{{?SLURM_ARRAY_TASK_ID\}}?\s*(-\s*1)?\s*\)*\]\}}", job.text
+        )
+        if shift is None:
+            continue
+        length, offset = len(each.elements), 1 if shift[1] else 0
+        if last - offset >= length:
+            yield Hit(array.place, f"{each.name} has {length} entries, but the array goes to {last}")
+        elif last - offset < length - 1 and first - offset == 0:
+            message = f"{each.name} has {length} entries, and the array ends at {last}: the last ones never run"
+            yield Hit(array.place, message, severity=Severity.FRAGILE)
+        elif first - offset == 1:
+            message = f"{each.name} begins with the number 0, and the array at {first}: the first entry never runs"
+            yield Hit(array.place, message, severity=Severity.FRAGILE)

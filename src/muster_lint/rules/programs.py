@@ -1,0 +1,310 @@
+"""Rules on the programs of a job, whatever starts them: what runs beside what, and what each of them has.
+
+Long: one rule after the other, each with its good and bad example.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from muster_lint import sources
+from muster_lint.job import BatchScript
+from muster_lint.launch import LaunchCommand
+from muster_lint.rule import rule
+from muster_lint.values import Hit, Severity
+
+_HEAD = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gres=gpu:1\n#SBATCH --cpus-per-task=4\n#SBATCH --time=01:00:00\n"
+_TWO = (
+    "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n#SBATCH --time=01:00:00\n"
+)
+
+
+def _works(job: BatchScript) -> list[LaunchCommand]:
+    """Return the commands that run a Python program or ranks, as the work of the job."""
+    works = []
+    for launch in job.launches:
+        python = launch.stage("python")
+        is_program = python is not None and (python.words or python.has("-m")) and not python.has("-c", "-V")
+        if (is_program or launch.stage("agent")) and not launch.command.in_substitution:
+            works.append(launch)
+    return works
+
+
+@rule(
+    "step-without-command",
+    Severity.BREAKS,
+    "srun without a command",
+    why="srun stops: no command given to execute. Most often a backslash is missing at the end of the line.",
+    instead="End the line with a backslash, so that the next line belongs to it.",
+    source=sources.SRUN,
+    bad=_TWO + "srun --kill-on-bad-exit=1\npython train.py\n",
+    good=_TWO + "srun --kill-on-bad-exit=1 \\\n    python train.py\n",
+)
+def find_empty_steps(job: BatchScript) -> Iterator[Hit]:
+    """Yield srun with options alone."""
+    for launch in job.launches:
+        last = launch.stages[-1] if launch.stages else None
+        if last is None or last.kind != "step" or last.words or last.hidden or launch.command.reads:
+            continue
+        if last.has("--help", "--version", "-V", "--multi-prog", "--test-only", "--attach", "-h"):
+            continue
+        following = job.lines[launch.command.place.end_line : launch.command.place.end_line + 1]
+        if following and following[0].lstrip().startswith("#"):
+            continue  # continuation-comment says it
+        if not any(word.may_be_several for word in launch.command.words):
+            yield Hit(launch.command.place, f"this {last.name} has options, but no command to start")
+
+
+@rule(
+    "wait-forgets-status",
+    Severity.FRAGILE,
+    "wait, which forgets how the programs ended",
+    why="wait without a process's number is 0 whatever happened: if all programs fail, the job counts as COMPLETED.",
+    instead='Keep the numbers and wait for each: pids+=($!); …; for pid in "${pids[@]}"; do wait "$pid" || status=1; done; exit $status.',
+    source=sources.BASH,
+    bad=_HEAD + "python train.py --seed 1 &\npython train.py --seed 2 &\nwait\n",
+    good=_HEAD
+    + "python train.py --seed 1 &\nfirst=$!\npython train.py --seed 2\nstatus=$?\nwait $first || status=$?\nexit $status\n",
+)
+def find_forgetful_waits(job: BatchScript) -> Iterator[Hit]:
+    """Yield a lone wait at the end of a job whose programs run in the background."""
+    if not job.directives or "$!" in job.text or "wait -n" in job.text or "jobs -p" in job.text:
+        return
+    main = [each for each in job.shell.commands if each.function is None and not each.in_substitution]
+    waits = [each for each in main if each.program == "wait"]
+    if not waits or len(waits[-1].words) > 1:
+        return
+    behind = [each for each in main if each.order > waits[-1].order and each.program not in {"echo", "date", "exit"}]
+    works = [each for each in _works(job) if each.command.in_background and each.command.order < waits[-1].order]
+    is_several = len(works) > 1 or any(each.command.in_loop for each in works)
+    if is_several and not behind and all(each.command.in_background for each in _works(job)):
+        yield Hit(waits[-1].place, f"the job is COMPLETED even if {works[0].stages[-1].name or 'the program'} fails")
+
+
+@rule(
+    "programs-share-gpu",
+    Severity.SLOW,
+    "more programs at a time than GPUs",
+    why="Programs that run beside each other on one GPU share its memory and its time: each is slower, or one runs out of memory.",
+    instead="Give each program a GPU of its own, or run them one after the other; an array (--array) does that.",
+    source=sources.TORCH_CUDA,
+    bad=_HEAD + "set -e\npython train.py --seed 1 &\npython train.py --seed 2 &\npython train.py --seed 3 &\nwait $!\n",
+    good=_HEAD.replace("gpu:1", "gpu:3")
+    + "set -e\nCUDA_VISIBLE_DEVICES=0 python train.py --seed 1 &\nCUDA_VISIBLE_DEVICES=1 python train.py --seed 2 &\nCUDA_VISIBLE_DEVICES=2 python train.py --seed 3 &\nwait $!\n",
+)
+def find_shared_gpus(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first of several Python programs that run beside each other on fewer GPUs."""
+    gpus = job.gpus_per_node
+    if not gpus or (job.nodes or 1) > 1:
+        return
+    waits = [each.order for each in job.shell.commands if each.program == "wait"]
+    beside: list[LaunchCommand] = []
+    for launch in _works(job):
+        command = launch.command
+        if not command.in_background or command.in_loop or command.is_conditional or launch.stage("step"):
+            continue
+        if beside and any(beside[0].command.order < wait < command.order for wait in waits):
+            beside = []
+        beside.append(launch)
+        if len(beside) > max(gpus, 2):
+            count = sum(each.command.in_background for each in _works(job))
+            yield Hit(
+                beside[0].command.place, f"{count} programs run beside each other on {gpus} GPU{'s' * (gpus > 1)}"
+            )
+            return
+
+
+@rule(
+    "one-process-many-gpus",
+    Severity.SLOW,
+    "one process for several GPUs",
+    why="""A Python program without a launcher is one process: unless it divides its model or its data itself, the other GPUs
+    idle, and they are paid for.""",
+    instead="Start a process for each GPU: torchrun --nproc-per-node=N, or srun with as many tasks. Or ask for one GPU.",
+    source=sources.TORCH_DDP,
+    bad=_HEAD.replace("gpu:1", "gpu:4") + "python train.py\n",
+    good=_HEAD.replace("gpu:1", "gpu:4") + "torchrun --standalone --nproc-per-node=4 train.py\n",
+)
+def find_lone_processes(job: BatchScript) -> Iterator[Hit]:
+    """Yield the one process of a job with several GPUs of a node."""
+    gpus = job.gpus_per_node
+    works = _works(job)
+    if not gpus or gpus < 2 or len(works) != 1 or re.search(_DIVIDES, job.text, re.IGNORECASE):
+        return
+    launch = works[0]
+    command, step, agent = launch.command, launch.stage("step"), launch.stage("agent")
+    if command.in_background or command.in_loop or launch.unknown or launch.stage("mpi") or command.function:
+        return
+    if agent is not None:
+        sizes = ("--nproc-per-node", "--nproc_per_node", "--nproc", "--num_processes", "--num_gpus", "--config_file")
+        if agent.name in {"torchrun", "torch.distributed.run", "torch.distributed.launch"} and not agent.has(*sizes):
+            yield Hit(agent.word.place, f"{agent.name} without --nproc-per-node starts one process, for {gpus} GPUs")
+        return
+    tasks = job.tasks_per_node or 1
+    if step is not None:
+        alone = (
+            step.text("-n", "--ntasks") == "1" or job.has_one_task or (tasks == 1 and not step.has("-n", "--ntasks"))
+        )
+        if not alone or step.has("--ntasks-per-node", "--tasks-per-node"):
+            return
+    yield Hit(
+        command.place,
+        f"one process has {gpus} GPUs of a node",
+        unknown="whether the program divides its work itself",
+    )
+
+
+_DIVIDES = (
+    r"tensor.?parallel|CUDA_VISIBLE_DEVICES|--gpus?\b|--num.?gpus|--devices|--n.?gpu|mp\.spawn|\bray\b|DataParallel"
+    r"|lightning|--ngpus|world.?size|--tp\b|pipeline|device_map|multi.?gpu|--gpu.?ids?"
+)
+
+
+@rule(
+    "gpus-not-asked-for",
+    Severity.FRAGILE,
+    "GPU software, but no GPU asked for",
+    why="Where GPUs are counted (GRES) a job that asks for none sees none: torch falls back to the CPU, or stops.",
+    instead="Add --gres=gpu:1, or the number that the program uses.",
+    source=sources.SBATCH,
+    bad="#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\nmodule load cuda/12.4\npython train.py\n",
+    good="#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\n#SBATCH --gres=gpu:1\n#SBATCH --cpus-per-task=8\nmodule load cuda/12.4\npython train.py\n",
+)
+def find_unasked_gpus(job: BatchScript) -> Iterator[Hit]:
+    """Yield the sign of GPU software in a job whose header asks for no GPU."""
+    other = {"exclusive", "tres-per-task", "tres-per-node", "batch", "gres"}
+    if not job.directives or job.asks_for_gpus or other & job.header.keys() or not _works(job):
+        return
+    if re.search(r"--gres|--gpus|-G\s*\d", "\n".join(line for line in job.lines if not line.lstrip().startswith("#"))):
+        return
+    for each in job.shell.commands:
+        words = [word.value for word in each.words[1:]]
+        loads = each.program in {"module", "ml"} and any(
+            re.match(r"(cuda|cudnn|nccl)\b", word, re.IGNORECASE) for word in words
+        )
+        if loads or (each.program in {"singularity", "apptainer"} and {"--nv", "--rocm"} & set(words)):
+            yield Hit(
+                each.place,
+                "this is for GPUs, but the header asks for none",
+                unknown="whether the partition gives whole nodes, or sbatch was given more",
+            )
+            return
+
+
+@rule(
+    "one-cpu",
+    Severity.SLOW,
+    "a job with GPUs and one CPU",
+    why="Without --cpus-per-task a task has one CPU, unless the site gives more with a GPU: its data loaders wait for each other.",
+    instead="Add --cpus-per-task: as many as the site has for each GPU.",
+    source=sources.SBATCH,
+    bad="#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gres=gpu:1\n#SBATCH --time=01:00:00\npython train.py\n",
+    good="#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gres=gpu:1\n#SBATCH --cpus-per-task=8\n#SBATCH --time=01:00:00\npython train.py\n",
+)
+def find_one_cpu(job: BatchScript) -> Iterator[Hit]:
+    """Yield the directive of the GPUs where nothing gives the job more than one CPU of a task."""
+    if not job.asks_for_gpus or not (_works(job) or any(each.inner for each in job.launches)):
+        return
+    more = {
+        "cpus-per-task", "cpus-per-gpu", "exclusive", "mincpus", "ntasks", "cores-per-socket", "extra-node-info", "hint",
+        "sockets-per-node", "tres-per-task", "threads-per-core",
+    }  # fmt: skip
+    tasks = job.header["ntasks-per-node"].value if "ntasks-per-node" in job.header else "1"
+    total = job.header["ntasks"].value if "ntasks" in job.header else "1"
+    if (more - {"ntasks"}) & job.header.keys() or tasks != "1" or total != "1" or (job.gpus_per_node or 0) > 3:
+        return
+    if any((stage := each.stage("step")) is not None and stage.has("-c", "--cpus-per-task") for each in job.steps):
+        return
+    names = ("gres", "gpus", "gpus-per-node", "gpus-per-task")
+    directive = next(job.header[name] for name in [*names, *job.header] if name in job.header)
+    yield Hit(
+        directive.place, "the job asks for a GPU, and for one CPU", unknown="how many CPUs the site gives with a GPU"
+    )
+
+
+@rule(
+    "meeting-variable-unset",
+    Severity.FRAGILE,
+    "a variable of the meeting that nothing sets",
+    why="""Slurm sets no MASTER_ADDR, RANK or WORLD_SIZE: these are set by torchrun inside its ranks, or by other clusters
+    (Kubernetes). Here the shell puts nothing in their place.""",
+    instead='Set it first: export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1).',
+    source=sources.TORCH_C10D,
+    bad=_TWO.replace("ntasks-per-node=4", "ntasks-per-node=1")
+    + 'srun --kill-on-bad-exit=1 torchrun --nnodes="$WORLD_SIZE" --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint="$MASTER_ADDR:29500" train.py\n',
+    good=_TWO.replace("ntasks-per-node=4", "ntasks-per-node=1")
+    + 'head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)\nport=$((20000 + SLURM_JOB_ID % 9999))\nsrun --kill-on-bad-exit=1 torchrun --nnodes="$SLURM_JOB_NUM_NODES" --nproc-per-node=4 --rdzv-backend=c10d --rdzv-id="$SLURM_JOB_ID" --rdzv-endpoint="$head:$port" train.py\n',
+)
+def find_unset_meeting(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first use of each such variable in a command that starts ranks."""
+    if not job.directives or any(each.program in {"source", "."} for each in job.shell.commands):
+        return  # a file that is read may set it
+    known = {each.name for each in job.assignments}
+    told: set[str] = set()
+    for launch in job.all_launches:
+        if not (launch.stage("agent") or launch.stage("python")):
+            continue
+        for word in launch.command.words:
+            for name in word.names:
+                has_default = re.search(rf"\$\{{{name}:?[-=?+]", word.text)
+                if name in _OF_THE_MEETING and name not in known | told and not has_default and word.quoted != "'":
+                    told.add(name)
+                    yield Hit(
+                        word.place, f"nothing sets {name} in this script", unknown="what the submitting shell exports"
+                    )
+
+
+_OF_THE_MEETING = frozenset(
+    """
+    MASTER_ADDR MASTER_PORT RANK WORLD_SIZE LOCAL_RANK NODE_RANK NNODES NUM_NODES NPROC_PER_NODE GPUS_PER_NODE
+    VC_WORKER_HOSTS MLP_WORKER_0_HOST PET_NNODES PET_NODE_RANK
+    """.split()  # noqa: SIM905  # a page of names, not of quotes
+)
+
+
+@rule(
+    "notebook-open",
+    Severity.FRAGILE,
+    "a notebook that everybody in the cluster can use",
+    why="Without a token everybody who reaches the node's port runs commands in your name.",
+    instead="Leave the token on, and bind to the node's own name.",
+    source="jupyter/jupyter_server docs/source/operators/public-server.rst",
+    bad=_HEAD + "jupyter lab --no-browser --ip=0.0.0.0 --port=8888 --NotebookApp.token=''\n",
+    good=_HEAD + "jupyter lab --no-browser --ip=$(hostname) --port=8888\n",
+)
+def find_open_notebooks(job: BatchScript) -> Iterator[Hit]:
+    """Yield jupyter without a token or a password."""
+    for each in job.commands:
+        text = " ".join(word.text for word in each.words)
+        if re.search(r"\bjupyter\b", text) and re.search(r"App\.(token|password)=(''|\"\"|$|\s)", text):
+            yield Hit(each.place, "jupyter asks for no token")
+
+
+@rule(
+    "vendor-mixed",
+    Severity.BREAKS,
+    "the other maker's GPUs",
+    why="--nv and CUDA are NVIDIA's, --rocm and ROCm are AMD's: a job runs on one of them, and the other half does not work there.",
+    instead="Use --rocm and ROCm on AMD GPUs, --nv and CUDA on NVIDIA's.",
+    source="apptainer/apptainer docs, GPU Support (--nv, --rocm)",
+    bad=_HEAD + "module load rocm/6.2\napptainer exec --nv image.sif python train.py\n",
+    good=_HEAD + "module load rocm/6.2\napptainer exec --rocm image.sif python train.py\n",
+)
+def find_mixed_vendors(job: BatchScript) -> Iterator[Hit]:
+    """Yield --nv in a job that loads ROCm, and --rocm in a job that loads CUDA."""
+    loaded = " ".join(
+        word.value for each in job.shell.commands if each.program in {"module", "ml"} for word in each.words[1:]
+    )
+    loads_rocm, loads_cuda = (
+        re.search(r"\brocm\b", loaded, re.IGNORECASE),
+        re.search(r"\b(cuda|cudnn)\b", loaded, re.IGNORECASE),
+    )
+    for launch in job.all_launches:
+        stage = launch.stage("container")
+        if stage is None or bool(loads_rocm) is bool(loads_cuda):
+            continue
+        if loads_rocm and stage.has("--nv") and not stage.has("--rocm"):
+            yield Hit(stage.word.place, "the job loads ROCm, and the container has --nv")
+        elif loads_cuda and stage.has("--rocm") and not stage.has("--nv"):
+            yield Hit(stage.word.place, "the job loads CUDA, and the container has --rocm")

@@ -1,0 +1,404 @@
+"""What a reading of scripts of other repositories taught: what is right is not blamed, what is doubtful says so,
+and what is wrong is found however it is written. The scripts here are our own, each as short as its fault allows.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from muster_lint.look import lint_source
+from muster_lint.read import FileKind, source_of
+from muster_lint.values import LintFinding, Severity
+
+_HEAD = "#!/bin/bash\n#SBATCH --time=10\n"
+_ONE = _HEAD + "#SBATCH --nodes=1\n#SBATCH --cpus-per-task=4\n"
+_GPU = _ONE + "#SBATCH --gres=gpu:1\n"
+_TWO = _HEAD + "#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n"
+_NODES = _HEAD + "#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-node=4\n"
+_ADDRESS = 'export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)\n'
+_PORT = "export MASTER_PORT=$((20000 + SLURM_JOB_ID % 9999))\n"
+
+
+def _findings(text: str, path: str = "job.sh") -> list[LintFinding]:
+    return lint_source(source_of(path, text))
+
+
+def _named(text: str, rule: str) -> LintFinding | None:
+    return next((finding for finding in _findings(text) if finding.rule == rule), None)
+
+
+_RIGHT = {
+    # the ten worst false alarms of the reading
+    "a container on AMD GPUs": (
+        "container-without-gpus",
+        _TWO + "module load rocm\nsrun -K apptainer exec a.sif python x.py\n",
+    ),
+    "a container at a site of AMD GPUs": (
+        "container-without-gpus",
+        _TWO + "#SBATCH --account=project_1\nsrun -K singularity exec /appl/lumi/a.sif python x.py\n",
+    ),
+    "a GPU for each task, and one task": (
+        "gpus-per-task",
+        _HEAD + "#SBATCH --ntasks=1\n#SBATCH --gpus-per-task=1\nsrun -K python x.py\n",
+    ),
+    "GPUs for each task, and no step": (
+        "gpus-per-task",
+        _HEAD + "#SBATCH --ntasks=4\n#SBATCH --gpus-per-task=1\nmpirun python x.py\n",
+    ),
+    "a comment at the end of a command": (
+        "continuation-comment",
+        _ONE + "python x.py --a 1 \\\n# --b 2\necho done\n",
+    ),
+    "a comment that ends in a backslash": ("continuation-comment", _ONE + "date # now && \\\n# later\n--b\n"),
+    "a command that somebody commented out": (
+        "directive-misspelt",
+        _ONE + "#sbatch --dependency=afterok:1 next.sh\ndate\n",
+    ),
+    "a commented command behind the first command": (
+        "directive-misspelt",
+        _ONE + "date\n#sbatch --qos=debug\n",
+    ),
+    "an option of pyxis": ("directive-unknown", _ONE + "#SBATCH --container-image=a+b\ndate\n"),
+    "a rank that nobody reads": (
+        "rank-exported-by-script",
+        _NODES
+        + "export NODE_RANK=$SLURM_PROCID\nsrun -K torchrun --nnodes=2 --nproc-per-node=4 --rdzv-backend=c10d"
+        + " --node-rank=$NODE_RANK --rdzv-endpoint=$H:$P x.py\n",
+    ),
+    "a rank that is not exported": (
+        "rank-exported-by-script",
+        _TWO + "NODE_RANK=$SLURM_PROCID\nsrun -K python x.py\n",
+    ),
+    "one task of one GPU": ("srun-survivors", _HEAD + "#SBATCH --gpus=1\nsrun python train.py\n"),
+    "InfiniBand off beside EFA": (
+        "fabric-off",
+        _TWO + "export NCCL_IB_DISABLE=1 FI_PROVIDER=efa\nsrun -K python x.py\n",
+    ),
+    "InfiniBand off on one node": ("fabric-off", _GPU + "export NCCL_IB_DISABLE=1\npython x.py\n"),
+    "an array from sbatch's words": (
+        "slurm-variable-unset",
+        _ONE + "#SBATCH --output=%A_%a.out\npython x.py $SLURM_ARRAY_TASK_ID\n",
+    ),
+    "the folder of the script": (
+        "cd-may-fail",
+        _ONE + 'DIR="$( cd -- "$(dirname "$0")" &> /dev/null && pwd )"\nrm -rf $DIR/old\n',
+    ),
+    # what was useless, or claimed more than was read
+    "a script in a string": (
+        "directive-after-command",
+        _ONE + 'date\nTEXT="#!/bin/bash\n#SBATCH --nodes=4\nsrun a"\necho "$TEXT" > a.sh\n',
+    ),
+    "a backslash in a string": ("continuation-comment", _ONE + 'echo "\\\n#SBATCH --nodes=4\n--x" > a.sh\n'),
+    "tasks that are runs of their own": (
+        "srun-survivors",
+        _TWO + 'srun bash -c "python t.py --run \\$SLURM_PROCID >> log_\\$SLURM_PROCID"\n',
+    ),
+    "an export behind the assignment": (
+        "not-exported-in-task",
+        _TWO + "srun -K sh -c 'MASTER_ADDR=$(head -1 f)\nexport MASTER_ADDR=$MASTER_ADDR; python t.py'\n",
+    ),
+    "--export=all": ("export-drops-environment", _ONE + "#SBATCH --export=all\npython x.py\n"),
+    "conda in a login shell": (
+        "conda-not-set-up",
+        _ONE.replace("bash", "bash --login", 1) + "conda activate a\npython x.py\n",
+    ),
+    "a closest GPU for each of as many tasks": (
+        "gpu-bind-hides",
+        _TWO + "srun -K --gpu-bind=closest python x.py\n",
+    ),
+    "a name of Slurm's that is only shown": (
+        "slurm-variable-misspelt",
+        _ONE + 'echo "$SLURM_JOB_NUMNODES"\n',
+    ),
+    "an address for mails": ("placeholder", _ONE + "#SBATCH --mail-user=<id>@site.edu\ndate\n"),
+    "a number of the task that is right": (
+        "task-variable-too-early",
+        _ONE + "srun -K python x.py --rank $SLURM_PROCID\n",
+    ),
+    "a node list of one node": ("address-is-a-list", _GPU + "export MASTER_ADDR=$SLURM_NODELIST\npython x.py\n"),
+    "a node list that perl takes apart": (
+        "address-is-a-list",
+        _TWO + "export MASTER_ADDR=`perl -le '$_=$ENV{\"SLURM_JOB_NODELIST\"}; s/,.*//; print'`\nsrun -K python x.py\n",
+    ),
+    "an address that nobody uses": (
+        "address-is-loopback",
+        _TWO + "head_node=localhost\necho $head_node\nsrun -K python x.py\n",
+    ),
+    "options that nobody can read": (
+        "standalone-on-nodes",
+        _NODES + "srun -K torchrun $ARGS --nproc-per-node=4 x.py\n",
+    ),
+    "flags that nobody can read": ("srun-survivors", _TWO + _ADDRESS + "srun $SRUN_ARGS python train.py\n"),
+    "flags in an array": (
+        "srun-survivors",
+        _TWO + _ADDRESS + 'ARGS=(--wait=60)\nARGS+=(--kill-on-bad-exit=1)\nsrun "${ARGS[@]}" python train.py\n',
+    ),
+    "wheels of the site": ("install-in-job", _ONE + "pip install --no-index torch\npython x.py\n"),
+    "several programs, and each is waited for": (
+        "wait-forgets-status",
+        _GPU + "python a.py &\na=$!\npython b.py &\nwait $a\nwait\n",
+    ),
+    "a program beside another": ("background-without-wait", _GPU + "python monitor.py &\npython train.py\n"),
+    "a program that is left for a terminal": ("background-without-wait", "#!/bin/bash\npython train.py &\n"),
+    "a switch for this node's own disk": ("output-of-every-run", _ONE + "#SBATCH --output=%x-%j.out\ndate\n"),
+    "a log that grows": (
+        "output-of-every-run",
+        _ONE + "#SBATCH --output=a.out\n#SBATCH --open-mode=append\ndate\n",
+    ),
+    "a step whose command is in a variable": ("step-without-command", _ONE + "srun $COMMAND\n"),
+    "a step that asks for help": ("step-without-command", _ONE + "srun --version\n"),
+    "a list as long as the array": (
+        "array-beyond-list",
+        _ONE + "#SBATCH --array=1-3\nA=(a b c)\n./x ${A[$((SLURM_ARRAY_TASK_ID - 1))]}\n",
+    ),
+    "memory in megabytes that is enough": ("memory-in-megabytes", _ONE + "#SBATCH --mem=64000\ndate\n"),
+    "half an hour": ("time-in-minutes", _ONE.replace("time=10", "time=30:00") + "date\n"),
+    "a launcher for many GPUs": (
+        "one-process-many-gpus",
+        _GPU.replace("gpu:1", "gpu:4") + "torchrun --nproc-per-node=4 x.py\n",
+    ),
+    "a program that is told its GPUs": (
+        "one-process-many-gpus",
+        _GPU.replace("gpu:1", "gpu:4") + "python x.py --gpus 4\n",
+    ),
+    "bash -c with options on lines of their own": (
+        "options-alone",
+        _ONE + "python x.py \\\n    --a 1 \\\n    --b 2\n",
+    ),
+    "a GPU asked for on srun": ("gpus-not-asked-for", _ONE + "module load cuda\nsrun -K --gres=gpu:1 python x.py\n"),
+    "zsh": ("not-bash", _ONE.replace("bash", "zsh", 1) + "for i in a b; { echo $i }\n"),
+}
+
+
+@pytest.mark.parametrize("name", _RIGHT)
+def test_what_is_right_is_not_blamed(name: str) -> None:
+    rule, text = _RIGHT[name]
+    assert _named(text, rule) is None
+
+
+_DOUBTFUL = {
+    "a device of its own": ("gpus-per-task", _TWO + "#SBATCH --gpus-per-task=1\nsrun -K python x.py\n"),
+    "a container": ("container-without-gpus", _GPU + "apptainer exec a.sif python x.py\n"),
+    "ranks and GPUs": (
+        "more-ranks-than-gpus",
+        _TWO.replace("gpus-per-node=4", "gpus-per-node=2") + "srun -K python x.py\n",
+    ),
+    "a variable of an option that sbatch may have got": (
+        "slurm-variable-unset",
+        _ONE + "python x.py --g $SLURM_GPUS_PER_NODE\n",
+    ),
+    "conda": ("conda-not-set-up", _GPU + "conda activate a\npython x.py\n"),
+    "a line that may be switched off": ("directive-misspelt", _ONE + "# SBATCH --gres=gpu:1\npython x.py\n"),
+    "an option that a plugin may have": ("directive-unknown", _ONE + "#SBATCH --gizmo-level=3\ndate\n"),
+    "a program over several nodes": ("python-on-first-node", _TWO + "python x.py\n"),
+    "a port of the program's own": ("port-missing", _TWO + _ADDRESS + "srun -K python x.py\n"),
+    "a rank that a program may read": (
+        "rank-exported-by-script",
+        _TWO + "export RANK=$SLURM_PROCID\nsrun -K python x.py\n",
+    ),
+    "a variable that the shell may have": (
+        "meeting-variable-unset",
+        _NODES + "srun -K torchrun --nnodes=$WORLD_SIZE --nproc-per-node=4 x.py\n",
+    ),
+    "flags out of a variable": (
+        "nodes-disagree",
+        _NODES + "srun -K $MORE torchrun --nnodes=4 --nproc-per-node=4 x.py\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", _DOUBTFUL)
+def test_what_depends_on_something_unknown_says_so_and_is_weaker(name: str) -> None:
+    rule, text = _DOUBTFUL[name]
+    finding = _named(text, rule)
+    assert finding is not None
+    assert finding.severity not in {Severity.BREAKS, Severity.HANGS}
+    assert not finding.is_certain
+    assert f"(not known: {finding.unknown})" in finding.message
+
+
+_WRONG = {
+    # severity, rule, script
+    "python in the background": ("breaks", "background-without-wait", _GPU + "python train.py &\n"),
+    "a loop of programs": (
+        "breaks",
+        "background-without-wait",
+        _GPU + "for i in 0 1; do\n  CUDA_VISIBLE_DEVICES=$i python train.py &\ndone\necho started\n",
+    ),
+    "a script in the background": ("breaks", "background-without-wait", _GPU + "bash run.sh > log 2>&1 &\n"),
+    "flags in a variable": (
+        "fragile",
+        "srun-survivors",
+        _TWO + _ADDRESS + 'SRUN_ARGS="--unbuffered --label"\nsrun $SRUN_ARGS python train.py\n',
+    ),
+    "flags in an array": (
+        "fragile",
+        "srun-survivors",
+        _TWO + _ADDRESS + 'ARGS=(--unbuffered)\nARGS+=(--label)\nsrun "${ARGS[@]}" python train.py\n',
+    ),
+    "a command in a variable": (
+        "breaks",
+        "agents-on-every-task",
+        _TWO + 'CMD="torchrun --nnodes=2 --nproc-per-node=4 x.py"\nsrun -K $CMD\n',
+    ),
+    "a command that eval starts": (
+        "breaks",
+        "agents-on-every-task",
+        _TWO + 'CMD="srun -K torchrun --nnodes=2 --nproc-per-node=4 x.py"\neval "$CMD"\n',
+    ),
+    "a launcher in a variable, over two lines": (
+        "breaks",
+        "processes-disagree",
+        _GPU + 'L="torchrun \\\n  --nproc-per-node 8"\n$L x.py\n',
+    ),
+    "GPUs in all on one node": (
+        "breaks",
+        "processes-disagree",
+        _ONE + "#SBATCH --gpus=4\ntorchrun --nproc-per-node=8 x.py\n",
+    ),
+    "a step without a command": ("breaks", "step-without-command", _ONE + "srun --cpu-bind=v\npython x.py\n"),
+    "minutes with a unit": ("breaks", "directive-value", _ONE + "#SBATCH --time=90min\ndate\n"),
+    "letters for a time": ("breaks", "directive-value", _ONE + "#SBATCH --time=aa:bb\ndate\n"),
+    "a number in letters": ("breaks", "directive-value", _ONE + "#SBATCH --nodes=two\ndate\n"),
+    "gpus for gpu": ("breaks", "directive-value", _ONE + "#SBATCH --gres=gpus:4\ndate\n"),
+    "a sign behind a letter": ("breaks", "directive-value", _ONE + "#SBATCH -c=4\ndate\n"),
+    "a mail that Slurm does not send": ("breaks", "directive-value", _ONE + "#SBATCH --mail-type=DONE\ndate\n"),
+    "half a day in minutes": (
+        "fragile",
+        "time-in-minutes",
+        _ONE.replace("time=10", "time=12:00") + "date\n",
+    ),
+    "a slip of the hand": ("breaks", "directive-misspelt", _ONE + "#SBATPH --gres=gpu:1\ndate\n"),
+    "a letter too few": ("breaks", "directive-misspelt", _ONE + "#SBATH --gres=gpu:1\ndate\n"),
+    "the first letter": ("breaks", "directive-misspelt", _ONE + "#BATCH --gres=gpu:1\ndate\n"),
+    "another scheduler's option": ("breaks", "directive-unknown", _ONE + "#SBATCH --email=a@b.c\ndate\n"),
+    "an array beyond its list": (
+        "breaks",
+        "array-beyond-list",
+        _ONE + '#SBATCH --array=0-9\nA=(1 2 3)\npython x.py "${A[$SLURM_ARRAY_TASK_ID]}"\n',
+    ),
+    "options on a line of their own": ("breaks", "options-alone", _ONE + "python x.py --a 1\n    --b 2\n"),
+    "options behind a comment": (
+        "breaks",
+        "continuation-comment",
+        _ONE + "python x.py --a 1 \\\n    # --c 3 \\\n    --b 2\n",
+    ),
+    "options behind an empty line": (
+        "breaks",
+        "continuation-comment",
+        _ONE + "python x.py --a 1 \\\n\n    --b 2\n",
+    ),
+    "a byte order mark": ("breaks", "no-interpreter", "\ufeff" + _ONE + "date\n"),
+    "the wrong maker": (
+        "breaks",
+        "vendor-mixed",
+        _GPU + "module load rocm/6.0\nsrun -K -c 4 apptainer exec --nv a.sif python x.py\n",
+    ),
+    "a torchrun that waits for others": (
+        "hangs",
+        "agent-on-first-node",
+        _NODES + "torchrun --nnodes=2 --nproc-per-node=4 --rdzv-endpoint=$H:1 x.py\n",
+    ),
+    "a torchrun of one node": (
+        "slow",
+        "agent-on-first-node",
+        _NODES + "torchrun --nproc-per-node=4 x.py\n",
+    ),
+    "a step behind one that never ends": (
+        "hangs",
+        "steps-wait-for-each-other",
+        _TWO + "srun nvidia-smi -l 5 &\nsrun -K python x.py\n",
+    ),
+    "pip in a job": ("fragile", "install-in-job", _GPU + "pip install -r requirements.txt\npython x.py\n"),
+    "python -m pip in a job": ("fragile", "install-in-job", _GPU + "python -m pip install torch\npython x.py\n"),
+    "a status behind python": ("fragile", "status-lost-at-end", _GPU + "python train.py\nnvidia-smi\n"),
+    "a status behind a container": (
+        "fragile",
+        "status-lost-at-end",
+        _GPU + "singularity exec --nv a.sif ./train\ndate\n",
+    ),
+    "a status behind time": ("fragile", "status-lost-at-end", _GPU + "time python train.py\nsleep 3\n"),
+    "a status behind a group in a pipe": (
+        "fragile",
+        "status-lost-in-pipe",
+        _ONE + "( date; srun -K python b.py ) |& tee log\n",
+    ),
+    "a server and a sleep": (
+        "fragile",
+        "sleep-for-order",
+        _GPU + "vllm serve m &\nsleep 60\npython client.py\n",
+    ),
+    "a notebook for all": (
+        "fragile",
+        "notebook-open",
+        _GPU + "jupyter lab --ip=0.0.0.0 --NotebookApp.token=''\n",
+    ),
+    "errors in front of the file": ("fragile", "errors-to-terminal", _GPU + "python x.py 2>&1 > all.log\n"),
+    "return in a script": ("fragile", "return-in-script", _GPU + "cd a || return\npython x.py\n"),
+    "one process for four GPUs": (
+        "slow",
+        "one-process-many-gpus",
+        _GPU.replace("gpu:1", "gpu:4") + "python x.py\n",
+    ),
+    "torchrun without a number": (
+        "slow",
+        "one-process-many-gpus",
+        _GPU.replace("gpu:1", "gpu:4") + "torchrun x.py\n",
+    ),
+    "threads by default": (
+        "slow",
+        "threads-too-many",
+        _HEAD + "#SBATCH --nodes=1\n#SBATCH --gpus=1\nexport OMP_NUM_THREADS=${SLURM_CPUS_PER_TASK:-4}\npython x.py\n",
+    ),
+    "a GPU with one CPU": ("slow", "one-cpu", _HEAD + "#SBATCH --nodes=1\n#SBATCH --gpus=1\npython x.py\n"),
+    "csh": ("breaks", "directive-unknown", "#!/bin/csh\n#SBATCH --cpu-per-task=4\nset x = (1 2)\n"),
+}
+
+
+@pytest.mark.parametrize("name", _WRONG)
+def test_what_is_wrong_is_found_however_it_is_written(name: str) -> None:
+    severity, rule, text = _WRONG[name]
+    finding = _named(text, rule)
+    assert finding is not None, [each.rule for each in _findings(text)]
+    assert finding.severity == severity
+
+
+@pytest.mark.parametrize(
+    "mark",
+    ["#SBATCH --nodes={{ nodes }}", "#SBATCH --job-name={name}", "#SBATCH -n @NTASKS@", "#SBATCH --time=__TIME__"],
+)
+def test_a_template_is_recognised_and_not_judged(mark: str) -> None:
+    found = _findings(f"#!/bin/bash\n{mark}\n#SBATCH --time=90min\npython x.py &\n")
+    assert [(each.rule, each.severity) for each in found] == [("template", Severity.STYLE)]
+
+
+def test_a_file_that_begins_as_python_does_is_read_as_python() -> None:
+    assert source_of("a.sh", "import os\nos.system('srun hostname')\n").kind is FileKind.PYTHON
+    assert source_of("a.sh", "import -window root a.png\nsrun hostname\n").kind is FileKind.BATCH
+
+
+def test_late_directives_are_one_finding() -> None:
+    text = _ONE + "date\n" + "#SBATCH --gres=gpu:1\n" * 3 + "#SBATCH --mem=4G\n"
+    late = [each for each in _findings(text) if each.rule == "directive-after-command"]
+    assert [(each.severity, each.place.line) for each in late] == [(Severity.BREAKS, 6)]
+    assert "and 3 more" in late[0].message
+
+
+def test_a_late_name_of_the_job_breaks_nothing() -> None:
+    finding = _named(_ONE + "date\n#SBATCH --job-name=a\n", "directive-after-command")
+    assert finding is not None
+    assert finding.severity is Severity.FRAGILE
+
+
+def test_a_folder_for_the_output_is_looked_for_beside_the_script(tmp_path: Path) -> None:
+    script = tmp_path / "job.sh"
+    script.write_text(_ONE + "#SBATCH --output=logs/%j.out\ndate\n")
+    assert _rules_of(script) == ["output-folder"]
+    (tmp_path / "logs").mkdir()
+    assert _rules_of(script) == []
+
+
+def _rules_of(script: Path) -> list[str]:
+    return [finding.rule for finding in _findings(script.read_text(), str(script))]
