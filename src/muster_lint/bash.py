@@ -1,6 +1,7 @@
 """Bash text → the commands and assignments in it, with their places. tree-sitter reads; nothing is run or expanded.
 
 What a shell would expand is kept and named: a rule asks which variables a word holds, and where they are expanded.
+Long: the values that one walk through the tree makes, and the walk.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class Assignment(msgspec.Struct, frozen=True):
     exported: bool
     of_command: bool = False
     elements: tuple[Word, ...] | None = None
-    """The words of NAME=(…); None where the value is no array."""
+    """The words of NAME=(…); None where the value is not an array."""
 
     appends: bool = False
     """It is NAME+=…."""

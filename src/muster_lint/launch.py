@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from muster.words.chain import Link, read_chain
+from muster.words.chain import StartedProgram, read_chain
 from muster_lint.bash import ShellText, SimpleCommand, Word, read_shell
 
 
@@ -175,7 +175,7 @@ def stages_of(words: Sequence[Word]) -> tuple[Stage, ...]:
     return tuple(_stage(link, words) for link in read_chain(texts, is_opaque))
 
 
-def _stage(link: Link, words: Sequence[Word]) -> Stage:
+def _stage(link: StartedProgram, words: Sequence[Word]) -> Stage:
     options: list[tuple[str, Word | None]] = []
     for option in link.options:
         word = words[option.at]

@@ -37,7 +37,7 @@ _RIGHT = {
     ),
     "a container at a site of AMD GPUs": (
         "container-without-gpus",
-        _TWO + "#SBATCH --account=project_1\nsrun -K singularity exec /appl/lumi/a.sif python x.py\n",
+        _TWO + "#SBATCH --account=project_1\nsrun -K singularity exec /appl/rocm-6.sif python x.py\n",
     ),
     "a GPU for each task, and one task": (
         "gpus-per-task",

@@ -78,7 +78,7 @@ def test_the_training_script_is_read_too(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_a_reason_silences_a_rule(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    bad = _GOOD.replace("srun --kill-on-bad-exit=1", "srun").replace("hostname", "python x.py").replace("=1", "=2")
+    bad = _GOOD.replace("srun --kill-on-bad-exit=1", "srun").replace("hostname", "python train.py").replace("=1", "=2")
     (tmp_path / "job.sh").write_text(bad)
     assert _lint("--fail-on", "fragile", str(tmp_path / "job.sh")) == 1
     marked = bad.replace("srun python", "# muster: ignore[srun-survivors] the program ends all ranks\nsrun python")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from muster.words.programs import MODULES, PROGRAMS, PYTHON_VALUED, SHELLS, Program, is_python
+from muster.words.programs import MODULES, PROGRAMS, PYTHON_VALUED, SHELLS, KnownProgram, is_python
 
 
 class ReadOption(msgspec.Struct, frozen=True):
@@ -23,7 +23,7 @@ class ReadOption(msgspec.Struct, frozen=True):
     """The word that holds the value; without a value, the option itself."""
 
 
-class Link(msgspec.Struct, frozen=True):
+class StartedProgram(msgspec.Struct, frozen=True):
     """One program of a chain, with its own options."""
 
     name: str
@@ -35,7 +35,7 @@ class Link(msgspec.Struct, frozen=True):
 
     options: tuple[ReadOption, ...]
     before: tuple[int, ...]
-    """Words that are no options and stand before the command: a sub-command, an image, the variables of `env`."""
+    """Words other than options that stand before the command: a sub-command, an image, the variables of `env`."""
 
     end: int
     """Where the command that it starts begins; for a program at the end of the chain its own words."""
@@ -44,12 +44,12 @@ class Link(msgspec.Struct, frozen=True):
     """Words among its options that nobody can read here: an expansion may hold any option."""
 
 
-def read_chain(words: Sequence[str], is_opaque: Callable[[int], bool] = lambda _: False) -> tuple[Link, ...]:
+def read_chain(words: Sequence[str], is_opaque: Callable[[int], bool] = lambda _: False) -> tuple[StartedProgram, ...]:
     """Return the programs that these words start; `is_opaque` tells of a word that may be several, or none."""
     return tuple(_links(words, is_opaque))
 
 
-def _links(words: Sequence[str], is_opaque: Callable[[int], bool]) -> Iterator[Link]:
+def _links(words: Sequence[str], is_opaque: Callable[[int], bool]) -> Iterator[StartedProgram]:
     start = 0
     while start < len(words):
         link = _link(words, start, is_opaque)
@@ -59,30 +59,32 @@ def _links(words: Sequence[str], is_opaque: Callable[[int], bool]) -> Iterator[L
         start = link.end
 
 
-def _link(words: Sequence[str], start: int, is_opaque: Callable[[int], bool]) -> Link:
+def _link(words: Sequence[str], start: int, is_opaque: Callable[[int], bool]) -> StartedProgram:
     name = words[start].rpartition("/")[2]
     if is_opaque(start):
-        return Link(name, "program", start, (), (), start + 1)
+        return StartedProgram(name, "program", start, (), (), start + 1)
     if name.endswith(".py"):
-        return Link(name, "python", start, (), (), start)
+        return StartedProgram(name, "python", start, (), (), start)
     if is_python(name):
         return _python(words, start, is_opaque)
     if name in SHELLS:
         return _read(
-            name, Program("shell", frozenset({"-c", "-lc", "-ec", "-xc", "-exc", "-o"})), words, start, is_opaque
+            name, KnownProgram("shell", frozenset({"-c", "-lc", "-ec", "-xc", "-exc", "-o"})), words, start, is_opaque
         )
     program = PROGRAMS.get(name.partition(".")[0] if name.startswith("mpi") else name)
     if program is None or (program.verbs and not _has_verb(program, words, start)):
-        return Link(name, "program", start, (), (), start + 1)
+        return StartedProgram(name, "program", start, (), (), start + 1)
     return _read(name, program, words, start, is_opaque)
 
 
-def _has_verb(program: Program, words: Sequence[str], start: int) -> bool:
+def _has_verb(program: KnownProgram, words: Sequence[str], start: int) -> bool:
     """Tell whether a sub-command that starts something stands behind the program, among its options."""
     return any(word in program.verbs for word in words[start + 1 : start + 12])
 
 
-def _read(name: str, program: Program, words: Sequence[str], start: int, is_opaque: Callable[[int], bool]) -> Link:
+def _read(
+    name: str, program: KnownProgram, words: Sequence[str], start: int, is_opaque: Callable[[int], bool]
+) -> StartedProgram:
     options: list[ReadOption] = []
     before: list[int] = []
     hidden: list[int] = []
@@ -107,7 +109,7 @@ def _read(name: str, program: Program, words: Sequence[str], start: int, is_opaq
             index += 1
             continue
         index = _option(program, words, index, options)
-    return Link(name, program.kind, start, tuple(options), tuple(before), index, tuple(hidden))
+    return StartedProgram(name, program.kind, start, tuple(options), tuple(before), index, tuple(hidden))
 
 
 def _is_inside(words: Sequence[str], index: int, left: int, is_opaque: Callable[[int], bool]) -> bool:
@@ -125,7 +127,7 @@ def _is_inside(words: Sequence[str], index: int, left: int, is_opaque: Callable[
     return is_command or following.startswith(("./", "/"))
 
 
-def _option(program: Program, words: Sequence[str], index: int, options: list[ReadOption]) -> int:
+def _option(program: KnownProgram, words: Sequence[str], index: int, options: list[ReadOption]) -> int:
     """Read one option into the list; return where the next word begins."""
     text = words[index]
     flag, equals, value = text.partition("=")
@@ -144,7 +146,7 @@ def _option(program: Program, words: Sequence[str], index: int, options: list[Re
     return index + 1
 
 
-def _python(words: Sequence[str], start: int, is_opaque: Callable[[int], bool]) -> Link:
+def _python(words: Sequence[str], start: int, is_opaque: Callable[[int], bool]) -> StartedProgram:
     """Read `python [-u] [-m MODULE] SCRIPT`; a module that starts ranks is an agent."""
     index = start + 1
     hidden: list[int] = []
@@ -156,15 +158,17 @@ def _python(words: Sequence[str], start: int, is_opaque: Callable[[int], bool]) 
                 return msgspec.structs.replace(
                     _read(module, MODULES[module], words, index + 1, is_opaque), first=index + 1
                 )
-            return Link("python", "python", start, (ReadOption("-m", module, index + 1),), (), index + 2)
+            return StartedProgram("python", "python", start, (ReadOption("-m", module, index + 1),), (), index + 2)
         if word == "-c" and index + 1 < len(words):
-            return Link("python", "python", start, (ReadOption("-c", words[index + 1], index + 1),), (), index)
+            return StartedProgram(
+                "python", "python", start, (ReadOption("-c", words[index + 1], index + 1),), (), index
+            )
         name = word.rpartition("/")[2]
         if "/" in word and name in PROGRAMS and PROGRAMS[name].kind == "agent":
             return _read(name, PROGRAMS[name], words, index, is_opaque)
         if is_opaque(index) and index + 1 < len(words) and words[index + 1].endswith(".py"):
             hidden.append(index)
         elif not word.startswith("-"):
-            return Link("python", "python", start, (), (), index, tuple(hidden))
+            return StartedProgram("python", "python", start, (), (), index, tuple(hidden))
         index += 2 if word in PYTHON_VALUED else 1
-    return Link("python", "python", start, (), (), index)
+    return StartedProgram("python", "python", start, (), (), index)

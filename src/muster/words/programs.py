@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 
-class Program(msgspec.Struct, frozen=True):
+class KnownProgram(msgspec.Struct, frozen=True):
     """Which options of a program take the next word, and what stands before its command."""
 
     kind: str
@@ -18,15 +18,17 @@ class Program(msgspec.Struct, frozen=True):
     """Options that take the next two words."""
 
     words_before: int = 0
-    """Words that are no options and stand before the command: an image, a sub-command."""
+    """Words other than options that stand before the command: an image, a sub-command."""
 
     verbs: frozenset[str] = frozenset()
     """The sub-commands with which it starts something; without one of them it does not. Empty: it always does."""
 
 
-def _of(kind: str, letters: str = "", long: str = "", pairs: str = "", before: int = 0, verbs: str = "") -> Program:
+def _of(
+    kind: str, letters: str = "", long: str = "", pairs: str = "", before: int = 0, verbs: str = ""
+) -> KnownProgram:
     valued = frozenset(letters.split()) | frozenset(f"--{name}" for name in long.split())
-    return Program(kind, valued, frozenset(pairs.split()), before, frozenset(verbs.split()))
+    return KnownProgram(kind, valued, frozenset(pairs.split()), before, frozenset(verbs.split()))
 
 
 _STEP = _of(
@@ -100,7 +102,7 @@ _UV = """
 _CONDA = _of("wrapper", "-n -p -r", "name prefix cwd root-prefix", before=1, verbs="run")
 _RUN = _of("wrapper", before=1, verbs="run")
 
-PROGRAMS: dict[str, Program] = {
+PROGRAMS: dict[str, KnownProgram] = {
     "srun": _STEP,
     **dict.fromkeys(("mpirun", "mpiexec", "orterun", "prterun", "mpirun_rsh"), _MPI),
     "ibrun": _of("mpi", "-n -np -o"),
@@ -136,7 +138,7 @@ PROGRAMS: dict[str, Program] = {
 }  # fmt: skip
 """By the name of the program, without its folder."""
 
-MODULES: dict[str, Program] = {
+MODULES: dict[str, KnownProgram] = {
     "torch.distributed.run": PROGRAMS["torchrun"],
     "torch.distributed.launch": PROGRAMS["torchrun"],
     "accelerate.commands.launch": _of("agent", "", _ACCELERATE),

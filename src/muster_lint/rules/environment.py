@@ -152,7 +152,7 @@ def find_blind_containers(job: BatchScript) -> Iterator[Hit]:
         r"(APPTAINER|SINGULARITY)_(NV|ROCM)|singularity-\w*bindings|CPEbits|module load .*singularity|--nv\b|--rocm\b",
         job.text,
     )
-    is_amd = re.search(r"rocm|hip|lumi|\bmi[0-9]{3}|\bamd\b|MIOPEN|ROCR_", job.text, re.IGNORECASE)
+    is_amd = re.search(r"rocm|hip|\bmi[0-9]{3}|\bamd\b|MIOPEN|ROCR_", job.text, re.IGNORECASE)
     if not job.asks_for_gpus or has_other_way or is_amd:
         return
     for launch in job.all_launches:

@@ -131,7 +131,7 @@ def find_megabytes(job: BatchScript) -> Iterator[Hit]:
     "output-of-every-run",
     Severity.FRAGILE,
     "every run of the job writes the same log",
-    why="Slurm opens the file anew for each job: the next run wipes the log of this one, also while this one still runs.",
+    why="Slurm opens the file again for each job and empties it: the next run wipes the log of this one, also while this one still runs.",
     instead="Put %j into the file's name, or add --open-mode=append.",
     source=sources.SBATCH,
     bad=_HEAD + "#SBATCH --time=01:00:00\n#SBATCH --output=train.log\n" + _STEP,
