@@ -93,6 +93,17 @@ def test_what_only_looks_like_one_is_let_through(command: str) -> None:
         ("bash -c 'torchrun x.py \"$@\" --out \"$HOME/a b\"'", ('-- python x.py ARGUMENTS --out "$HOME/a b"',)),
         ("bash -c 'torchrun x.py \"a$\" \"c d\"'", ("-- python x.py 'a$' 'c d'",)),
         ("srun -N 2 --qos=debug python x.py", ("no word for --qos=debug",)),
+        (
+            "tune run --nnodes 2 --nproc_per_node=4 --rdzv_endpoint h:1 full_finetune_distributed --config x.yaml lr=1",
+            (
+                "copy the recipe, tune cp full_finetune_distributed full_finetune_distributed.py, and let Muster",
+                "4 --launcher torchrun -- python full_finetune_distributed.py --config x.yaml lr=1",
+            ),
+        ),
+        (
+            "tune run --standalone --nproc-per-node 2 mine.py --config x.yaml",
+            ("let Muster start it: --ntasks-per-node 2 --launcher torchrun -- python mine.py --config x.yaml",),
+        ),
     ],
 )  # fmt: skip
 def test_the_hint_loses_no_setting(command: str, parts: tuple[str, ...]) -> None:

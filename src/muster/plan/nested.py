@@ -66,6 +66,7 @@ _MODULES = {
 _PER_NODE = {"nproc_per_node", "ntasks_per_node", "n_proc_per_node", "npernode", "ppn", "ranks_per_node"}
 _NODES = {"nnodes", "num_machines", "num_nodes", "nodes", "N"}
 _IN_ALL = {"num_processes", "np", "n", "ntasks", "world_size"}
+_SWITCHES_OF_TORCHRUN = {"--standalone", "--no-python", "--no_python", "--run-path", "--run_path"}
 # What Muster does by itself.
 _DONE = {
     *("node_rank", "machine_rank", "master_addr", "master_port", "main_process_ip", "main_process_port", "local_addr"),
@@ -199,13 +200,18 @@ def refuse_launcher(
         return RequestError(
             _sentence(nested, place), hint=f"start the training script it calls with --launcher torchrun; {size_words}"
         )
+    before_words = "let Muster start it"
+    if nested.name == "tune" and command and command[1] not in nested.words:  # the name of one of torchtune's own
+        before_words = (
+            f"copy the recipe, tune cp {command[1].removesuffix('.py')} {command[1]}, and let Muster start it"
+        )
     typed_command = " ".join(map(_as_typed, (*nested.before, *command)))
     muster_words = " ".join([*sizes.words(), *words, "--launcher", nested.ours, "--", typed_command or "COMMAND"])
     rest_note = f"; Muster has no word for {', '.join(rest)}" if rest else ""
     advice = [_ADVICE[name] for name, _, _ in _options(own_options) if name in _ADVICE and name not in in_config]
     return RequestError(
         _sentence(nested, place),
-        hint=f"let Muster start it: {muster_words}{rest_note}{''.join(f' ({sentence})' for sentence in advice)}",
+        hint=f"{before_words}: {muster_words}{rest_note}{''.join(f' ({sentence})' for sentence in advice)}",
     )
 
 
@@ -237,6 +243,8 @@ def _split(nested: Nested) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the launcher's own words, and the command that it would have run: from the first script or program."""
     words = nested.words
     start = 1 if nested.name in _SECOND_WORDS else 0
+    if nested.name == "tune":
+        return _split_tune(words[start:])
     for index, word in enumerate(words[start:], start=start):
         word_before = words[index - 1] if index else ""
         if word == "--":
@@ -250,6 +258,17 @@ def _split(nested: Nested) -> tuple[tuple[str, ...], tuple[str, ...]]:
         if "/" in word and not word_before.startswith("-"):
             return words[start:index], words[index:]
     return words[start:], ()
+
+
+def _split_tune(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return torchrun's options in the words behind `tune run`, and the recipe as a script with its arguments."""
+    index = 0
+    while index < len(words) and words[index].startswith("-"):
+        index += 1 if "=" in words[index] or words[index] in _SWITCHES_OF_TORCHRUN else 2
+    if index >= len(words):
+        return words, ()
+    recipe = words[index] if words[index].endswith(".py") else f"{words[index]}.py"
+    return words[:index], ("python", recipe, *words[index + 1 :])
 
 
 def _options(words: Sequence[str]) -> Iterator[tuple[str, str, str]]:
