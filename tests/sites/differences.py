@@ -80,6 +80,31 @@ class Published(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Why there is none."""
 
 
+class Said(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The sentence of a document behind a line that only Muster's script has."""
+
+    site: str
+    line: str
+    value: str = ""
+    at: str
+    says: str
+
+
+class Unproved(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A line that only Muster's script has, and for which no sentence was found."""
+
+    site: str
+    line: str
+    why: str
+
+
+class Sentences(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What documents say of Muster's own lines."""
+
+    said: tuple[Said, ...] = ()
+    unproved: tuple[Unproved, ...] = ()
+
+
 class Row(NamedTuple):
     """One line of a comparison."""
 
@@ -103,6 +128,33 @@ def published(name: str) -> Published:
     if not path.exists():
         return Published()
     return msgspec.convert(parse_toml(path.read_text(), str(path)), Published)
+
+
+@cache
+def sentences() -> Sentences:
+    """Return the sentences of documents behind Muster's own lines."""
+    path = FOLDER / "said.toml"
+    return msgspec.convert(parse_toml(path.read_text(), str(path)), Sentences)
+
+
+@cache
+def lines_published(site: str) -> frozenset[tuple[str, str]]:
+    """Return every line with its value that some published script of the site has."""
+    return frozenset(item for script in published(site).script for item in lines_of_script(script).items())
+
+
+def proof_of(site: str, row: Row) -> str | None:
+    """Return where a line of Muster's alone comes from, outside the profile: a script, a sentence, an entry."""
+    if row.ours is not None and (row.line, row.ours) in lines_published(site):
+        return "another published script of the site"
+    for name in (site, "all"):
+        for each in published(name).difference:
+            if each.line == row.line:
+                return each.source
+    for said in sentences().said:
+        if (said.site, said.line, said.value) == (site, row.line, row.ours):
+            return said.at
+    return next((each.why for each in sentences().unproved if (each.site, each.line) == (site, row.line)), None)
 
 
 def plan_of(site: str, script: Script) -> Plan:
@@ -280,7 +332,7 @@ def _why(text: str, source: str | None) -> tuple[str, str] | None:
 def _prelude(text: str) -> str:
     if text.startswith("module "):
         return text
-    if text.startswith(". "):
+    if text.startswith(". ") and "activate" in text:
         return "command activate"
     return f"command {re.sub(r'^muster_modules .*', 'module', text)}"
 

@@ -11,7 +11,7 @@ import pytest
 
 from muster.sites.consistency import OPENABLE
 
-from .differences import FOLDER, Row, Script, compare, published, rows_of
+from .differences import FOLDER, Row, Said, Script, compare, proof_of, published, rows_of, sentences
 from .profiles import SITES, bundled
 
 SCRIPTS = [(site, script) for site in SITES for script in published(site).script]
@@ -21,7 +21,7 @@ MISSING = {"karolina"}
 
 def test_every_site_has_a_file_and_two_scripts_or_the_reason_why_not() -> None:
     files = {path.stem for path in FOLDER.glob("*.toml")}
-    assert files == {*SITES, "all"}, "two published job scripts for each site: tests/sites/published/NAME.toml"
+    assert files == {*SITES, "all", "said"}, "two published job scripts for each site: tests/sites/published/NAME.toml"
     few = {site for site in SITES if len(published(site).script) < 2}
     assert few <= {*MISSING, "supercloud"}
     assert {site for site in SITES if published(site).missing} == MISSING
@@ -51,6 +51,44 @@ def test_every_entry_of_a_site_explains_something(name: str) -> None:
     """An entry for a difference that is gone would hide the next one."""
     differing = {row.line for rows in rows_of(name).values() for row in rows if not row.same}
     assert {entry.line for entry in published(name).difference} <= differing
+
+
+@pytest.mark.parametrize(("site", "script"), SCRIPTS, ids=lambda each: each if isinstance(each, str) else each.name)
+def test_a_line_that_only_muster_writes_has_a_sentence_from_outside_its_profile(site: str, script: Script) -> None:
+    without = [row for row in compare(site, script) if row.theirs is None and proof_of(site, row) is None]
+    said = "\n".join(f"{row.line}: {row.ours!r} ({row.source})" for row in without)
+    assert not without, f"{said}\nhint: the document's own sentence, in tests/sites/published/said.toml"
+
+
+@pytest.mark.parametrize("said", sentences().said, ids=lambda each: f"{each.site}-{each.line}".replace(" ", "-"))
+def test_a_sentence_names_the_line_and_its_value(said: Said) -> None:
+    assert OPENABLE.search(said.at)
+    kind, _, name = said.line.partition(" ")
+    text = said.says.lower().replace("re-queued", "requeue")
+    words = {"header": said.value or name, "module": name.removeprefix("load ")}.get(
+        kind, name if " " not in name else ""
+    )
+    assert words.lower() in text, said
+    fixed = re.split(r"\$|\"", said.value.lower())[0].rstrip("/")
+    if kind in {"environment", "annotation"} and fixed and "no_proxy" not in said.line.lower():
+        assert fixed.partition("/triton")[0] in text, said
+
+
+def test_what_no_document_says_is_listed_and_does_not_grow() -> None:
+    """The profiles are as wide as this list says: a new line of Muster's alone wants a sentence."""
+    assert len(sentences().unproved) <= 22
+    only_ours = {
+        (site, row.line) for site in SITES for rows in rows_of(site).values() for row in rows if row.theirs is None
+    }
+    assert {(each.site, each.line) for each in sentences().unproved} <= only_ours
+    assert {(each.site, each.line) for each in sentences().said} <= only_ours
+
+
+def test_a_line_without_a_sentence_is_seen() -> None:
+    """What the second audit found at Trillium: a partition that the page forbids, explained by the profile itself."""
+    row = Row("header partition", None, "compute", "everything else", "the profile")
+    assert proof_of("trillium", row) is None
+    assert proof_of("olivia", Row("header partition", None, "accel", None)) is not None
 
 
 def test_an_unexplained_difference_is_seen() -> None:
