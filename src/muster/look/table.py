@@ -92,6 +92,12 @@ def _lines(typed_path: str, text: str) -> Iterator[tuple[int, list[str]]]:
 
 def _check_columns(columns: list[str], place: str) -> None:
     for name in columns:
+        separator = next((sign for sign in ";\t|" if sign in name), None)
+        if len(columns) == 1 and separator is not None:
+            names = ", ".join(name.split(separator))
+            raise RequestError(
+                f"{place}: the columns are separated by {separator!r}", hint=f"separate them by commas: {names}"
+            )
         if not _NAME.fullmatch(name):
             raise RequestError(
                 f"{place}: {name!r} cannot be a column", hint=f"a name has letters, digits and _, as in {{lr}}; {_FORM}"

@@ -116,7 +116,8 @@ def _required(profile: Profile, ask: Ask) -> Iterator[Refusal]:
             yield Refusal(
                 f"required-{name}",
                 f"{_who_wants(profile, key)} --{name}{reason and f': {reason}'}",
-                f"give --{name}{f' {example}' if example else ''}, or once in ~/.config/muster/config.toml",
+                f"give --{name} {name.upper()}{f', such as {example}' if example else ''}, or once in "
+                f'~/.config/muster/config.toml: {name} = "{name.upper()}"',
                 key,
             )
 
