@@ -59,6 +59,8 @@ class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     container: str | None = None
     verb: str | None = None
     image: str | None = None
+    left_out: dict[str, str] = {}
+    """Lines of the script that are no facts here, by name, each with the reason (scripts/hold_published.py)."""
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
