@@ -1,4 +1,4 @@
-"""The facts of a published script are held to the script itself: no line that decides something is left out silently."""
+"""The facts of a published script are held to the script itself: no line that decides something may be left out."""
 
 from __future__ import annotations
 
