@@ -13,12 +13,10 @@ from muster_lint.values import LintFinding, Severity, TextSpan
 
 CODES = {
     1037: "${10} is the tenth argument; $10 is the first one with a 0 behind it.",
-    1068: "Bash sees a command where a value was meant to be assigned.",
     1118: "The here-document has no end: the rest of the job becomes its text.",
     1119: "The here-document has no end: the rest of the job becomes its text.",
     1120: "The here-document has no end: the rest of the job becomes its text.",
     2050: "The test is always the same: a $ is missing.",
-    2069: "Errors go where the output went before, not into the file.",
     2070: "The test is true where the variable is empty.",
     2077: "The test is always true: blanks are missing around its sign.",
     2078: "The test is always the same: a $ is missing.",
@@ -33,11 +31,9 @@ CODES = {
     2188: "The file is emptied, and no command writes it.",
     2193: "The two can never be equal.",
     2210: "A file with a number for a name is written.",
-    2215: "The command ended a line earlier: a backslash is missing, or a comment or a blank line came between.",
     2218: "The function is called before it is there.",
-    2283: "Bash sees a command where a value was meant to be assigned.",
 }
-"""The codes that are asked for, each with what it does to a job."""
+"""The codes that are asked for, each with what it does to a job; what a rule of ours finds is not among them."""
 
 _WIKI = "https://www.shellcheck.net/wiki"
 _AT_ONCE = 50

@@ -74,6 +74,7 @@ def test_a_hostile_file_does_not_end_the_run(name: str, tmp_path: Path, capsys: 
         hostile.write_bytes(content)
     elif content is not None:
         content(hostile)
+    (tmp_path / ".muster.toml").write_text("[lint]\nshellcheck = false\n")  # the reader here is the subject
     for number in (1, 2):
         (tmp_path / f"good{number}.sh").write_bytes(_GOOD)
 

@@ -411,16 +411,12 @@ def find_memory_twice(job: BatchScript) -> Iterator[Hit]:
 )
 def find_repeated_options(job: BatchScript) -> Iterator[Hit]:
     """Yield options that a later line overrides with another value."""
-    for index, each in enumerate(job.directives):
-        if each.name == "mail-type":
-            continue  # Slurm adds its values up
+    for each in job.directives:
         if each.name not in _DECIDES and each.name not in {"output", "error", "job-name", "chdir"}:
             continue
-        later = [
-            other for other in job.directives[index + 1 :] if other.name == each.name and other.value != each.value
-        ]
-        if later:
-            yield Hit(each.place, f"line {later[-1].place.line} overrides it: --{each.name}={later[-1].value}")
+        last = job.header[each.name]
+        if last.value != each.value:
+            yield Hit(each.place, f"line {last.place.line} overrides it: --{each.name}={last.value}")
 
 
 @rule(

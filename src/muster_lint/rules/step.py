@@ -110,10 +110,11 @@ def find_survivors(job: BatchScript) -> Iterator[Hit]:
     """Yield steps of several ranks without --kill-on-bad-exit."""
     if job.shell.assigned("SLURM_KILL_BAD_EXIT"):
         return
+    meets = _MEETS.search(job.text) is not None
     for launch, stage in _ranks(job):
         if _has_one_task(stage) or _is_one_task(job, stage) or stage.text("--wait", "-W") not in {None, "0"}:
             continue
-        if not _may_meet(job, launch):
+        if not meets and not _may_meet(launch):
             continue
         if not stage.has("--kill-on-bad-exit", "-K", "-K1") and not _may_hide_flags(stage):
             edits = _flag_behind(job, stage, "--kill-on-bad-exit=1")
@@ -127,9 +128,9 @@ _MEETS = re.compile(
 )
 
 
-def _may_meet(job: BatchScript, launch: LaunchCommand) -> bool:
-    """Tell whether the ranks of a step seem to be one program: they share a meeting point, or one command line trains."""
-    if launch.stage("agent") or _MEETS.search(job.text):
+def _may_meet(launch: LaunchCommand) -> bool:
+    """Tell whether the ranks of a step seem to be one program: an agent starts them, or one command line trains."""
+    if launch.stage("agent"):
         return True
     own_text = " ".join(word.text for word in launch.command.words)
     is_split = re.search(r"SLURM_(PROCID|LOCALID|NODEID)|LOCAL_RANK", own_text)
