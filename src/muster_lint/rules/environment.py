@@ -299,4 +299,4 @@ def find_many_threads(job: BatchScript) -> Iterator[Hit]:
 
 
 def _has_other_cpus(job: BatchScript) -> bool:
-    return bool({"cpus-per-gpu", "exclusive", "ntasks", "ntasks-per-node", "mincpus", "mem"} & job.header.keys())
+    return bool({"cpus-per-gpu", "exclusive", "mincpus"} & job.header.keys())

@@ -368,7 +368,7 @@ def _sizes_itself(launch: LaunchCommand) -> bool:
 
 @rule(
     "no-time-limit",
-    Severity.STYLE,
+    Severity.FRAGILE,
     "no time limit",
     why="The partition's default holds: minutes at some sites, the longest time at others, and no backfill for the job.",
     instead="Give --time.",
@@ -377,9 +377,29 @@ def _sizes_itself(launch: LaunchCommand) -> bool:
     good=_HEAD + "srun --kill-on-bad-exit=1 hostname\n",
 )
 def find_missing_time(job: BatchScript) -> Iterator[Hit]:
-    """Yield the first directive of a header without --time."""
-    if job.directives and "time" not in job.header:
+    """Yield the first directive of a header without --time; who names a partition or a QOS knows its default."""
+    if job.directives and not {"time", "time-min", "partition", "qos", "reservation"} & job.header.keys():
         yield Hit(job.directives[0].place, "the header has no --time")
+
+
+@rule(
+    "no-directives",
+    Severity.FRAGILE,
+    "a batch script without a directive",
+    why="The job gets the site's defaults for all that it did not ask for: one CPU, little memory, a short time, no GPU.",
+    instead="Write #SBATCH lines below the first line, or give the options to sbatch.",
+    source=sources.SBATCH,
+    bad="#!/bin/bash\nsrun --kill-on-bad-exit=1 hostname\n",
+    good="#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=10\nsrun --kill-on-bad-exit=1 hostname\n",
+)
+def find_missing_directives(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first line of a file that by its name is for sbatch, or that starts steps, and asks for nothing."""
+    first = job.lines[0] if job.lines else ""
+    is_named = job.path.endswith((".sbatch", ".slurm", ".sub", ".job", "example"))
+    reads_words = re.search(r"\$\{?[1@*]|sbatch|salloc|\bqsub\b", job.text)
+    if is_named and first.startswith("#!") and not job.directives and not job.late_directives and not reads_words:
+        unknown = "what sbatch is given"
+        yield Hit(_whole_line(1, first), "there is no #SBATCH line, so the job asks for nothing", unknown=unknown)
 
 
 @rule(

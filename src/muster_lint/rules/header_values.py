@@ -123,7 +123,12 @@ def find_megabytes(job: BatchScript) -> Iterator[Hit]:
         limit = job.header.get(name)
         value = limit.value or "" if limit is not None else ""
         least = _LEAST_MIB if name != "mem-per-cpu" else 256
-        if limit is not None and value.isdigit() and 0 < int(value) < least:
+        bare = (
+            any(each.place.line == limit.place.line and not each.written.startswith("-") for each in job.directives)
+            if limit
+            else False
+        )
+        if limit is not None and not bare and value.isdigit() and 0 < int(value) < least:
             yield Hit(limit.place, f"--{name}={value} is {value} megabytes", unknown="whether the site enforces it")
 
 

@@ -204,7 +204,8 @@ def find_unasked_gpus(job: BatchScript) -> Iterator[Hit]:
 )
 def find_one_cpu(job: BatchScript) -> Iterator[Hit]:
     """Yield the directive of the GPUs where nothing gives the job more than one CPU of a task."""
-    if not job.asks_for_gpus or not (_works(job) or any(each.inner for each in job.launches)):
+    shows_only = all(each.program in {"echo", "date", "hostname", "nvidia-smi"} for each in job.shell.commands)
+    if not job.asks_for_gpus or not (_works(job) or any(each.inner for each in job.launches) or shows_only):
         return
     more = {
         "cpus-per-task", "cpus-per-gpu", "exclusive", "mincpus", "ntasks", "cores-per-socket", "extra-node-info", "hint",

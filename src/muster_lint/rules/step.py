@@ -531,6 +531,20 @@ def find_unset_variables(job: BatchScript) -> Iterator[Hit]:
         options = _SET_BY.get(name)
         if options is not None and not options & job.header.keys() and name not in own:
             yield Hit(place, f"${name} is empty: the header has no --{min(options)}", unknown="what sbatch was given")
+    if (job.nodes or 1) > 1 and not {"ntasks", "ntasks-per-node", "ntasks-per-gpu"} & job.header.keys():
+        for place, text in _defaults_of(job, "SLURM_NTASKS"):
+            message = f"the header asks for no number of tasks, so SLURM_NTASKS is not set and {text} holds"
+            yield Hit(place, message, unknown="what sbatch was given")
+
+
+def _defaults_of(job: BatchScript, name: str) -> Iterator[tuple[TextSpan, str]]:
+    """Yield the places of ${NAME:-VALUE}, each with the value."""
+    words = [word for each in job.shell.commands for word in each.words]
+    words += [each.value for each in job.shell.assignments if each.value is not None]
+    for word in words:
+        match = re.search(rf"\$\{{{name}:?-(\d+)\}}", word.text)
+        if match:
+            yield word.place, match[1]
 
 
 _SET_BY = {
