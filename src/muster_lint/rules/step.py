@@ -81,7 +81,7 @@ def find_missing_cpus(job: BatchScript) -> Iterator[Hit]:
             continue
         if not stage.has("--cpus-per-task", "-c", "--cpus-per-gpu", "--exact") and not _may_hide_flags(stage):
             edits = _flag_behind(job, stage, '--cpus-per-task="$SLURM_CPUS_PER_TASK"')
-            yield Hit(stage.word.place, "this step gives each task one CPU", edits=edits)
+            yield Hit(stage.word.place, "since Slurm 22.05 this step gives each task one CPU", edits=edits)
 
 
 def _binds_itself(stage: Stage) -> bool:
