@@ -16,7 +16,17 @@ _PARTS = (
     "muster/rank/vendors.py",
 )
 _TEXTS = {
-    "__main__.py": "import sys\n\nfrom muster_check.ranks.gate import run\n\nrun(sys.argv[1:])\n",
+    "__main__.py": """\
+import signal, sys
+
+# Ctrl-C is not an error that Muster reports, while the modules are read neither.
+if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+from muster_check.ranks.gate import run
+
+run(sys.argv[1:])
+""",
     # The job's own environment may hold another Muster: nothing of that one is to be found.
     "muster/__init__.py": '"""Packed for the nodes of a job."""\n',
 }

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -156,6 +158,15 @@ def test_a_directory_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
         place_check(tmp_path / "muster-runs" / "check.pyz")
 
 
+def _has_socket(pid: int) -> bool:
+    """Return whether a process has a socket: the check has begun to meet the other ranks."""
+    links = []
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            links.append(str(entry.readlink()))
+    return any(link.startswith("socket:") for link in links)
+
+
 def test_ctrl_c_during_the_check_ends_it(tmp_path: Path) -> None:
     """Rank 0 alone, of two that are promised: it waits for the other one."""
     process = subprocess.Popen(
@@ -166,10 +177,9 @@ def test_ctrl_c_during_the_check_ends_it(tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
     )
-    try:
-        process.wait(1)
-    except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGINT)
+    while process.poll() is None and not _has_socket(process.pid):
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=patient(20))
     assert process.returncode == -signal.SIGINT
     assert said == ""

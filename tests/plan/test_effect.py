@@ -43,6 +43,7 @@ VALUES = {
     "constraint": "big",
     "nodelist": "n2",
     "exclude": "n1",
+    "closed": None,
     "distribution": "cyclic",
     "job_name": "named",
     "output": "out.log",

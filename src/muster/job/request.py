@@ -65,6 +65,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     master_addr: Optional[str] = None
     master_port: Optional[int] = None
     port_range: Optional[tuple[int, int]] = None
+    closed: bool = False
     grace: int = 10
 
     restart: int = 0

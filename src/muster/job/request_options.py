@@ -169,6 +169,7 @@ _GROUPS: Mapping[str, tuple[tuple[str, Option], ...]] = {
             "ports to choose from, for example those that a firewall lets through: 20000-21000",
             parse_port_range,
         ),
+        row("--closed", "let only your own processes on the job's nodes reach the store where the ranks meet"),
         row(
             "--grace SECONDS",
             "seconds that the other ranks get to end after one failed, before they are killed (default: 10)",

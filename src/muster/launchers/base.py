@@ -28,6 +28,7 @@ Wrap = Callable[[Sequence[Word]], tuple[Word, ...]]
 RANK = "muster_task"
 WORKER = "muster_worker"
 KEEPER = "muster_keeper"
+DOOR = "muster_door"
 
 
 class Starter(StrEnum):
@@ -86,7 +87,9 @@ def rank_prologue(
         ("look", looks and plan.may_be_alone),
     )
     parts = (*place_parts(plan), *(part for part, is_needed in start if is_needed))
-    return Prologue(RANK, ("stop", "meeting"), (*step_parts(plan, identity), *size_parts(plan, identity)), parts, last)
+    identities = (*step_parts(plan, identity), *size_parts(plan, identity))
+    lasts = ("door", *last) if meeting.closed else last
+    return Prologue(RANK, ("stop", "meeting"), identities, parts, lasts, counted=meeting.closed)
 
 
 def place_parts(plan: Plan) -> tuple[Part, ...]:
@@ -167,6 +170,9 @@ class Launcher(ABC):
 
     tells_failure: Part = "told_srun"
     """The shell part that finds the first failed rank in what was said, for a job that starts its ranks again."""
+
+    closes: bool = False
+    """Whether the doors of its hosts can stand before the ranks' store: the secret reaches them in no command."""
 
     signals_ranks: Part = "signal_ranks"
     """The shell text that sends a signal to its ranks on one node, and to none of the processes around them."""
@@ -264,6 +270,24 @@ class Launcher(ABC):
 def identity_part(plan: Plan) -> str:
     """Return the part by which a process that Muster or srun starts learns who it is."""
     return "rank_local" if plan.engine is Engine.HERE else "rank_slurm"
+
+
+def door_prologues(plan: Plan) -> tuple[Prologue, ...]:
+    """Return the text of the door, which is Python, where the ranks' store is closed."""
+    return (Prologue(DOOR, last=("door.py",)),) if plan.rendezvous.closed else ()
+
+
+def door_words(plan: Plan, wrap: Wrap) -> tuple[Word, ...]:
+    """Return how many words start the door of a host, and those words; the first rank of the host starts the door."""
+    if not plan.rendezvous.closed:
+        return ()
+    words = wrap((*(plan.agent or (plan.python,)), "-c", Fragment(f'"${DOOR}"')))
+    return (str(len(words)), *words)
+
+
+def rank_words(plan: Plan, wrap: Wrap) -> tuple[Word, ...]:
+    """Return the command of a rank that the launcher itself starts."""
+    return prologue_words(RANK, (*door_words(plan, wrap), *wrap((*plan.gate, *plan.command))))
 
 
 def prologue_words(variable: str, command: Sequence[Word]) -> tuple[Word, ...]:

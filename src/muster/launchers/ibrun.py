@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from muster.launchers.base import RANK, Part, Prologue, Wrap, prologue_words, rank_prologue
+from muster.launchers.base import Part, Prologue, Wrap, rank_prologue, rank_words
 from muster.launchers.mpirun import ByMpirun, report_parts
 from muster.model.plan import Engine, Flag, Plan, Reason
 from muster.model.words import Fragment, Word
@@ -30,7 +30,7 @@ class Ibrun(ByMpirun):
         return (Flag(Fragment('-np "$((muster_nodes * muster_ntasks_per_node))"'), Reason("nodes × ranks of a node")),)
 
     def words(self, plan: Plan, wrap: Wrap) -> tuple[Word, ...]:
-        command = prologue_words(RANK, wrap((*plan.gate, *plan.command)))
+        command = rank_words(plan, wrap)
         return ("ibrun", *(flag.word for flag in self.flags(plan)), *command)
 
     def prepare(self, plan: Plan, names: Sequence[str]) -> Iterator[str]:

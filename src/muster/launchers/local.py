@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from muster.launchers.base import RANK, Launcher, Prologue, Wrap, identity_part, prologue_words, rank_prologue
+from muster.launchers.base import Launcher, Prologue, Wrap, identity_part, rank_prologue, rank_words
 from muster.model.plan import Engine, Flag, Plan
 from muster.model.words import Word, line
 from muster.rank import contract
@@ -44,7 +44,7 @@ class Local(Launcher):
         return ()
 
     def words(self, plan: Plan, wrap: Wrap) -> tuple[Word, ...]:
-        return prologue_words(RANK, wrap((*plan.gate, *plan.command)))
+        return rank_words(plan, wrap)
 
     def step(self, plan: Plan, words: tuple[Word, ...]) -> Iterator[str]:
         return lines_here(plan, words, self.processes_here(plan))

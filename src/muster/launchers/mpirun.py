@@ -6,16 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 
-from muster.launchers.base import (
-    RANK,
-    Launcher,
-    Part,
-    Prologue,
-    Starter,
-    Wrap,
-    prologue_words,
-    rank_prologue,
-)
+from muster.launchers.base import Launcher, Part, Prologue, Starter, Wrap, rank_prologue, rank_words
 from muster.model.failure import Failure, FailureKind, exit_words
 from muster.model.plan import Engine, Flag, Output, Plan, Reason
 from muster.model.words import Fragment, Word, fold, named
@@ -131,7 +122,7 @@ class Mpirun(ByMpirun):
         return (*_LINE, *plan.mpirun_flags)
 
     def words(self, plan: Plan, wrap: Wrap) -> tuple[Word, ...]:
-        command = prologue_words(RANK, wrap((*plan.gate, *plan.command)))
+        command = rank_words(plan, wrap)
         return ("mpirun", *(flag.word for flag in _LINE), *command)
 
     def parts(self, plan: Plan) -> tuple[Part, ...]:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from muster.launchers.base import RANK, Launcher, Part, Prologue, Wrap, identity_part, prologue_words, rank_prologue
+from muster.launchers.base import (
+    Launcher,
+    Part,
+    Prologue,
+    Wrap,
+    door_prologues,
+    identity_part,
+    rank_prologue,
+    rank_words,
+)
 from muster.model.plan import Flag, Output, Plan, Reason
 from muster.model.words import Fragment, Word, fold
 
@@ -104,9 +113,11 @@ class Srun(Launcher):
     wrong_place = ("srun needs a Slurm controller, but none answers here", "--launcher local")
     chosen_because = "the fewest parts: no agent, no second start of Python"
     packs = True
+    closes = True
 
     def prologues(self, plan: Plan) -> tuple[Prologue, ...]:
-        return (rank_prologue(plan, identity_part(plan), after=("jax",), last=COUNTED, looks=True),)
+        rank = rank_prologue(plan, identity_part(plan), after=("jax",), last=COUNTED, looks=True)
+        return (rank, *door_prologues(plan))
 
     def flags(self, plan: Plan) -> tuple[Flag, ...]:
         cpus = '"$muster_cpus_per_task"' if plan.shape.cpus_per_task else None
@@ -114,7 +125,7 @@ class Srun(Launcher):
         return (*step_flags(plan, tasks_per_node="muster_ntasks_per_node", cpus=cpus, label=plan.label), stdin)
 
     def words(self, plan: Plan, wrap: Wrap) -> tuple[Word, ...]:
-        command = prologue_words(RANK, wrap((*plan.gate, *plan.command)))
+        command = rank_words(plan, wrap)
         return ("srun", *(flag.word for flag in self.flags(plan)), *command)
 
     def parts(self, plan: Plan) -> tuple[Part, ...]:

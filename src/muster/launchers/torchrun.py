@@ -17,6 +17,8 @@ from muster.launchers.base import (
     Part,
     Prologue,
     Wrap,
+    door_prologues,
+    door_words,
     identity_part,
     place_parts,
     prologue_words,
@@ -38,19 +40,22 @@ _SIGTERM_STATUS = 128 + 15
 def _prologues(plan: Plan, identity: Part, last: Part) -> tuple[Prologue, ...]:
     """Return the agent's prologue, checked first or not, and that of its ranks."""
     start = (*place_parts(plan), "agent", *(("checked_agent",) if plan.gate else ()))
+    worker: tuple[Part, ...] = ("worker_door",) if plan.rendezvous.closed else ()
+    door: tuple[Part, ...] = ("door", "agent_door") if plan.rendezvous.closed else ()
     agent = Prologue(
         RANK,
         ("stop", "meeting"),
         step_parts(plan, identity),
         start,
-        ("torchrun_words", "ends", "stay", last),
+        (*door, "torchrun_words", "ends", "stay", last),
         counted=True,
     )
     keeper = Prologue(KEEPER, last=("agent_keeper.py",))
     return (
         agent,
         keeper,
-        Prologue(WORKER, start=("cpus", "slurm_names", "no_mpi", "jax_beside_agent", "jax"), last=("worker",)),
+        *door_prologues(plan),
+        Prologue(WORKER, start=("cpus", *worker, "slurm_names", "no_mpi", "jax_beside_agent", "jax"), last=("worker",)),
     )
 
 
@@ -62,7 +67,8 @@ def agent_words(plan: Plan, wrap: Wrap) -> tuple[Word, ...]:
     interpreter = plan.agent or (plan.python,)
     keeper = (*interpreter, "-I", "-S", "-c", Fragment(f'"${KEEPER}"'), "label" if plan.label else "plain")
     python = wrap((*plan.gate, *keeper))
-    return prologue_words(RANK, (str(len(python)), *python, *prologue_words(WORKER, plan.command)))
+    agent = (str(len(python)), *python, *prologue_words(WORKER, plan.command))
+    return prologue_words(RANK, (*door_words(plan, wrap), *agent))
 
 
 class _OfTorchrun(Launcher):
@@ -90,6 +96,7 @@ class Torchrun(_OfTorchrun):
 
     name = "torchrun"
     engines = frozenset({Engine.SLURM, Engine.HERE})
+    closes = True
 
     def prologues(self, plan: Plan) -> tuple[Prologue, ...]:
         return _prologues(plan, identity_part(plan), "go_agent")

@@ -177,6 +177,9 @@ class Rendezvous(msgspec.Struct, frozen=True):
 
     address_reason: Reason
     port_reason: Reason
+    closed: bool = False
+    """A door stands before the store: only the user's own processes on the job's nodes reach it."""
+
     range_asked: bool = False
     """The range is the user's --port-range: a port that Slurm reserves unasked is not taken."""
 

@@ -115,6 +115,9 @@ def _of_launcher(request: Request, launcher: Launcher) -> Iterator[_Idle]:
                     "--launcher srun",
                     "srun",
                 )
+    if request.closed and not launcher.closes:
+        why = f"the doors of a closed job share a secret, which {launcher.name} cannot carry to other hosts"
+        yield _Idle(request.origin("closed"), why, "--launcher srun, or omit it", "srun")
     if request.typed("per_rank_files") and not launcher.rank_tasks:
         yield _Idle(
             request.origin("per_rank_files"),

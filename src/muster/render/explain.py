@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator
 
 from muster.launchers import launcher_named
-from muster.model.plan import Plan, Reason
+from muster.model.plan import Engine, Plan, Reason, Rendezvous
 from muster.model.words import Hidden, Word, quote
 from muster.plan.gate import REASON
 from muster.render.functions import functions_in
@@ -29,6 +29,8 @@ def explain(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
     meeting = plan.rendezvous
     yield "rendezvous", f"MASTER_ADDR = {meeting.address or 'the first host of the step'}", meeting.address_reason
     yield "rendezvous", f"MASTER_PORT = {meeting.port or 'chosen in the job'}", meeting.port_reason
+    if plan.engine is Engine.SLURM and launcher_named(plan.launcher).starts_ranks:
+        yield "rendezvous", *_who_may_join(meeting)
     for prelude in plan.prelude:
         yield "prelude", " ".join(quote(word) for word in prelude.shown), prelude.reason
     for variable in plan.variables:
@@ -52,6 +54,15 @@ def explain(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
     for condition in plan.conditions:
         yield "condition", condition.sentence, condition.reason
     yield from _job(plan)
+
+
+def _who_may_join(meeting: Rendezvous) -> tuple[str, Reason]:
+    """Return who can reach the store where the ranks meet."""
+    if meeting.closed:
+        sentence = "a door stands before torch's store and asks, for each connection, whose process has opened it"
+        return "only your processes on the job's nodes reach the store", Reason(sentence)
+    sentence = "torch's store asks for no password: whoever reaches the port can read and write it; --closed shuts it"
+    return "every process that reaches that port can join", Reason(sentence)
 
 
 def _explain_sweep(plan: Plan) -> Iterator[tuple[str, str, Reason]]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from muster.images import engine_named
 from muster.launchers import launcher_named
-from muster.launchers.base import KEEPER, RANK, Launcher, Part, Prologue, python_of_ranks
+from muster.launchers.base import DOOR, KEEPER, RANK, Launcher, Part, Prologue, python_of_ranks
 from muster.model.plan import SNAPSHOT_HERE, Condition, ConditionKind, Engine, Output, Plan, PreludeKind, Variable
 from muster.model.words import WIDTH, Fragment, Hidden, Template, Word, fold, line, named, noted, quote
 from muster.plan.effect import narrows
@@ -208,6 +208,7 @@ def _parts_of_some_jobs(plan: Plan, launcher: Launcher) -> tuple[tuple[Part, boo
         ("silence_ends", plan.hang is not None and plan.hang.ends),
         ("port", _chooses_port(plan, launcher)),
         ("address", _chooses_address(plan, launcher)),
+        ("door_key", plan.rendezvous.closed),
         ("definition", engine_named(plan.image.engine).in_step),
     )
 
@@ -244,7 +245,7 @@ def prologue_text(plan: Plan, prologue: Prologue) -> str:
 
 def _again(plan: Plan, prologue: Prologue) -> tuple[Part, ...]:
     """Return what tells the ranks of a job that starts them again which start this is; a keeper is not sh."""
-    return ("again_rank",) if plan.finish is not None and prologue.variable != KEEPER else ()
+    return ("again_rank",) if plan.finish is not None and prologue.variable not in {KEEPER, DOOR} else ()
 
 
 def _before_the_command(plan: Plan, prologue: Prologue) -> Iterator[str]:
@@ -358,6 +359,8 @@ def _environment(plan: Plan, launcher: Launcher) -> Iterator[str]:
         kind, *interface = plan.rendezvous.rule
         text = fold(("muster_choose_address", named(kind, interface[0] if interface else "yes")))
         yield from noted(text, "the host's name is not enough here")
+    if plan.rendezvous.closed:
+        yield from noted("muster_make_door_key", "strangers cannot reach the ranks' store")
     yield from launcher.prepare(plan, tuple(variable.name for variable in plan.variables if variable.value is not None))
 
 

@@ -91,8 +91,6 @@ def _patience(seconds: float, other_ranks: int) -> float:
 
 def run(words: Sequence[str]) -> NoReturn:
     """Run `main` as a program: it ends without waiting for threads, which may hang in a resolver."""
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C is not an error that Muster reports
     status = main(words)
     sys.stdout.flush()
     sys.stderr.flush()

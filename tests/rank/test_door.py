@@ -1,0 +1,315 @@
+"""Guards that the door of a closed job lets the user's own processes pass, and nobody else's."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from typing import Any
+
+import pytest
+
+from muster.rank import door
+from muster.rank.door import Door, Owner, ShutSocket, answer_door, find_owner, own_addresses, prove
+
+KEY = bytes(range(32))
+VALIDATE = b"\x00" + (0x3C85F7CE).to_bytes(4, "little")  # how a client of torch's store begins
+PATIENCE_S = 60.0
+NOBODY: Any = {"user": 65534, "group": 65534}
+
+
+def echo(listener: socket.socket) -> None:
+    """Answer each connection with what it says, as the store behind the door."""
+
+    def answer(connection: socket.socket) -> None:
+        with connection, suppress(OSError):
+            while chunk := connection.recv(1 << 16):
+                connection.sendall(chunk)
+
+    while True:
+        try:
+            connection = listener.accept()[0]
+        except OSError:
+            return
+        threading.Thread(target=answer, args=(connection,), daemon=True).start()
+
+
+def free_port() -> int:
+    with closing(socket.socket()) as probe:
+        probe.bind(("", 0))
+        return int(probe.getsockname()[1])
+
+
+class OpenDoor:
+    """A door that serves in a thread, with an echo behind it."""
+
+    def __init__(self, nodes: int = 1, *, is_local: bool = True) -> None:
+        self.port = free_port()
+        self.door = Door(KEY, self.port, nodes)
+        if not is_local:
+            self.door.own = frozenset()
+        self.ended, self.end = os.pipe()
+        threading.Thread(target=echo, args=(self.door.shut.socket,), daemon=True).start()
+        self.thread = threading.Thread(target=self.door.run, args=(self.ended,), daemon=True)
+
+    def start(self, *, has_store: bool = True) -> None:
+        if has_store:
+            self.door.store_is_ready()
+        self.thread.start()
+
+    def close(self) -> None:
+        os.write(self.end, b"!")
+        self.thread.join(PATIENCE_S)
+        for key in list(self.door.selector.get_map().values()):
+            if isinstance(key.fileobj, socket.socket):
+                key.fileobj.close()
+        for end in (*self.door.listeners, *self.door.waiting, *(each.socket for each in self.door.newcomers.values())):
+            end.close()
+        self.door.shut.socket.shutdown(socket.SHUT_RDWR)  # wakes the echo
+        self.door.shut.socket.close()
+        self.door.selector.close()
+        for descriptor in (self.ended, self.end):
+            os.close(descriptor)
+
+
+@pytest.fixture
+def opened() -> Iterator[list[OpenDoor]]:
+    doors: list[OpenDoor] = []
+    yield doors
+    for each in doors:
+        each.close()
+
+
+def say(port: int, words: bytes, host: str = "127.0.0.1") -> bytes:
+    """Return what comes back first; nothing where the connection is closed."""
+    with socket.create_connection((host, port), timeout=PATIENCE_S) as connection:
+        try:
+            connection.sendall(words)
+            return connection.recv(1 << 16)
+        except ConnectionError:
+            return b""
+
+
+def test_the_users_own_connection_reaches_the_store(opened: list[OpenDoor]) -> None:
+    opened.append(OpenDoor())
+    opened[0].start()
+
+    assert say(opened[0].port, VALIDATE) == VALIDATE
+
+
+def test_a_connection_waits_for_the_store(opened: list[OpenDoor]) -> None:
+    opened.append(OpenDoor())
+    opened[0].start(has_store=False)
+
+    with socket.create_connection(("127.0.0.1", opened[0].port)) as connection:
+        connection.sendall(VALIDATE)
+        connection.settimeout(0.5)
+        with pytest.raises(TimeoutError):
+            connection.recv(1)
+        opened[0].door.store_is_ready()
+        connection.settimeout(PATIENCE_S)
+        assert connection.recv(100) == VALIDATE
+
+
+def test_more_than_a_socket_holds_passes_in_both_directions(opened: list[OpenDoor]) -> None:
+    opened.append(OpenDoor())
+    opened[0].start()
+    words, got = os.urandom(1 << 23), bytearray()
+
+    with socket.create_connection(("127.0.0.1", opened[0].port), timeout=PATIENCE_S) as connection:
+        sender = threading.Thread(target=connection.sendall, args=(VALIDATE + words,), daemon=True)
+        sender.start()
+        while len(got) < len(words) + len(VALIDATE):
+            got += connection.recv(1 << 16)
+
+    assert bytes(got) == VALIDATE + words
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+def test_another_user_of_the_same_host_is_refused_by_name(
+    opened: list[OpenDoor], capfd: pytest.CaptureFixture[str]
+) -> None:
+    opened.append(OpenDoor())
+    opened[0].start()
+    code = f"""
+import socket
+c = socket.create_connection(("127.0.0.1", {opened[0].port})); c.settimeout({PATIENCE_S})
+try:
+    c.sendall({VALIDATE!r}); print(c.recv(100))
+except ConnectionError:
+    print(b"")
+"""
+    # Its own files may be closed to the other user: the system's Python, without them.
+    python = "/usr/bin/python3" if os.access("/usr/bin/python3", os.X_OK) else sys.executable
+    said = subprocess.run([python, "-c", code], check=False, cwd="/", capture_output=True, text=True, **NOBODY)
+
+    assert said.stdout == "b''\n", said.stderr
+    assert "refused a connection to the ranks' store from 127.0.0.1: nobody" in capfd.readouterr().err
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+def test_a_stranger_on_the_host_of_the_store_cannot_go_round_the_door() -> None:
+    shut = ShutSocket()
+    code = f"""
+import socket
+c = socket.socket(); c.settimeout(2)
+try:
+    c.connect({shut.address!r}); print("in")
+except OSError as error:
+    print("out")
+"""
+    python = "/usr/bin/python3" if os.access("/usr/bin/python3", os.X_OK) else sys.executable
+
+    def run() -> subprocess.CompletedProcess[str]:
+        return subprocess.run([python, "-c", code], check=False, cwd="/", capture_output=True, text=True, **NOBODY)
+
+    assert run().stdout == "out\n"
+    with shut.connect() as client, shut.socket.accept()[0] as accepted:
+        assert accepted.getpeername() == client.getsockname()
+        assert run().stdout == "out\n"
+    shut.socket.close()
+
+
+def test_a_port_of_ours_is_let_in_no_more_once_it_is_closed() -> None:
+    shut = ShutSocket()
+    client = shut.connect()
+    port = client.getsockname()[1]
+    accepted = shut.socket.accept()[0]
+    accepted.close()
+    shut.close(client)
+
+    with closing(socket.socket()) as stranger:
+        stranger.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        stranger.settimeout(1.0)
+        stranger.bind(("127.0.0.1", port))
+        with pytest.raises(TimeoutError):
+            stranger.connect(shut.address)
+    shut.socket.close()
+
+
+def test_more_connections_than_the_filter_holds_all_stay() -> None:
+    shut = ShutSocket()
+    pairs = [(shut.connect(), shut.socket.accept()[0]) for _ in range(200)]
+
+    for client, server in pairs:
+        client.sendall(b"ask")
+        assert server.recv(3) == b"ask"
+        server.sendall(b"answer")
+        assert client.recv(6) == b"answer"
+    for end in (end for pair in pairs for end in pair):
+        end.close()
+    shut.socket.close()
+
+
+def test_the_kernel_says_who_owns_a_connection() -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        with socket.create_connection(server.getsockname()) as client:
+            mine, theirs = client.getsockname(), client.getpeername()
+            assert find_owner(mine, theirs).uid == os.getuid()
+            assert find_owner(mine, ("127.0.0.1", 1)) == Owner(None, "")
+        assert find_owner(("192.0.2.77", 4), theirs) == Owner(None, "")
+
+
+def test_a_connection_by_ipv6_is_known_by_its_ipv4_address() -> None:
+    with closing(socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True)) as server:
+        port = server.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)) as client, server.accept()[0] as accepted:
+            peer = (door.plain(accepted.getpeername()[0]), accepted.getpeername()[1])
+            assert peer == client.getsockname()
+            assert find_owner(peer, ("127.0.0.1", port)).uid == os.getuid()
+
+
+def test_the_addresses_of_this_host_hold_those_that_connect_from_here() -> None:
+    addresses = own_addresses()
+    with closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as probe:
+        probe.connect(("192.0.2.1", 9))
+        assert probe.getsockname()[0] in addresses
+    assert {"127.0.0.1", "::1"} <= set(addresses)
+
+
+# The door of another host: here it has an address of its own, and this host's kernel is not asked by the first door.
+
+
+def other_host(port: int, key: bytes = KEY) -> threading.Thread:
+    thread = threading.Thread(target=answer_door, args=(key, "127.0.0.1", port, lambda: False), daemon=True)
+    thread.start()
+    return thread
+
+
+def test_the_door_of_another_host_vouches_for_its_user(opened: list[OpenDoor]) -> None:
+    opened.append(OpenDoor(2, is_local=False))
+    opened[0].start()
+    other_host(opened[0].port)
+
+    assert say(opened[0].port, VALIDATE) == VALIDATE
+
+
+def test_a_rank_that_comes_before_the_door_of_its_host_waits(opened: list[OpenDoor]) -> None:
+    opened.append(OpenDoor(2, is_local=False))
+    opened[0].start()
+    with socket.create_connection(("127.0.0.1", opened[0].port), timeout=PATIENCE_S) as connection:
+        connection.sendall(VALIDATE)
+        other_host(opened[0].port)
+        assert connection.recv(100) == VALIDATE
+
+
+def test_a_host_without_a_door_is_refused_once_all_have_come(
+    opened: list[OpenDoor], capfd: pytest.CaptureFixture[str]
+) -> None:
+    opened.append(OpenDoor(1, is_local=False))
+    opened[0].start()
+
+    assert say(opened[0].port, VALIDATE) == b""
+    assert "from 127.0.0.1: a user of a host that is not the job's" in capfd.readouterr().err
+
+
+def test_a_door_that_does_not_know_the_secret_vouches_for_nobody(
+    opened: list[OpenDoor], capfd: pytest.CaptureFixture[str]
+) -> None:
+    opened.append(OpenDoor(2, is_local=False))
+    opened[0].start()
+    other_host(opened[0].port, bytes(32)).join(PATIENCE_S)
+    assert "does not know the secret of this job" in capfd.readouterr().err  # the other side found out first
+
+    with socket.create_connection(("127.0.0.1", opened[0].port), timeout=PATIENCE_S) as connection:
+        nonce = b"0" * 32
+        connection.sendall(b"muster-1 " + nonce + b"\n")
+        theirs, proof = connection.recv(1000).split()
+        facts = b"[]".hex().encode()
+        # What the door has said itself is no proof; nor is one for another nonce.
+        for wrong in (proof, prove(KEY, b"node", nonce, nonce, facts).hex().encode()):
+            connection.sendall(b" ".join([b"node", facts, wrong]) + b"\n")
+            break
+        assert connection.recv(10) == b""
+        assert theirs
+    assert "claims to be a door of this job" in capfd.readouterr().err
+    assert not opened[0].door.nodes
+
+
+def test_many_connections_that_say_nothing_disturb_nobody(opened: list[OpenDoor]) -> None:
+    opened.append(OpenDoor())
+    opened[0].start()
+    silent = [socket.create_connection(("127.0.0.1", opened[0].port)) for _ in range(400)]
+    try:
+        assert say(opened[0].port, VALIDATE) == VALIDATE
+    finally:
+        for each in silent:
+            each.close()
+
+
+def test_random_words_do_not_end_the_door(opened: list[OpenDoor]) -> None:
+    opened.append(OpenDoor(2, is_local=False))
+    opened[0].start()
+    hostile = [b"muster-1", b"muster-1\n", b"muster-1 \n", b"muster-1 a b\nnode\n", b"muster-1 a\nnode zz zz\n"]
+    hostile += [b"muster-1 a\nowner 0 61\n", b"muster-1 " + b"a" * 200_000, *(os.urandom(50) for _ in range(20))]
+    for words in hostile:
+        with socket.create_connection(("127.0.0.1", opened[0].port)) as connection:
+            connection.sendall(words)
+            connection.shutdown(socket.SHUT_WR)
+    other_host(opened[0].port)
+
+    assert say(opened[0].port, VALIDATE) == VALIDATE
