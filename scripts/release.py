@@ -75,7 +75,7 @@ def dated(changelog: str, version: str, day: str) -> str:
     if not found or f"\n## {version} " in changelog:
         sys.exit(f"{CHANGELOG} has no section 'Unreleased', or has version {version} already: raise the version first")
     if NOTHING in rest.partition("\n## ")[0]:
-        sys.exit(f"{CHANGELOG}: nothing is said there of this version")
+        sys.exit(f"{CHANGELOG}: it has no section of this version")
     return f"{head}{NEXT}{NOTHING}\n## {version} — {day}\n{rest}"
 
 

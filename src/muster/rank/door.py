@@ -584,6 +584,15 @@ def open_end(pid: int) -> int:
     return reader
 
 
+def end_rank(pid: int) -> None:
+    """Tell the first rank to end: its shell waits for it, and passes no signal on."""
+    children = Path(f"/proc/{pid}/task/{pid}/children")
+    with contextlib.suppress(OSError):
+        for each in (*children.read_text(encoding="ascii").split(), str(pid)):
+            if int(each) != os.getpid():
+                os.kill(int(each), signal.SIGTERM)
+
+
 def main(role: str, port: int, rank_pid: int, place: str) -> int:
     """Be the door of this host until its first rank ends; return the exit status."""
     key = bytes.fromhex(os.environ.pop(_KEY))
@@ -604,7 +613,7 @@ def _keep_store(key: bytes, port: int, nodes: int, rank_pid: int, ended: int) ->
         door = Door(key, port, nodes)
     except OSError as error:
         say(f"port {port} cannot be opened: {error.strerror}")
-        os.kill(rank_pid, signal.SIGTERM)
+        end_rank(rank_pid)
         return 1
     bell, ring = socket.socketpair()
 
@@ -612,7 +621,7 @@ def _keep_store(key: bytes, port: int, nodes: int, rank_pid: int, ended: int) ->
         trouble = bell.recv(_CHUNK_BYTES).decode()
         if trouble != _READY:
             say(f"the Python of the ranks has no store of torch's that can be closed: {trouble}")
-            os.kill(rank_pid, signal.SIGTERM)
+            end_rank(rank_pid)
         door.store_is_ready()
 
     door.watch(bell, hear, selectors.EVENT_READ)
