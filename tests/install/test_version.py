@@ -40,7 +40,7 @@ def test_a_release_dates_what_is_unreleased_and_opens_the_next_section() -> None
     ]
     assert "### What changes for you\nNothing yet.\n\n## 0.2.0" in after
     assert "## 0.2.0 — 2026-11-23\n\n### What changes for you\n- New.\n" in after
-    with pytest.raises(SystemExit, match="nothing is said there of this version"):
+    with pytest.raises(SystemExit, match="it has no section of this version"):
         release.dated(after, "0.3.0", "2026-12-01")
     with pytest.raises(SystemExit, match=r"has version 0\.2\.0 already"):
         release.dated(after, "0.2.0", "2026-12-01")
