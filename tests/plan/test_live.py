@@ -267,3 +267,25 @@ def test_a_rule_whose_partition_is_gone_with_no_other_says_both() -> None:
         RequestError, match=r"is not there, and no other partition of this cluster takes this job \(what"
     ):
         plan_on(known, "-A", "project_465000000", "-t", "60", "-g", "1", site="lumi")
+
+
+def test_a_default_partition_that_is_closed_is_told_where_a_plugin_may_send_the_job_elsewhere() -> None:
+    known = cluster(
+        [partition_line("main", Default="YES", AllowAccounts="rich"), partition_line("other")],
+        [kind_line("main", 4), kind_line("other", 4)],
+        accounting_text("poor|poor||normal|"),
+        JobSubmitPlugins="lua",
+    )
+    told = warnings(plan_on(known, "-A", "poor", "-t", "60", "-g", "0", site="narval"))
+    why = "main, the default partition, is closed to this job: it does not take the account poor (what Slurm says here)"
+    assert f"{why}; a plug-in of the site may send it to another one" in told
+
+
+def test_a_whole_node_stays_one_where_its_partition_is_gone() -> None:
+    known = like_site(load("lumi").profile)
+    kept = tuple(partition for partition in known.partitions if partition.name != "standard-g")
+    kinds = tuple(kind for kind in known.kinds if kind.partition != "standard-g")
+    words = ("-A", "project_465000000", "-N", "2", "-g", "8", "-t", "30")
+    planned = plan_on(replace(known, partitions=kept, kinds=kinds), *words, site="lumi")
+    assert header(planned)["cpus-per-task"] == header(plan_on(known, *words, site="lumi"))["cpus-per-task"]
+    assert any(text.startswith("partitions.standard-g: it is not there") for text in warnings(planned))

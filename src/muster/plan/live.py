@@ -13,7 +13,7 @@ from muster.job.option import OriginKind, ValueOrigin
 from muster.job.request import Request
 from muster.model.plan import Note
 from muster.plan.asked import Asked
-from muster.policy.cluster import choose_partition, is_slice, kind_for
+from muster.policy.cluster import choose_partition, is_slice, kind_for, why_not_default
 from muster.policy.rules import Ask
 from muster.sites.live import SAID_HERE, signature
 from muster.sites.site import Site
@@ -98,6 +98,10 @@ def live_notes(asked: Asked, used_keys: Collection[str], *, gpus: int, partition
             yield Note(disagreement.words(), warning=True)
     for client in cluster.unanswered:
         yield Note(f"Slurm did not say all of this cluster: {client}")
+    why = why_not_default(cluster, ask_of(asked.request)) if partition is None else ""
+    if why and cluster.default_partition is not None:
+        text = f"{cluster.default_partition.name}, the default partition, is closed to this job: {why} ({SAID_HERE})"
+        yield Note(f"{text}; a plug-in of the site may send it to another one", warning=True)
     if cluster.associations == () and "associations" in cluster.enforces:
         text = "Slurm knows no account of yours on this cluster, and takes no job without one"
         yield Note(f"{text}: ask the site's support", warning=True)

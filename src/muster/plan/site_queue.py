@@ -48,12 +48,14 @@ def queue_of(site: Site, request: Request, job: Situation) -> Choice:
     profile, cluster = site.profile, site.cluster
     if cluster is None:
         return choose_queue(profile, job, partition=request.partition, qos=request.qos)
-    there = frozenset(partition.name for partition in cluster.partitions)
+    there = site.partitions_there
     queue = choose_queue(profile, job, partition=request.partition, qos=request.qos, there=there)
     if queue.gone is None:
         return queue
     ask = replace(ask_of(request), nodes=job.nodes, gpus_per_node=job.gpus_per_node)
-    chosen = choose_partition(cluster, ask, trial=request.trial, any_nodes=not job.gpus_per_node)
+    open_partitions = tuple(each for each in cluster.partitions if profile.partitions[each.name].open)
+    known = replace(cluster, partitions=open_partitions)
+    chosen = choose_partition(known, ask, trial=request.trial, any_nodes=not job.gpus_per_node)
     if chosen.partition is None:
         message = f"{queue.reason}, and no other partition of this cluster takes this job"
         hint = "muster queues shows the partitions and their nodes"

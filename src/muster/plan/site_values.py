@@ -46,8 +46,8 @@ def _kind_of(site: Site, request: Request) -> str | None:
         gpu_kind=name,
         trial=request.trial,
     )
-    chosen = choose_queue(profile, job)
-    return _kind_in(site, request, chosen.partition, chosen.qos)
+    chosen = choose_queue(profile, job, there=site.partitions_there)
+    return name if chosen.gone is not None else _kind_in(site, request, chosen.partition, chosen.qos)
 
 
 def _kind_in(site: Site, request: Request, partition: str | None, qos: str | None) -> str | None:

@@ -109,6 +109,14 @@ def _one_partition(cluster: ClusterFacts, ask: Ask) -> PartitionFacts | None:
     return None if cluster.routes or LEADS_ELSEWHERE & ask.flags.keys() else cluster.default_partition
 
 
+def why_not_default(cluster: ClusterFacts, ask: Ask) -> str:
+    """Return why the default partition is closed to this job, where the site may still send it to another one."""
+    default = cluster.default_partition
+    if default is None or ask.partition or not cluster.routes:
+        return ""
+    return next((refusal.message for refusal in _reached(cluster, default, ask)), "")
+
+
 def _any_partition(cluster: ClusterFacts, ask: Ask) -> Iterator[Refusal]:
     """Yield a refusal where the site picks the partition, and the nodes of none have what is asked for."""
     if ask.partition or not cluster.kinds:

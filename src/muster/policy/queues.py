@@ -42,7 +42,7 @@ def choose_queue(
     for number, rule in enumerate(profile.queue_rules):
         if holds(rule.when, job):
             if there is not None and rule.partition is not None and rule.partition not in there:
-                return Choice(None, None, f"{rule.partition} of the profile is not there", gone=rule.partition)
+                return Choice(None, rule.qos, f"{rule.partition} of the profile is not there", gone=rule.partition)
             condition = say_when(rule.when)
             reason = rule.reason if not condition else f"{rule.reason} ({condition})"
             return Choice(rule.partition, rule.qos, reason, number)
@@ -122,7 +122,9 @@ def longest_s(queue: Queue, nodes: int, gpus: int = 0) -> int | None:
 
     `gpus`: those of all nodes together.
     """
-    for step in queue.time_by_nodes:
-        if nodes <= (step.nodes_max or nodes) and gpus <= (step.gpus_max or gpus):
-            return parse_walltime_s(step.time_max)
-    return parse_walltime_s(queue.time_max) if queue.time_max else None
+    steps = (
+        step for step in queue.time_by_nodes if nodes <= (step.nodes_max or nodes) and gpus <= (step.gpus_max or gpus)
+    )
+    of_size = next((step.time_max for step in steps), None)
+    limits = (parse_walltime_s(limit) for limit in (of_size, queue.time_max) if limit)
+    return min((limit for limit in limits if limit is not None), default=None)

@@ -66,6 +66,11 @@ class Site(msgspec.Struct, frozen=True, dict=True):
     def name(self) -> str:
         return self.profile.name
 
+    @property
+    def partitions_there(self) -> frozenset[str] | None:
+        """Return the partitions that Slurm shows here; None: it was not asked."""
+        return None if self.cluster is None else frozenset(partition.name for partition in self.cluster.partitions)
+
     @cached_property
     def _facts(self) -> dict[Path, Fact]:
         facts = self.profile.facts.items()

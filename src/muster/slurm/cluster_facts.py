@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -175,9 +175,12 @@ def read_controller(stdout: str) -> ControllerAnswer:
 
 def read_kinds(stdout: str) -> tuple[KindFacts, ...]:
     """Return the kinds of node; rows that differ in features or in memory alone are one kind."""
+    rows: dict[tuple[str, ...], list[NodeGroup]] = {}
+    for row in NODE_GROUPS.read(stdout):  # of 5,000 nodes with features of their own there are thousands
+        rows.setdefault((row.partition, row.cpus, row.shape, row.gres), []).append(row)
     kinds: dict[tuple[object, ...], KindFacts] = {}
-    for row in NODE_GROUPS.read(stdout):
-        kind = _kind(row)
+    for alike in rows.values():
+        kind = _kind(alike)
         key = (kind.partition, kind.cpus, kind.cores, kind.gpus)
         other = kinds.get(key)
         kinds[key] = kind if other is None else _joined(other, kind)
@@ -330,19 +333,22 @@ def _size(text: str | None) -> int | None:
     return _count(text) or None
 
 
-def _kind(row: NodeGroup) -> KindFacts:
-    sockets, cores, _ = ([_least(part) for part in row.shape.split(":")] + [0, 0, 0])[:3]
-    cpus = _least(row.cpus)
+def _kind(rows: Sequence[NodeGroup]) -> KindFacts:
+    """Return the kind of node of rows with the same CPUs and GPUs."""
+    first = rows[0]
+    sockets, cores, _ = ([_least(part) for part in first.shape.split(":")] + [0, 0, 0])[:3]
+    cpus = _least(first.cpus)
     core_count = sockets * cores
-    features = tuple(word for word in row.features.split(",") if word and word != "(null)")
+    texts = dict.fromkeys(row.features for row in rows)
+    features = dict.fromkeys(word for text in texts for word in text.split(",") if word and word != "(null)")
     return KindFacts(
-        partition=row.partition.rstrip("*"),
-        nodes=_least(row.nodes),
+        partition=first.partition.rstrip("*"),
+        nodes=sum(_least(row.nodes) for row in rows),
         cpus=cpus,
         cores=core_count if 0 < core_count <= cpus else cpus,
-        memory_mib=_least(row.memory_mib),
-        gpus=tuple(_gpus(row.gres)),
-        features=features,
+        memory_mib=min(_least(row.memory_mib) for row in rows),
+        gpus=tuple(_gpus(first.gres)),
+        features=tuple(features),
     )
 
 
