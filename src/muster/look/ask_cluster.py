@@ -25,7 +25,7 @@ from muster.slurm.silence import last_words
 from muster.slurm.submit import is_without_cluster
 from muster.slurm.variables import scheduler_environment
 
-PATIENCE_S = 2.5
+PATIENCE_S = 2.0
 """All answers together may take so long."""
 
 _FILES = ("/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf", "/etc/slurm-llnl/slurm.conf")
@@ -42,7 +42,7 @@ class _Deadline(msgspec.Struct, frozen=True):
     ends: float
 
     def left_s(self) -> float:
-        return max(0.05, self.ends - time.monotonic())
+        return max(0.1, round(self.ends - time.monotonic(), 1))
 
 
 def has_clients(environment: Mapping[str, str]) -> bool:

@@ -48,10 +48,14 @@ def live_layer(profile: Profile, cluster: ClusterFacts) -> LiveLayer:
     if cluster.qos:
         without += [f"qos.{name}" for name in profile.qos if cluster.qos_named(name) is None]
     counts_threads = _counts_threads(profile, cluster, names)
-    asked = {"cpus": "threads" if counts_threads else "cores"} if counts_threads is not None else {}
+    asked: dict[str, Any] = {}
+    if counts_threads is not None:
+        asked["cpus"] = "threads" if counts_threads else "cores"
     if not cluster.counts_gpus and profile.request.gpus == "gpus-per-node":
         asked["gpus"] = "gres"
-    table["request"] = asked
+    if not profile.nodes and not profile.request.features:
+        asked["features"] = list(dict.fromkeys(feature for kind in cluster.kinds for feature in kind.features))
+    table["request"] = {key: value for key, value in asked.items() if value}
     nodes = {}
     for kind in _largest_of_each(cluster):
         name = names[signature(kind)]

@@ -32,6 +32,7 @@ _MOST_TASKS = 128
 
 def rehearse(launch: TypedLaunch, *, is_asked: bool, ranks: int | None, quiet: bool) -> int:
     """Rehearse; 0 where everything that a lab can show was right, else the script's own status, or 1."""
+    from muster.act.kept_cluster import know_cluster
     from muster.act.rank_library import make_rank_library
     from muster.sites.load import choose_site, overrides_from
     from muster_lab.rehearse.adapt import few_ranks, for_lab, not_shown, watched
@@ -43,8 +44,9 @@ def rehearse(launch: TypedLaunch, *, is_asked: bool, ranks: int | None, quiet: b
     need_command(request)
     if request.here:
         raise RequestError("--rehearse needs a cluster, but --here has none", hint="omit one of them")
-    profile = choose_site(request.site, facts, overrides_from(request.site_set)).profile
     queued = plan_for(request, facts, launch.typed)
+    # What Slurm says here was just asked for the plan: the lab has the same partitions.
+    profile = choose_site(request.site, facts, overrides_from(request.site_set), know_cluster(facts).facts).profile
     if queued.sweep is not None:
         raise RequestError(
             f"{request.origin('sweep')}: a rehearsal is one launch, but the table has {len(queued.sweep.rows)} rows",
@@ -131,10 +133,13 @@ def _without_image(plan: Plan, request: Request, facts: Facts, words: Sequence[s
 def _spec(profile: Profile, plan: Plan) -> LabSpec:
     from dataclasses import replace
 
+    from muster.slurm.flags import gpu_type_in_gres
     from muster_lab.like import lab_like
 
     header = {directive.name: directive.value for directive in plan.directives}
-    queue = profile.partitions.get(header.get("partition") or "")
+    default = next((queue for queue in profile.partitions.values() if queue.default), None)
+    queue = profile.partitions.get(header.get("partition") or "", default)
+    gpu_type = gpu_type_in_gres(header.get("gres")) or (header.get("gpus-per-node") or "").rpartition(":")[0]
     lab = lab_like(
         profile,
         name=f"rehearsal-{os.getpid()}",
@@ -143,7 +148,8 @@ def _spec(profile: Profile, plan: Plan) -> LabSpec:
         other_nodes=1,
         account=header.get("account"),
     )
-    return replace(lab, copied_for=plan.working_directory)
+    groups = tuple(replace(group, gpu_type=gpu_type or group.gpu_type) for group in lab.groups)
+    return replace(lab, copied_for=plan.working_directory, groups=groups)
 
 
 def _asked_of_sbatch(place: RehearsalLab, plan: Plan) -> None:
