@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from muster_lint.port.values import is_open
+from muster.errors import RequestError
+from muster_lint.bash import read_shell
+from muster_lint.port.guards import is_guarded
+from muster_lint.port.values import is_open, line_of
 
 from .jobs import Job, after, before
 from .scripts import carried, read
@@ -163,3 +166,42 @@ def test_whole_nodes_that_would_be_half_idle_are_asked() -> None:
     made = carried(text, "frontier", "generic")
 
     assert [row for row in made.draft.rows if "are idle" in row.why and is_open(row)], made.draft.rows
+
+
+@pytest.mark.parametrize(("nodes", "shape"), [(16, "-N 8 -g 8"), (2, "-N 2 -g 4")])
+def test_a_job_whose_only_queue_gives_whole_nodes_uses_them(nodes: int, shape: str) -> None:
+    text = f"#!/bin/bash\n#SBATCH -N {nodes} --ntasks-per-node=4 --gpus-per-node=4 -t 60\nsrun python train.py\n"
+
+    made = carried(text, "lumi", "marenostrum5")
+
+    assert line_of(made.draft.words(), made.draft.command).startswith(f"muster submit {shape} ")
+
+
+@pytest.mark.parametrize("line", ["#SBATCH --nodes={{ nodes }}", "#SBATCH -J @NAME@", "{% if gpu %}"])
+def test_a_template_is_refused(line: str) -> None:
+    with pytest.raises(RequestError, match=r"2: .* filled in before"):
+        read(f"#!/bin/bash\n{line}\nsrun python train.py\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "guarded"),
+    [
+        ("export A=1", False),
+        ("true; export A=1", False),
+        ("cd x && export A=1", False),
+        ("[ -e x ] && export A=1", True),
+        ("[[ -e x ]] && cd y && export A=1", True),
+        ("! grep -q x y && export A=1", True),
+        ("cd x || export A=1", True),
+        ("[ -e x ] && { echo; export A=1; }", True),
+        ("[ -e x ]; export A=1", False),
+        ("[ -e x ] &&\\\n  export A=1", True),
+        ("[ -e x ] \\\n  && export A=1", True),
+        ("echo a && echo b || export A=1", True),
+        ("[ -e x ] || exit\nexport A=1", False),
+    ],
+)
+def test_what_runs_only_behind_a_test(text: str, guarded: bool) -> None:
+    (assignment,) = read_shell(text).assignments
+
+    assert is_guarded(text.split("\n"), assignment.place) == guarded

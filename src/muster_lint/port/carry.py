@@ -190,7 +190,7 @@ def _shape(draft: Draft, way: Route) -> None:
                 draft.revise("ntasks_per_node", Fate.ASKED, str(has), f"a node of {way.there} has {has} GPUs")
         return
     total = old_gpus * nodes
-    whole = way.target.profile.request.sharing == "exclusive" or way.target.profile.request.gpus == "whole-node"
+    whole = _gives_whole_nodes(way.target.profile, nodes)
     if old_gpus <= has and not (whole and old_gpus < has and nodes > 1):
         if way.target.profile.request.gpus == "whole-node" and old_gpus != has:
             draft.revise("gpus_per_node", Fate.CHANGED, str(has), f"{way.there} gives whole nodes of {has} GPUs only")
@@ -223,6 +223,18 @@ def _ask_sizes_in_command(draft: Draft, nodes: int, gpus: int) -> None:
     if shown:
         reason = f"they were right for {nodes} nodes × {gpus} GPUs: write those of the new job"
         draft.ask(0, f"{shown} …", reason, "in the command")
+
+
+def _gives_whole_nodes(profile: Profile, nodes: int) -> bool:
+    """Tell whether a job of so many nodes pays for all GPUs of each: the site says so, or each queue that takes it."""
+    if profile.request.sharing == "exclusive" or profile.request.gpus == "whole-node":
+        return True
+    queues = [
+        queue
+        for queue in profile.partitions.values()
+        if queue.open and queue.gpus and queue.purpose == "production" and nodes <= (queue.nodes_max or nodes)
+    ]
+    return bool(queues) and all(queue.sharing == "exclusive" for queue in queues)
 
 
 def _most_nodes(draft: Draft, way: Route) -> None:

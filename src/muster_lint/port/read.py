@@ -19,6 +19,7 @@ from muster_lint.port.sizes import put_sizes
 from muster_lint.port.step import Chain, chain_of, in_a_shell, read_chain
 from muster_lint.port.values import Draft, Fate, PortRow, holds_secret
 from muster_lint.read import FileKind, SourceFile
+from muster_lint.template import template_finding
 
 
 def read_draft_of(
@@ -31,6 +32,10 @@ def read_draft_of(
             f"{source.path} is a {program} script, which Muster does not read",
             hint="#!/bin/bash is what sites document; muster lint reads the header of the file as it is",
         )
+    template = template_finding(source)
+    if template is not None:
+        message = f"{source.path}:{template.place.line}: {template.message}"
+        raise RequestError(message, hint="give a script that was made from the template")
     text = source.text.replace("\r\n", "\n")
     if source.kind is FileKind.PYTHON:
         job = read_job(source.path, "".join(f"{line}\n" for line in _comments_at_top(text)))
