@@ -280,6 +280,8 @@ def _queue_rules(queue: Queue, name: str) -> Iterator[tuple[str, str]]:
     if queue.gpus_per_node:
         wrong = " and ".join(f"gpus_of(job) ~= {count}" for count in (0, *queue.gpus_per_node))
         yield wrong, f"{name} gives {' or '.join(map(str, queue.gpus_per_node))} GPUs of a node"
+        part = f"gpus_of(job) > 0 and gpus_of(job) < {max(queue.gpus_per_node)}"
+        yield f"math.max(job.min_nodes, 1) > 1 and {part}", f"{name} gives several nodes whole only"
     yield from _times(queue.time_min, None, name)
     if queue.node_minutes_max:
         spent = "given(job.time_limit) and math.max(job.min_nodes, 1) * job.time_limit"

@@ -26,6 +26,7 @@ PARTITIONS: dict[str, tuple[str, ...]] = {
     ),
     "olivia": ("small", "large", "accel"),
     "trillium": ("debug",),
+    "stampede3": ("h100", "icx", "nvdimm", "pvc", "skx", "skx-dev", "spr"),
     "snellius": ("rome", "genoa", "gpu_a100", "gpu_h100"),
     "karolina": ("qcpu", "qgpu", "qgpu_exp", "qgpu_free", "qgpu_big", "qgpu_preempt"),
 }

@@ -45,6 +45,7 @@ SITES = (
     "soperator",
     "trillium",
     "vista",
+    "stampede3",
 )
 """In the order in which they came: a text that several golden scripts share is called by the first site that has it."""
 

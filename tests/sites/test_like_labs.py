@@ -68,7 +68,10 @@ def answer(lab: Lab, words: list[str]) -> tuple[int, str]:
 
 
 def bent_of(name: str) -> list[Wrong]:
-    return [wrong for wrong in CATALOGUE if wrong.site == name and wrong.rule not in NOT_SBATCHS]
+    """What sbatch can see: not GPUs of nodes that come whole, nor a partition that the lab's controller fills in."""
+    unseen = {"no-gpus"} if bundled(name).profile.request.gpus == "whole-node" else set()
+    mine = [wrong for wrong in CATALOGUE if wrong.site == name and wrong.rule not in {*NOT_SBATCHS, *unseen}]
+    return [wrong for wrong in mine if not (wrong.rule == "forbidden-flag" and "partition" in wrong.bent)]
 
 
 def scripts_of(name: str) -> list[Script]:

@@ -310,6 +310,14 @@ RIGHT: dict[str, dict[str, Any]] = {
         "time_s": HOUR,
         "partition": "gpu",
     },
+    "stampede3": {
+        "nodes": 2,
+        "gpus_per_node": 4,
+        "ntasks_per_node": 4,
+        "cpus_per_task": 24,
+        "time_s": HOUR,
+        "partition": "h100",
+    },
     "vista": {
         "nodes": 2,
         "gpus_per_node": 1,
@@ -486,6 +494,13 @@ CATALOGUE = (
     Wrong("snellius", "no-gpus", {"partition": "rome"}),
     Wrong("soperator", "gpus-max", {"gpus_per_node": 9, "ntasks_per_node": 9, "cpus_per_task": 1}),
     Wrong("soperator", "cores-max", {"cpus_per_task": 17}),
+    Wrong("stampede3", "required-time", {"time_s": None}),
+    Wrong("stampede3", "nodes-max", {"nodes": 5}),
+    Wrong(
+        "stampede3", "time-max", {"partition": "skx-dev", "gpus_per_node": 0, "cpus_per_task": 12, "time_s": 3 * HOUR}
+    ),
+    Wrong("stampede3", "no-gpus", {"partition": "spr"}),
+    Wrong("stampede3", "forbidden-flag", {"flags": {"gres": "gpu:1"}}),
     Wrong("trillium", "required-time", {"time_s": None}),
     Wrong("trillium", "gpus-per-node", {"nodes": 1, "gpus_per_node": 2, "ntasks_per_node": 2}),
     Wrong("trillium", "gpus-per-node", {"gpus_per_node": 1, "ntasks_per_node": 1}),

@@ -1,0 +1,41 @@
+#!/bin/bash
+# Written by muster VERSION for the site 'stampede3'. It runs with sbatch alone.
+#   muster submit -N 4 -g 4 -t 00:30:00 --venv /home/ada/env -- python train.py
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=4 --ntasks-per-node=4 --cpus-per-task=24
+#SBATCH --time=00:30:00 --partition=h100
+#SBATCH --export=ALL --no-requeue
+# shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
+
+job() {
+    muster_begin dir=/home/ada/project tasks=4 cpus=24
+    [ "$muster_nodes" -le 4 ] || muster_other_size 'the partition h100 takes jobs of at most 4 nodes'
+    . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
+    export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
+    # import muster works in every rank
+    export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/home/ada/.local/share/muster/rank-library/0
+    # The ranks compare these with what they find. AGENTS=1: a program of its own starts them.
+    muster_expect LAUNCHER=ibrun AGENTS=1 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
+        PORT_COUNT=12000 PYTHON=/home/ada/env/bin/python ENDS="$(muster_ends)"
+    muster_choose_port  # a free one, where the ranks meet
+    MUSTER_NODES=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | tr "\n" " ") && export MUSTER_NODES
+    muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
+    [ -n "$muster_keeps_logs" ] || muster_keep_report
+    muster_to_log ibrun -np "$((muster_nodes * muster_ntasks_per_node))" \
+        sh -c "$muster_task" muster python train.py
+    muster_hydra_status "${muster_report:-$muster_logs/ranks.log}"
+    muster_count_ends of=ranks  # a 0 is believed after counting
+    muster_end_watch
+    muster_finish
+}
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Below is Muster's own text (VERSION, sha256 DIGEST), explained in docs/explanation/script.md.
+# in the text muster_common:
+#   stop, meeting
+# in the script:
+#   words, begin, run_directory, size_granted, go_to, other_size, not_there, expect, count_ends, silence, port, report,
+#   to_log, hydra_status, muster_forget
+# in the text muster_task:
+#   rank_mpi, directory, python_there, size_as_planned, gpus, cpus, threads, cpus_asked, publish, slurm_names, jax,
+#   ends, go_mpi_rank
