@@ -53,6 +53,7 @@ SAME = {
     "a dollar behind a backslash": Job(_HEAD + 'export DATA="a\\$b"\nsrun python train.py "\\$x" \\$y\n'),
     "a folder behind the launch": Job(_HEAD + "srun python train.py\ncd /tmp\nmodule load x\nexport DATA=2\n"),
     "eval": Job(_HEAD + "CMD=\"srun python train.py --x 'a b'\"\neval $CMD\n"),
+    "a rank behind a backslash": Job(_HEAD + 'srun bash -c "python train.py --rank \\$SLURM_PROCID"\n'),
     "flags of python": Job(_HEAD + "srun python -u -W ignore train.py\n"),
     "a module of python": Job(_AGENTS + "srun torchrun --nnodes=2 --nproc-per-node=2 -m pkg.train --x 1\n"),
     "a folder that may be missing": Job(_HEAD + "cd /tmp || exit 1\nsrun python train.py\n"),

@@ -405,6 +405,9 @@ class _StepReader:
         if text is None:
             self._finish([stage.name, *(word.value for word in stage.words)], stage.name)
             return
+        word = stage.option("-c", "-lc", "-ec", "-xc", "-exc")
+        if word is not None and word.quoted != "'":
+            text = re.sub(r"\\([$`])", r"\1", text)  # what the outer shell makes of it
         inner = read_shell(text)
         values = values_of(inner)
         chains = [chain_of(command, values) for command in inner.commands]
