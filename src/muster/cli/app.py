@@ -20,7 +20,7 @@ EXIT_INTERRUPTED = 130
 _TOP = """\
 usage: muster VERB [OPTION…] [COMMAND…]
 
-One unchanged PyTorch script, distributed, on any Slurm cluster.
+{summary}
 
 verbs:
 {verbs}
@@ -28,8 +28,12 @@ verbs:
 options:
 {options}
 
-`muster VERB --help` shows what a verb takes, and an example.
+{ending}
 """
+_SENTENCES = (
+    "One unchanged PyTorch script, distributed, on any Slurm cluster.",
+    "`muster VERB --help` shows what a verb takes, and an example.",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -183,11 +187,16 @@ def _flushed(status: int) -> int:
 
 def help_text(width: int = 80) -> str:
     """Return the page that `muster --help` prints, at the width of the terminal."""
+    from textwrap import wrap
+
     from muster.cli.help_page import in_two_columns
 
     rows = [(verb.name, verb.help) for verb in (*VERBS, *verbs_of_others())]
     options = [("-h, --help", "show this page"), ("--version", "show the version")]
-    return _TOP.format(verbs=in_two_columns(rows, width), options=in_two_columns(options, width))
+    summary, ending = ("\n".join(wrap(text, width)) for text in _SENTENCES)
+    return _TOP.format(
+        summary=summary, verbs=in_two_columns(rows, width), options=in_two_columns(options, width), ending=ending
+    )
 
 
 def _explain(error: Exception) -> int:

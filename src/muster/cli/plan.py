@@ -8,6 +8,7 @@ from io import TextIOWrapper
 from muster.act.prepare import plan_for
 from muster.cli.command_line import JSON, QUIET, CommandLine, Words, fields_but
 from muster.cli.launching import facts_and_request, warn
+from muster.cli.output import at_words
 from muster.job.option import option
 
 
@@ -25,7 +26,8 @@ def main(words: Words) -> int:
     warn(plan.notes, quiet=words.quiet)
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="surrogateescape")  # words that are not UTF-8 keep their bytes in the script
-    print(forms[form](plan), end="")
+    text = forms[form](plan)
+    print(at_words(text, sys.stdout) if form == "why" else text, end="")
     return 0
 
 

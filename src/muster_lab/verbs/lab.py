@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from typing import TYPE_CHECKING
 
 from muster.cli.command_line import JSON, CommandLine, Words
-from muster.cli.output import print_json, print_table, say
+from muster.cli.output import at_words, print_json, print_table, say
 from muster.job.option import option, parse_count, parse_memory
 from muster.units import Memory
 from muster_lab.words import PARTITION_GRAMMAR, SLURM_VERSIONS
@@ -151,7 +152,8 @@ def _status(words: Words) -> int:
     if words.json:
         print_json(status)
         return 0
-    print("lab {name}: Slurm {slurm}, controller {controller}, first process {pid}".format_map(status))
+    headline = "lab {name}: Slurm {slurm}, controller {controller}, first process {pid}".format_map(status)
+    print(at_words(headline, sys.stdout))
     print_table(
         f"hosts of {status['name']}",
         ["host", "address", "Slurm says", "faults"],
@@ -160,7 +162,7 @@ def _status(words: Words) -> int:
     for kind in ("real", "faked"):
         print(f"{kind}:")
         for line in status[kind]:
-            print(f"  {line}")
+            print(at_words(f"  {line}", sys.stdout))
     return 0
 
 
