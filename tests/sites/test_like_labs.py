@@ -68,10 +68,12 @@ def answer(lab: Lab, words: list[str]) -> tuple[int, str]:
 
 
 def bent_of(name: str) -> list[Wrong]:
-    """What sbatch can see: not GPUs of nodes that come whole, nor a partition that the lab's controller fills in."""
+    """What sbatch can see: not GPUs of nodes that come whole, nor what the lab's controller itself fills in."""
     unseen = {"no-gpus"} if bundled(name).profile.request.gpus == "whole-node" else set()
     mine = [wrong for wrong in CATALOGUE if wrong.site == name and wrong.rule not in {*NOT_SBATCHS, *unseen}]
-    return [wrong for wrong in mine if not (wrong.rule == "forbidden-flag" and "partition" in wrong.bent)]
+    filled_in = {"partition", "gres", "nodelist"}
+    names = [{*wrong.bent, *wrong.bent.get("flags", {})} for wrong in mine]
+    return [wrong for wrong, bent in zip(mine, names) if wrong.rule != "forbidden-flag" or not filled_in & bent]
 
 
 def scripts_of(name: str) -> list[Script]:
