@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from muster.sites.schema import NodeKind, Profile
-from muster.slurm.cluster_facts import ClusterFacts, facts_of_cluster, read_accounting, read_controller, read_kinds
+from muster.slurm.cluster_facts import ClusterFacts, facts_of_cluster, read_accounting, read_controller
 from muster.units import parse_memory_mib
 
 _PARTITION = (
@@ -46,18 +48,27 @@ def config_text(**words: str) -> str:
     return f"Configuration data as of 2026-11-23T03:52:42\n{lines}\nSlurmctld(primary) at login is UP\n"
 
 
-def controller_text(*partitions: str, **config: str) -> str:
-    """What one `scontrol` prints for both commands: readline repeats each of them behind its prompt."""
+def controller_text(*partitions: str, nodes: Sequence[str] = (), **config: str) -> str:
+    """What one `scontrol` prints for its commands: readline repeats each of them behind its prompt."""
     lines = "".join(f"{line}\n" for line in partitions)
-    return f"scontrol: show config\n{config_text(**config)}\nscontrol: show partition\n{lines}scontrol: quit\n"
+    node_lines = "".join(f"{line}\n" for line in nodes)
+    text = f"scontrol: show config\n{config_text(**config)}\nscontrol: show partition\n{lines}"
+    return f"{text}scontrol: show node\n{node_lines}scontrol: quit\n"
 
 
 def kind_line(
     partition: str, nodes: int, cpus: int = 8, gres: str = "(null)", features: str = "(null)", **more: str
 ) -> str:
-    """The row of sinfo for nodes that look alike."""
-    shape, memory = more.get("shape", f"1:{cpus}:1"), more.get("memory", "16384")
-    return f"{partition}|up|infinite|n/a|1-infinite|{nodes}|{cpus}|{shape}|{memory}|{gres}|{features}"
+    """The lines of `scontrol --oneliner show node` for nodes that look alike; `shape`: sockets, cores, threads."""
+    sockets, cores, threads = more.get("shape", f"1:{cpus}:1").split(":")
+    line = (
+        f"NodeName=NAME Arch=x86_64 CoresPerSocket={cores}  CPUAlloc=0 CPUEfctv={more.get('free_cpus', cpus)} "
+        f"CPUTot={cpus} CPULoad=0.01 AvailableFeatures={features} ActiveFeatures={features} Gres={gres} "
+        f"NodeAddr=NAME NodeHostName=NAME Version=22.05.8 OS=Linux 6.1 #1 SMP RealMemory={more.get('memory', '16384')} "
+        f"AllocMem=0 FreeMem=N/A Sockets={sockets} Boards=1 State=IDLE ThreadsPerCore={threads} TmpDisk=0 Weight=1 "
+        f"Owner=N/A MCS_label=N/A Partitions={partition}  BootTime=None Reason=Gres=gpu:99 is what it said"
+    )
+    return "\n".join(line.replace("NAME", f"{partition}{number}") for number in range(nodes))
 
 
 def accounting_text(user_rows: str, qos_rows: str = "normal||||||cluster|") -> str:
@@ -73,8 +84,7 @@ def cluster(
 ) -> ClusterFacts:
     """The value of these answers."""
     return facts_of_cluster(
-        read_controller(controller_text(*partitions, **config)),
-        read_kinds("\n".join(kinds)),
+        read_controller(controller_text(*partitions, nodes=kinds, **config)),
         None if accounting is None else read_accounting(accounting),
         user_groups=("ada",),
     )
@@ -97,14 +107,14 @@ def like_site(profile: Profile, **changes: dict[str, str]) -> ClusterFacts:
 
 
 def row_of(profile: Profile, partition: str, node: NodeKind) -> str:
-    """The row of sinfo for a kind of node of a profile."""
+    """The nodes of a kind of a profile."""
     threads = (node.threads_per_core or 1) if "threads" in {profile.request.cpus, profile.request.slurm_cpus} else 1
     cores = node.cores or 8
     gpu_type = node.gpu_type or profile.request.gpu_type
     gres = f"gpu:{gpu_type}:{node.gpus}" if gpu_type else f"gpu:{node.gpus}"
     memory = parse_memory_mib(node.memory_usable) if node.memory_usable else node.memory_mib or 1 << 20
     shape = f"1:{cores}:{threads}"
-    return kind_line(partition, 9999, cores * threads, gres if node.gpus else "(null)", shape=shape, memory=str(memory))
+    return kind_line(partition, 64, cores * threads, gres if node.gpus else "(null)", shape=shape, memory=str(memory))
 
 
 # scontrol of 17.11 knows neither JobDefaults nor PriorityTier's neighbours, and calls the words of memory as today.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muster.slurm.cluster_facts import KINDS, Association, keeps_accounts, read_accounting, read_controller, read_kinds
+from muster.slurm.cluster_facts import Association, keeps_accounts, read_accounting, read_controller, read_kinds
 from slurm.clusters import OLD, OLDER, accounting_text, cluster, config_text, controller_text, kind_line, partition_line
 
 
@@ -98,17 +98,41 @@ def test_rows_that_differ_in_memory_or_features_are_one_kind() -> None:
 
 @pytest.mark.parametrize(
     ("cpus", "shape", "cores", "threads"),
-    [
-        ("128", "2:32:2", 64, 2),
-        ("64", "2:32:2", 64, 1),
-        ("64", "1:64:1", 64, 1),
-        ("8+", "1+:8+:1+", 8, 1),
-        ("4", "", 4, 1),
-    ],
+    [(128, "2:32:2", 64, 2), (64, "2:32:2", 64, 1), (64, "1:64:1", 64, 1), (8, "1:4:2", 4, 2)],
 )
-def test_a_core_is_as_many_cpus_as_slurm_counts(cpus: str, shape: str, cores: int, threads: int) -> None:
-    (kind,) = read_kinds(f"main|up|1:00|n/a|1|4|{cpus}|{shape}|1000|(null)|(null)")
-    assert (kind.cores, kind.threads) == (cores, threads)
+def test_a_core_is_as_many_cpus_as_slurm_counts(cpus: int, shape: str, cores: int, threads: int) -> None:
+    (kind,) = read_kinds(kind_line("main", 4, cpus, shape=shape))
+    assert (kind.nodes, kind.cores, kind.threads) == (4, cores, threads)
+
+
+def test_cores_and_memory_of_the_system_are_no_jobs() -> None:
+    line = kind_line("main", 1, 128, shape="2:32:2", free_cpus="112", memory="256000") + " MemSpecLimit=6000"
+    (kind,) = read_kinds(line)
+    assert (kind.cpus, kind.cores, kind.threads, kind.memory_mib) == (112, 56, 2, 250000)
+
+
+def test_a_node_of_two_partitions_is_in_both() -> None:
+    kinds = read_kinds(kind_line("main,debug", 3, gres="gpu:4"))
+    assert [(kind.partition, kind.nodes, kind.gpu_count) for kind in kinds] == [("main", 3, 4), ("debug", 3, 4)]
+
+
+OLD_NODE = (
+    "NodeName=c001 Arch=x86_64 CoresPerSocket=12 CPUAlloc=24 CPUErr=0 CPUTot=24 CPULoad=23.99 Features=haswell,ib "
+    "Gres=gpu:2 NodeAddr=c001 NodeHostName=c001 Version=15.08 OS=Linux RealMemory=128000 AllocMem=0 "
+    "FreeMem=1 Sockets=2 Boards=1 State=ALLOCATED ThreadsPerCore=1 TmpDisk=0 Weight=1 Owner=N/A "
+    "Partitions=batch  BootTime=2016-01-01T00:00:00"
+)
+
+
+def test_a_node_of_an_old_version_is_read() -> None:
+    (kind,) = read_kinds(OLD_NODE)
+    assert (kind.partition, kind.cpus, kind.cores, kind.gpus, kind.features) == (
+        "batch",
+        24,
+        24,
+        (("", 2),),
+        ("haswell", "ib"),
+    )
 
 
 def test_accounts_and_qos_are_told_apart_by_their_columns() -> None:
@@ -138,8 +162,3 @@ def test_what_accounting_enforces_is_known() -> None:
     assert cluster([partition_line("main")], [], AccountingStorageEnforce="none").enforces == ()
     assert keeps_accounts({"AccountingStorageType": "accounting_storage/slurmdbd"})
     assert not keeps_accounts({"AccountingStorageType": "accounting_storage/none"})
-
-
-def test_the_question_of_kinds_wants_nodes_that_are_exactly_alike() -> None:
-    assert KINDS.argv[0] == "sinfo"
-    assert {"--all", "--exact"} <= set(KINDS.argv)

@@ -19,6 +19,7 @@ from muster.runner import Runner, run
 from muster.slurm.cluster_facts import ClusterFacts
 
 KEPT_S = 3600
+_PARTLY_S = 600
 _SILENT_S = 60
 
 
@@ -85,7 +86,7 @@ def _read(file: Path, stamp: str, now: float) -> _Kept | None:
         kept = msgspec.json.decode(file.read_bytes(), type=_Kept)
     except (OSError, msgspec.DecodeError):
         return None
-    longest_s = KEPT_S if kept.facts is not None else _SILENT_S
+    longest_s = _SILENT_S if kept.facts is None else _PARTLY_S if kept.facts.unanswered else KEPT_S
     return kept if kept.stamp == stamp and 0 <= now - kept.asked < longest_s else None
 
 

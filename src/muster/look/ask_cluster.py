@@ -1,4 +1,4 @@
-"""Ask Slurm what this cluster is: three clients, bounded in time together. Asks, and changes nothing."""
+"""Ask Slurm what this cluster is: two clients, bounded in time together. Asks, and changes nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from muster.look.programs import on_path
 from muster.runner import Runner, run
 from muster.slurm.cluster_facts import (
     CONTROLLER_FACTS,
-    KINDS,
     ClusterFacts,
     ask_accounting,
     facts_of_cluster,
@@ -47,7 +46,7 @@ class _Deadline(msgspec.Struct, frozen=True):
 
 def has_clients(environment: Mapping[str, str]) -> bool:
     """Return whether the clients that are asked are installed here."""
-    return on_path("scontrol", environment) is not None and on_path("sinfo", environment) is not None
+    return on_path("scontrol", environment) is not None
 
 
 def configuration_file(environment: Mapping[str, str]) -> Path | None:
@@ -89,11 +88,10 @@ def ask_cluster(user: str, environment: Mapping[str, str], runner: Runner = run)
     controller = ask(CONTROLLER_FACTS)
     if controller is None or not controller.partitions or "ClusterName" not in controller.config:
         return Silence(unanswered[0] if unanswered else "scontrol shows no partition")
-    kinds = ask(KINDS) or ()
     accounting = None
     if keeps_accounts(controller.config) and on_path("sacctmgr", environment) is not None:
         accounting = ask(ask_accounting(user))
-    return facts_of_cluster(controller, kinds, accounting, unanswered, _groups())
+    return facts_of_cluster(controller, accounting, unanswered, _groups())
 
 
 def _groups() -> tuple[str, ...]:

@@ -1,17 +1,20 @@
-"""What Slurm itself says of a cluster, as one value, read from three answers: any version from 17.11 on. Pure.
+"""What Slurm itself says of a cluster, as one value, read from two answers: any version from 17.11 on. Pure.
 
 `scontrol` and `sacctmgr` take several commands in one start, on standard input. What a version does not say is None.
+The nodes are read one by one: of 5,000 nodes in 60 partitions sinfo makes its groups in seconds, scontrol prints them
+in a tenth of one.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from muster.errors import RequestError
-from muster.slurm.cluster import CONFIGURATION, NODE_GROUPS, NodeGroup, QosLimit, read_qos
+from muster.slurm.cluster import CONFIGURATION, QosLimit, read_qos
 from muster.slurm.question import Question
 from muster.units import parse_walltime_s, whole_number
 
@@ -107,7 +110,7 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     version: str = ""
     partitions: tuple[PartitionFacts, ...] = ()
     kinds: tuple[KindFacts, ...] = ()
-    """Empty: sinfo did not answer."""
+    """Empty: the nodes are not shown to this user."""
 
     qos: tuple[QosLimit, ...] = ()
     associations: tuple[Association, ...] | None = None
@@ -160,31 +163,62 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class ControllerAnswer(msgspec.Struct, frozen=True):
-    """What the controller says: its configuration, and its partitions."""
+    """What the controller says: its configuration, its partitions, and their kinds of node."""
 
     config: Mapping[str, str]
     partitions: tuple[PartitionFacts, ...]
+    kinds: tuple[KindFacts, ...]
 
 
 def read_controller(stdout: str) -> ControllerAnswer:
-    """Return the configuration and the partitions in what `scontrol` printed for both commands."""
+    """Return all that `scontrol` printed for its three commands."""
     text = _without_prompts(stdout, "scontrol")
-    config = "\n".join(line for line in text.splitlines() if not line.startswith("PartitionName="))
-    return ControllerAnswer(CONFIGURATION.read(config), tuple(_partitions(text)))
+    config = "\n".join(line for line in text.splitlines() if not line.startswith(("PartitionName=", "NodeName=")))
+    return ControllerAnswer(CONFIGURATION.read(config), tuple(_partitions(text)), read_kinds(text))
 
 
-def read_kinds(stdout: str) -> tuple[KindFacts, ...]:
-    """Return the kinds of node; rows that differ in features or in memory alone are one kind."""
-    rows: dict[tuple[str, ...], list[NodeGroup]] = {}
-    for row in NODE_GROUPS.read(stdout):  # of 5,000 nodes with features of their own there are thousands
-        rows.setdefault((row.partition, row.cpus, row.shape, row.gres), []).append(row)
+def read_kinds(text: str) -> tuple[KindFacts, ...]:
+    """Return the kinds of node; nodes that differ in features or in memory alone are one kind."""
+    alike: dict[tuple[str | None, ...], list[_Node]] = {}
+    for line in text.splitlines():
+        if line.startswith("NodeName="):
+            node = _Node(*(_word(line, name) for name in _Node._fields))
+            alike.setdefault((node.Partitions, node.CPUTot, node.CPUEfctv, node.Sockets, node.Gres), []).append(node)
     kinds: dict[tuple[object, ...], KindFacts] = {}
-    for alike in rows.values():
-        kind = _kind(alike)
-        key = (kind.partition, kind.cpus, kind.cores, kind.gpus)
-        other = kinds.get(key)
-        kinds[key] = kind if other is None else _joined(other, kind)
+    for nodes in alike.values():
+        for kind in _kinds(nodes):
+            key = (kind.partition, kind.cpus, kind.cores, kind.gpus)
+            kinds[key] = _joined(kinds[key], kind) if key in kinds else kind
     return tuple(kinds.values())
+
+
+class _Node(NamedTuple):
+    """The words of one node that are read, under Slurm's own names."""
+
+    CPUTot: str | None
+    CPUEfctv: str | None
+    """The CPUs that jobs get; before 22.05 it is not said."""
+
+    Sockets: str | None
+    CoresPerSocket: str | None
+    RealMemory: str | None
+    MemSpecLimit: str | None
+    Gres: str | None
+    AvailableFeatures: str | None
+    Features: str | None
+    """What AvailableFeatures was called before 16.05."""
+
+    Partitions: str | None
+
+
+def _word(line: str, name: str) -> str | None:
+    """Return the value of the first NAME=VALUE: a comment of the site stands last, and may look like another one."""
+    start = line.find(f" {name}=")
+    if start < 0:
+        return None
+    start += len(name) + 2
+    end = line.find(" ", start)
+    return line[start:] if end < 0 else line[start:end]
 
 
 class AccountingAnswer(msgspec.Struct, frozen=True):
@@ -206,9 +240,8 @@ _USER_COLUMNS = ("defaultaccount", "account", "partition", "qos", "defaultqos")
 _QOS_COLUMNS = ("name", "maxwall", "maxtres", "mintres", "maxtrespu", "preempt", "preemptmode", "flags")
 _QOS_BARS = len(_QOS_COLUMNS) - 1
 
-_CONTROLLER_COMMANDS = "show config\nshow partition\nquit\n"
+_CONTROLLER_COMMANDS = "show config\nshow partition\nshow node\nquit\n"
 CONTROLLER_FACTS = Question(("scontrol", "--all", "--oneliner"), read_controller, stdin=_CONTROLLER_COMMANDS)
-KINDS = Question((*NODE_GROUPS.argv[:1], "--all", "--exact", *NODE_GROUPS.argv[1:]), read_kinds)
 
 
 def ask_accounting(user: str) -> Question[AccountingAnswer]:
@@ -226,7 +259,6 @@ def keeps_accounts(config: Mapping[str, str]) -> bool:
 
 def facts_of_cluster(
     controller: ControllerAnswer,
-    kinds: tuple[KindFacts, ...],
     accounting: AccountingAnswer | None,
     unanswered: Iterable[str] = (),
     user_groups: Names = (),
@@ -238,7 +270,7 @@ def facts_of_cluster(
         name=config.get("ClusterName", ""),
         version=config.get("SLURM_VERSION", ""),
         partitions=controller.partitions,
-        kinds=kinds,
+        kinds=controller.kinds,
         qos=accounting.qos if accounting else (),
         associations=accounting.associations if accounting else None,
         enforces=() if enforced == "none" else tuple(enforced.split(",")),
@@ -333,23 +365,26 @@ def _size(text: str | None) -> int | None:
     return _count(text) or None
 
 
-def _kind(rows: Sequence[NodeGroup]) -> KindFacts:
-    """Return the kind of node of rows with the same CPUs and GPUs."""
-    first = rows[0]
-    sockets, cores, _ = ([_least(part) for part in first.shape.split(":")] + [0, 0, 0])[:3]
-    cpus = _least(first.cpus)
-    core_count = sockets * cores
-    texts = dict.fromkeys(row.features for row in rows)
+def _kinds(nodes: Sequence[_Node]) -> Iterator[KindFacts]:
+    """Yield the kind of these nodes, which look alike, once for each of their partitions."""
+    first = nodes[0]
+    all_cpus, core_count = _least(first.CPUTot), _least(first.Sockets) * _least(first.CoresPerSocket)
+    threads = max(1, all_cpus // core_count) if core_count else 1
+    cpus = _least(first.CPUEfctv) or all_cpus
+    texts = dict.fromkeys(node.AvailableFeatures or node.Features or "" for node in nodes)
     features = dict.fromkeys(word for text in texts for word in text.split(",") if word and word != "(null)")
-    return KindFacts(
-        partition=first.partition.rstrip("*"),
-        nodes=sum(_least(row.nodes) for row in rows),
-        cpus=cpus,
-        cores=core_count if 0 < core_count <= cpus else cpus,
-        memory_mib=min(_least(row.memory_mib) for row in rows),
-        gpus=tuple(_gpus(first.gres)),
-        features=tuple(features),
-    )
+    memory_mib = min(_least(node.RealMemory) - _least(node.MemSpecLimit) for node in nodes)
+    for partition in (first.Partitions or "").split(","):
+        if partition:
+            yield KindFacts(
+                partition=partition,
+                nodes=len(nodes),
+                cpus=cpus,
+                cores=cpus // threads,
+                memory_mib=memory_mib,
+                gpus=tuple(_gpus(first.Gres or "")),
+                features=tuple(features),
+            )
 
 
 def _gpus(gres: str) -> Iterator[tuple[str, int]]:
@@ -362,9 +397,9 @@ def _gpus(gres: str) -> Iterator[tuple[str, int]]:
             yield (types[0] if types else ""), _least(counts[-1]) * (1024 if counts[-1].endswith("K") else 1)
 
 
-def _least(text: str) -> int:
-    """Return the number at the start: sinfo writes 8+ where nodes differ."""
-    match = re.match(r"[0-9]{1,15}", text)
+def _least(text: str | None) -> int:
+    """Return the number at the start; 0 where there is none."""
+    match = re.match(r"[0-9]{1,15}", text or "")
     return int(match[0]) if match else 0
 
 
