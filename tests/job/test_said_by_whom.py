@@ -57,6 +57,20 @@ def test_a_type_of_gpu_has_its_own_option(value: str, hint: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("launcher", "hint"),
+    [
+        ("accelerate", "--launcher torchrun does the work of accelerate"),
+        ("Horovod", "--launcher mpirun does the work of Horovod"),
+        ("torchrn", "did you mean 'torchrun'?"),
+    ],
+)
+def test_a_launcher_of_another_name_is_told_which_does_its_work(launcher: str, hint: str) -> None:
+    with pytest.raises(RequestError, match="is not a known value") as caught:
+        merge_settings([], {"MUSTER_LAUNCHER": launcher})
+    assert caught.value.hint == hint
+
+
+@pytest.mark.parametrize(
     ("words", "said"),
     [
         ("--mem 4 GB python x.py", "hint: --mem 4G\n"),

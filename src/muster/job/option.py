@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -68,6 +69,9 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     repeated: bool = False
     group: str = UNGROUPED
     choices: tuple[str, ...] | None = None
+    meant: Mapping[str, str] = {}
+    """What people give that is none of the choices, and the choice that does its work."""
+
     default: Any = None
     directive: str | None = None
     """The flag of sbatch's that the value becomes, in the header of the job; None: the plan makes something of it."""
@@ -111,6 +115,7 @@ def option(
     repeated: bool = False,
     group: str = UNGROUPED,
     choices: tuple[str, ...] | None = None,
+    meant: Mapping[str, str] = MappingProxyType({}),
     default: Any = None,
     directive: str | None = None,
     required: bool = False,
@@ -126,6 +131,7 @@ def option(
         repeated=repeated,
         group=group,
         choices=choices,
+        meant=meant,
         default=default,
         directive=directive,
         required=required,
@@ -140,7 +146,9 @@ def convert(option: Option, text: str, origin: str) -> Any:
         raise RequestError(f"{origin} needs a value, but it is empty", hint=option.describe())
     if option.choices is not None and text not in option.choices:
         error = UnknownName(f"value of {origin}", text, option.choices)
-        raise RequestError(f"{origin}: {text!r} is not a known value", hint=error.hint)
+        choice = option.meant.get(text.lower())
+        hint = error.hint if choice is None else f"{option.flags[0]} {choice} does the work of {text}"
+        raise RequestError(f"{origin}: {text!r} is not a known value", hint=hint)
     try:
         return option.parse(text)
     except RequestError as error:

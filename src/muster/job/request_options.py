@@ -143,6 +143,12 @@ _GROUPS: Mapping[str, tuple[tuple[str, Option], ...]] = {
             "--launcher NAME",
             f"program that starts the ranks (default: auto): {', '.join(TYPED_NAMES)}",
             choices=TYPED_NAMES,
+            meant={
+                **dict.fromkeys(("accelerate", "deepspeed", "composer", "tune", "torchx", "elastic"), "torchrun"),
+                **dict.fromkeys(("mpiexec", "orterun", "horovod", "horovodrun", "openmpi"), "mpirun"),
+                **dict.fromkeys(("slurm", "sbatch", "salloc"), "srun"),
+                **dict.fromkeys(("python", "here"), "local"),
+            },
         ),
         row("--mpi TYPE", "how srun starts ranks that use MPI (default: the site's): pmi2, pmix, none"),
         row(
