@@ -156,7 +156,8 @@ class BatchScript(msgspec.Struct, frozen=True, dict=True):
         """Tell whether the header asks for GPUs in one of the ways that Slurm has."""
         names = {"gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket", "ntasks-per-gpu", "cpus-per-gpu"}
         gres = self.header["gres"].value or "" if "gres" in self.header else ""
-        return bool(names & self.header.keys()) or "gpu" in gres
+        counts = [self.header[name].value for name in names if name in self.header]
+        return any(count != "0" for count in counts) or bool(re.search(r"gpu(?!:(\w+:)?0)", gres))
 
     @property
     def has_one_gpu(self) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -37,6 +39,7 @@ CODES = {
 
 _WIKI = "https://www.shellcheck.net/wiki"
 _AT_ONCE = 50
+_UNSET = 2154
 
 
 class _Comment(msgspec.Struct, rename="camel"):
@@ -71,7 +74,15 @@ def shellcheck_findings(paths: Sequence[str]) -> Iterator[LintFinding]:
             comments = msgspec.json.decode(answer.stdout, type=_Answer).comments
         except (MusterError, msgspec.MsgspecError):
             continue
-        yield from (_finding(comment) for comment in comments)
+        yield from (
+            _finding(comment) for comment in comments if comment.code != _UNSET or not _reads_files(comment.file)
+        )
+
+
+def _reads_files(path: str) -> bool:
+    """Tell whether a script reads other files, which may set what it does not."""
+    text = Path(path).read_text(encoding="utf-8", errors="replace")
+    return re.search(r"^\s*(source|\.)\s", text, re.MULTILINE) is not None
 
 
 def _finding(comment: _Comment) -> LintFinding:

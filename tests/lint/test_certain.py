@@ -168,6 +168,33 @@ _RIGHT = {
         _ONE + "python x.py \\\n    --a 1 \\\n    --b 2\n",
     ),
     "a GPU asked for on srun": ("gpus-not-asked-for", _ONE + "module load cuda\nsrun -K --gres=gpu:1 python x.py\n"),
+    "two ways to write one value": (
+        "directive-twice",
+        _ONE + "#SBATCH --account=<your account here>\ndate\n",
+    ),
+    "a line of Python in every task": ("srun-survivors", _TWO + _ADDRESS + "srun -n 8 python -c 'print(1)'\n"),
+    "a step on one node of one task": (
+        "srun-survivors",
+        _NODES + _ADDRESS + 'srun --nodes=1 bash -c "python t.py --machine-rank \\$SLURM_PROCID"\n',
+    ),
+    "no GPU in a word": ("one-cpu", _HEAD + "#SBATCH --nodes=1\n#SBATCH --gres=gpu:0\npython x.py\n"),
+    "a port that another file may set": (
+        "port-missing",
+        _TWO + _ADDRESS + "source ./socket.sh\nsrun -K python x.py\n",
+    ),
+    "a module of CUDA for a program of CPUs": ("gpus-not-asked-for", _ONE + "module load cuda\npython x.py\n"),
+    "GPUs that somebody switched off": (
+        "gpus-not-asked-for",
+        _ONE + "##SBATCH --gres=gpu:1\nmodule load cuda\nnvidia-smi\npython x.py\n",
+    ),
+    "a port on a node of one's own": (
+        "port-fixed",
+        _GPU.replace("gpu:1", "gpu:8") + "torchrun --nproc-per-node=8 --master-port=29500 x.py\n",
+    ),
+    "a switch with its reason": (
+        "fabric-off",
+        _TWO + "# these GPUs have no peer access\nexport NCCL_P2P_DISABLE=1\nsrun -K python x.py\n",
+    ),
     "zsh": ("not-bash", _ONE.replace("bash", "zsh", 1) + "for i in a b; { echo $i }\n"),
 }
 
@@ -280,6 +307,12 @@ _WRONG = {
         _ONE + '#SBATCH --array=0-9\nA=(1 2 3)\npython x.py "${A[$SLURM_ARRAY_TASK_ID]}"\n',
     ),
     "options on a line of their own": ("breaks", "options-alone", _ONE + "python x.py --a 1\n    --b 2\n"),
+    "the arguments on a line of their own": (
+        "breaks",
+        "options-alone",
+        _ONE + "srun -K -c 4 python x.py --a 1\n    ${@}\n",
+    ),
+    "one program in the background": ("fragile", "wait-forgets-status", _GPU + "python a.py &\nwait\n"),
     "options behind a comment": (
         "breaks",
         "continuation-comment",

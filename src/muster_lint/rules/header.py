@@ -435,7 +435,7 @@ def find_repeated_options(job: BatchScript) -> Iterator[Hit]:
         if each.name not in _DECIDES and each.name not in {"output", "error", "job-name", "chdir"}:
             continue
         last = job.header[each.name]
-        if last.value != each.value:
+        if last.value != each.value and last.place.line != each.place.line:
             yield Hit(each.place, f"line {last.place.line} overrides it: --{each.name}={last.value}")
 
 
@@ -587,10 +587,12 @@ def find_export_none(job: BatchScript) -> Iterator[Hit]:
         or job.shell.assigned("SLURM_EXPORT_ENV")
         or "SLURM_EXPORT_ENV" in job.text
     )
+    reads = any(each.program in {"source", "."} for each in job.shell.commands)
+    unknown = "whether a file that the script reads unsets SLURM_EXPORT_ENV" if reads else ""
     for launch in job.steps:
         stage = launch.stage("step")
         if stage is not None and not undone and not stage.has("--export"):
-            yield Hit(stage.word.place, "srun passes none of the script's variables on")
+            yield Hit(stage.word.place, "srun passes none of the script's variables on", unknown=unknown)
 
 
 @rule(

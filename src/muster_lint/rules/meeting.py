@@ -106,7 +106,7 @@ def find_own_hosts(job: BatchScript) -> Iterator[Hit]:
 
 @rule(
     "address-by-ip-guess",
-    Severity.FRAGILE,
+    Severity.STYLE,
     "an address from hostname --ip-address",
     why="""It gives all addresses of the host, or a loopback one where /etc/hosts says so, or that of a network that the other nodes do not
     reach.""",
@@ -207,7 +207,9 @@ def find_ports_in_addresses(job: BatchScript) -> Iterator[Hit]:
 )
 def find_fixed_ports(job: BatchScript) -> Iterator[Hit]:
     """Yield literal ports of the meeting point."""
-    if not job.is_slurm or "exclusive" in job.header:
+    per_task = job.header["gpus-per-task"].value if "gpus-per-task" in job.header else None
+    has_all = (job.gpus_per_node or 0) >= 8 or per_task == "8"
+    if not job.is_slurm or "exclusive" in job.header or has_all:
         return  # a whole node has no other job
     said: set[str] = set()
     for each in job.assignments:
@@ -271,6 +273,8 @@ def find_own_ports(job: BatchScript) -> Iterator[Hit]:
 def find_missing_ports(job: BatchScript) -> Iterator[Hit]:
     """Yield an exported address without any port, where srun starts the ranks itself."""
     names = {each.name for each in job.assignments}
+    if any(each.program in {"source", "."} and "activate" not in each.words[-1].value for each in job.shell.commands):
+        return  # a file that is read may set it
     if "MASTER_PORT" in names or "MASTER_PORT" in job.text or any(each.stage("agent") for each in job.all_launches):
         return
     ranks = any(each.stage("python") for each in job.steps)

@@ -77,8 +77,8 @@ def find_forgetful_waits(job: BatchScript) -> Iterator[Hit]:
         return
     behind = [each for each in main if each.order > waits[-1].order and each.program not in {"echo", "date", "exit"}]
     works = [each for each in _works(job) if each.command.in_background and each.command.order < waits[-1].order]
-    is_several = len(works) > 1 or any(each.command.in_loop for each in works)
-    if is_several and not behind and all(each.command.in_background for each in _works(job)):
+    traps = any(each.program == "trap" for each in job.shell.commands)
+    if works and not traps and not behind and all(each.command.in_background for each in _works(job)):
         yield Hit(waits[-1].place, f"the job is COMPLETED even if {works[0].stages[-1].name or 'the program'} fails")
 
 
@@ -155,9 +155,14 @@ def find_lone_processes(job: BatchScript) -> Iterator[Hit]:
     )
 
 
+_OF_GPUS = re.compile(
+    r"nvidia-smi|CUDA_VISIBLE|--gpu|--device[= ]cuda|torchrun|deepspeed|gpu\w*\.py|accelerate launch", re.IGNORECASE
+)
+"""The signs of a program that uses a GPU."""
+
 _DIVIDES = (
     r"tensor.?parallel|CUDA_VISIBLE_DEVICES|--gpus?\b|--num.?gpus|--devices|--n.?gpu|mp\.spawn|\bray\b|DataParallel"
-    r"|lightning|--ngpus|world.?size|--tp\b|pipeline|device_map|multi.?gpu|--gpu.?ids?"
+    r"|lightning|--ngpus|device.?ids|client|world.?size|--tp\b|pipeline|device_map|multi.?gpu|--gpu.?ids?"
 )
 
 
@@ -168,11 +173,14 @@ _DIVIDES = (
     why="Where GPUs are counted (GRES) a job that asks for none sees none: torch falls back to the CPU, or stops.",
     instead="Add --gres=gpu:1, or the number that the program uses.",
     source=sources.SBATCH,
-    bad="#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\nmodule load cuda/12.4\npython train.py\n",
+    bad="#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\nmodule load cuda/12.4\nnvidia-smi\nset -e\npython train.py\n",
     good="#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\n#SBATCH --gres=gpu:1\n#SBATCH --cpus-per-task=8\nmodule load cuda/12.4\npython train.py\n",
 )
 def find_unasked_gpus(job: BatchScript) -> Iterator[Hit]:
     """Yield the sign of GPU software in a job whose header asks for no GPU."""
+    # A line that is switched off, or the header of a site's own program, asks for GPUs where somebody wanted them.
+    if re.search(r"^#+\s*\w+ .*(gres|gpu)|^#(?!S)[A-Z]BATCH", job.text, re.MULTILINE):
+        return
     other = {"exclusive", "tres-per-task", "tres-per-node", "batch", "gres"}
     if not job.directives or job.asks_for_gpus or other & job.header.keys() or not _works(job):
         return
@@ -183,7 +191,9 @@ def find_unasked_gpus(job: BatchScript) -> Iterator[Hit]:
         loads = each.program in {"module", "ml"} and any(
             re.match(r"(cuda|cudnn|nccl)\b", word, re.IGNORECASE) for word in words
         )
-        if loads or (each.program in {"singularity", "apptainer"} and {"--nv", "--rocm"} & set(words)):
+        if (loads and _OF_GPUS.search(job.text)) or (
+            each.program in {"singularity", "apptainer"} and {"--nv", "--rocm"} & set(words)
+        ):
             yield Hit(
                 each.place,
                 "this is for GPUs, but the header asks for none",

@@ -176,8 +176,26 @@ def find_lone_options(job: BatchScript) -> Iterator[Hit]:
         first = each.words[0].text
         before = job.lines[each.place.line - 2].strip() if each.place.line > 1 else ""
         is_behind_comment = before.startswith("#") or not before or re.search(r"\\\s+$", job.lines[each.place.line - 2])
-        if re.match(r"--?[A-Za-z][\w-]*", first) and each.place.line not in continued and not is_behind_comment:
+        is_rest = (
+            re.fullmatch(r"\"?\$\{?[@*]\}?\"?", first)
+            and len(each.words) == 1
+            and _starts_program(job, each.place.line - 1)
+        )
+        if (
+            (re.match(r"--?[A-Za-z][\w-]*", first) or is_rest)
+            and each.place.line not in continued
+            and not is_behind_comment
+        ):
             yield Hit(each.place, f"bash runs {first!r} as a command: the line before it ends the command")
+
+
+def _starts_program(job: BatchScript, line: int) -> bool:
+    """Tell whether a command that starts a program ends on this line."""
+    return any(
+        launch.command.place.end_line == line
+        and (launch.stage("python") or launch.stage("step") or launch.stage("agent"))
+        for launch in job.launches
+    )
 
 
 @rule(
@@ -262,7 +280,7 @@ def find_sleeps(job: BatchScript) -> Iterator[Hit]:
     for task in job.tasks:
         by_local_rank = "SLURM_LOCALID" in task.shell.text or "LOCAL_RANK" in task.shell.text
         for each in task.shell.commands:
-            if each.program == "sleep" and by_local_rank and not each.in_loop:
+            if each.program == "sleep" and by_local_rank and not (each.in_loop or each.is_conditional):
                 yield Hit(each.place, "the other local ranks may be slower than this")
     server = ""
     for each in job.shell.commands if job.is_slurm else ():

@@ -114,7 +114,7 @@ def find_survivors(job: BatchScript) -> Iterator[Hit]:
     for launch, stage in _ranks(job):
         if _has_one_task(stage) or _is_one_task(job, stage) or stage.text("--wait", "-W") not in {None, "0"}:
             continue
-        if not meets and not _may_meet(launch):
+        if _is_apart(launch) or (not meets and not _may_meet(launch)):
             continue
         if not stage.has("--kill-on-bad-exit", "-K", "-K1") and not _may_hide_flags(stage):
             edits = _flag_behind(job, stage, "--kill-on-bad-exit=1")
@@ -126,6 +126,18 @@ _MEETS = re.compile(
     r"|horovod|hvd|lightning|multi.?(node|gpu)|WORLD_SIZE",
     re.IGNORECASE,
 )
+
+
+def _is_apart(launch: LaunchCommand) -> bool:
+    """Tell whether the tasks of a step are runs of their own: a line of Python, or each with its number as its work."""
+    python = launch.stage("python")
+    if python is not None and python.has("-c"):
+        return True
+    text = " ".join(word.text for word in launch.command.words)
+    takes_number = re.search(r"SLURM_(PROCID|LOCALID)", text)
+    return takes_number is not None and not re.search(
+        r"[_ -]rank|RANK=|MASTER_|torchrun|torch\.dist|accelerate|rdzv", text
+    )
 
 
 def _may_meet(launch: LaunchCommand) -> bool:
@@ -144,7 +156,9 @@ _TASKS = ("--ntasks", "-n", "--ntasks-per-node", "--tasks-per-node", "--ntasks-p
 
 def _is_one_task(job: BatchScript, stage: Stage) -> bool:
     """Tell whether the job is one task on one node, and the step does not ask for more."""
-    return job.has_one_task and not stage.has(*_TASKS)
+    of_one_node = job.tasks_per_node == 1 or (job.tasks_per_node is None and "ntasks" not in job.header)
+    is_on_one = stage.text("--nodes", "-N") == "1" and not stage.has(*_TASKS[:5])
+    return (job.has_one_task and not stage.has(*_TASKS)) or (is_on_one and of_one_node)
 
 
 def _has_one_task(stage: Stage) -> bool:
@@ -314,7 +328,7 @@ def _is_for_programs(name: str) -> bool:
     instead="End the script with wait.",
     source=sources.BASH,
     bad=_TWO + "srun --kill-on-bad-exit=1 python train.py &\n",
-    good=_TWO + "srun --kill-on-bad-exit=1 python train.py &\nwait\n",
+    good=_TWO + "srun --kill-on-bad-exit=1 python train.py &\nwait $!\n",
 )
 def find_missing_wait(job: BatchScript) -> Iterator[Hit]:
     """Yield programs in the background after which nothing waits, where the script ends at once."""
@@ -706,8 +720,6 @@ def find_gpu_bind(job: BatchScript) -> Iterator[Hit]:
     """Yield --gpu-bind other than none."""
     if 1 in {job.tasks_per_node, job.gpus_per_node}:
         return  # nothing to hide
-    if job.tasks_per_node is not None and job.tasks_per_node == job.gpus_per_node and "closest" in job.text:
-        return  # the recipe of sites with AMD GPUs
     directive = job.header.get("gpu-bind")
     if directive is not None and directive.value and _hides(directive.value) and starts_python(job.steps):
         yield Hit(directive.place, f"--gpu-bind={directive.value} shows each task its own GPUs alone", unknown=_DEVICE)
@@ -724,4 +736,5 @@ _DEVICE = "how the program chooses its device"
 
 
 def _hides(value: str) -> bool:
-    return not value.removeprefix("verbose,").removeprefix("v,").startswith("none")
+    # closest is the recipe of sites with AMD GPUs, whose libraries reach the others all the same.
+    return not value.removeprefix("verbose,").removeprefix("v,").startswith(("none", "closest"))

@@ -119,7 +119,8 @@ def find_fabric_off(job: BatchScript) -> Iterator[Hit]:
     for place, name, value in _set(job, "NCCL_IB_DISABLE", "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"):
         if value != "1" or (name == "NCCL_IB_DISABLE" and (is_one_node or is_efa)):
             continue
-        if name != "NCCL_IB_DISABLE" and job.has_one_gpu:
+        is_explained = place.line > 1 and job.lines[place.line - 2].lstrip().startswith("#")
+        if (name != "NCCL_IB_DISABLE" and job.has_one_gpu) or is_explained:
             continue
         unknown = "whether the nodes have InfiniBand" if name == "NCCL_IB_DISABLE" else "whether these GPUs need it"
         yield Hit(place, f"{name}=1 closes the fast way", unknown=unknown)
