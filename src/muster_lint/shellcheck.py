@@ -35,7 +35,7 @@ CODES = {
     2210: "A file with a number for a name is written.",
     2218: "The function is called before it is there.",
 }
-"""The codes that are asked for, each with what it does to a job; what a rule of ours finds is not among them."""
+"""The codes that are asked for, each with what it does to a job; what a rule of Muster finds is not among them."""
 
 _WIKI = "https://www.shellcheck.net/wiki"
 _AT_ONCE = 50
