@@ -25,7 +25,7 @@ job() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Below is Muster's own text (0.2.0, sha256 8952c4e9), explained in docs/explanation/script.md.
+# Below is Muster's own text (0.2.0, sha256 e3446a36), explained in docs/explanation/script.md.
 
 muster_common=$(
     cat <<'MUSTER_TEXT'
@@ -264,7 +264,7 @@ muster_watch() {
         case $line in 'srun: error: Node failure on '*) nodes+=" ${line##* }" ;; esac
         [ -z "$seen" ] || continue
         muster_status_in "$line"
-        [ -z "$seen" ] || { muster_end_step TERM "$pid" && "${muster_outlived:-:}" "$pid" "$1" && muster_end_step KILL "$pid" "$1"; }
+        [ -z "$seen" ] || { "${muster_outlived:-:}" "$pid" "$1" && muster_end_step TERM "$pid" && muster_end_step KILL "$pid" "$1"; }
     done
     [ -z "$seen" ] || { kill -KILL "$!" && wait "$!"; } 2>/dev/null
     # srun itself was killed, so its ranks have to be ended here.

@@ -224,3 +224,27 @@ def test_the_line_of_an_end_holds_the_kind_of_its_cause(
     (read,) = read_ends(tmp_path)
     assert (read.kind, read.rank, read.host, read.error_line) == end
     assert (read.number, read.decision, read.done) == (1, "end", "not started again")
+
+
+@pytest.mark.parametrize(
+    ("launcher", "words", "cause"),
+    [
+        (
+            "srun",
+            "ConnectionError: reset",
+            "rank 1 on node2 ended with status 0, and then rank 0 on node1: exit status 1",
+        ),
+        ("srun", "ValueError: 7", "rank 0 on node1: exit status 1"),
+        ("torchrun", "ConnectionError: reset", "rank 0 on node1: exit status 1"),
+    ],
+)
+def test_who_left_before_a_connection_was_lost_is_named(tmp_path: Path, launcher: str, words: str, cause: str) -> None:
+    (tmp_path / "said").write_text(f"0: {words}\nsrun: error: node1: task 0: Exited with exit code 1\n")
+    (tmp_path / "1.0").write_text("0 begins\n")
+    (tmp_path / "1.1").write_text("1 begins\n1 0\n")
+    names = f"MUSTER_LAUNCHER={launcher} MUSTER_ENDS={quote(str(tmp_path))} SLURM_JOB_NODELIST=x muster_left=$1.left\n"
+    hosts = "scontrol() { printf '%s\\n' node1 node2; }\n"
+    script = f"{compose(('again', 'told_srun'))}{names}{hosts}muster_find_left >$1.left\n{_TOLD}"
+
+    done = checked(run(["bash", "-c", script, "bash", str(tmp_path / "said"), "1"]))
+    assert done.stdout.split("\n")[0] == f"{cause} ({words})"

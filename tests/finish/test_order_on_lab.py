@@ -40,6 +40,13 @@ open("began.%s.%s" % (os.environ["MUSTER_ATTEMPT"], os.environ["RANK"]), "w").cl
 if os.environ["MUSTER_ATTEMPT"] == "1":
     time.sleep(900)
 """
+# In the first attempt rank 1 leaves, and rank 0 then finds it gone.
+_LEAVES = """\
+import os, time
+if os.environ["MUSTER_ATTEMPT"] == "1" and os.environ["RANK"] == "0":
+    time.sleep(3)
+    raise ConnectionError("Connection closed by peer")
+"""
 # Attempts 1 and 2 save and end well when they are told to; the third is done.
 _SAVES = """\
 echo "$MUSTER_ATTEMPT $SLURM_JOB_ID" >>"began.$RANK"
@@ -134,6 +141,17 @@ def test_a_rank_whose_slurmstepd_was_killed_starts_again(new_lab: Callable[..., 
     # On the lab nobody ends what the slurmstepd has left.
     left = job.lab.exec(["pgrep", "-f", "python3 -u rank.py"], host="node2").stdout
     assert not left
+
+
+def test_a_rank_that_leaves_early_is_named_before_the_one_that_misses_it(
+    new_lab: Callable[..., Lab], shared_directory: Path
+) -> None:
+    job = _Job(new_lab("-N", "2"), shared_directory)
+    number = job.submit(_LEAVES, *_SIZE, "--restart", "1")
+    job.wait(lambda: len(job.read("ends").splitlines()) == 2)
+
+    words = "attempt 1: rank 1 on node2 ended with status 0, and then rank 0 on node1: exit status 1"
+    assert words in job.muster("why", number).stdout
 
 
 def test_a_link_whose_host_dies_after_a_saved_one_goes_on(new_lab: Callable[..., Lab], shared_directory: Path) -> None:

@@ -174,8 +174,14 @@ class _Order:
             yield f"attempts begin at {begun}"
         if not done and not self.cancelled_at and not ends:
             state = self.lab.exec(["squeue", "--noheader", "--states=all", "--jobs", job, "--format=%T"]).stdout.strip()
-            if state not in {"NODE_FAIL", "FAILED", "TIMEOUT"}:
+            if state not in {"NODE_FAIL", "FAILED", "TIMEOUT", "COMPLETING"}:
                 yield f"nothing says how it ended: {state}"
+
+    def told(self) -> str:
+        """Return what is written of the job: for a person who looks for the reason."""
+        rows = {name: self._rows(name) for name in ("attempts", "ends", "links", "over")}
+        lines = [line for line in self._logged() if "muster:" in line or "slurmstepd:" in line]
+        return "\n".join([json.dumps([rows, self.cancelled_at]), *lines])
 
     def _logged(self) -> list[str]:
         files = sorted((self.run / "logs").rglob("*.log"), key=lambda file: file.stat().st_mtime)
@@ -212,5 +218,7 @@ def test_random_orders_on_a_lab(new_lab: Callable[..., Lab], shared_directory: P
         story = [(row[6], row[7][:60]) for row in order._rows("ends")]
         print(json.dumps([seed, order.words, order.faults, story, complaints]), flush=True)
         wrong += [f"seed {seed}, {order.words}, {order.faults}: {complaint}" for complaint in complaints]
+        if complaints:
+            print(order.told(), flush=True)
 
     assert not wrong, "\n".join(wrong)

@@ -33,11 +33,11 @@ muster_again() {
     muster_note_end "$muster_why"
 }
 
-# Four files without a name: what was said where no file of the run holds it, why somebody ended the attempt, the status of
-# ranks that another process of this script waits for, and whether the step of the attempt still stands.
+# Five files without a name: what was said where no file of the run holds it, why somebody ended the attempt, the status of
+# ranks that another process of this script waits for, whether the step of the attempt still stands, and who left early.
 muster_open_notes() {
     local file
-    for file in said reason ended stood; do
+    for file in said reason ended stood left; do
         exec {muster_notes}<>"$(mktemp)" && rm -f "$(readlink "/proc/$$/fd/$muster_notes")"
         printf -v "muster_$file" '/proc/%s/fd/%s' "$$" "$muster_notes"
     done
@@ -49,6 +49,7 @@ muster_run_attempt() {
     : >"$muster_said"
     : >"$muster_reason"
     : >"$muster_stood"
+    : >"$muster_left"
     if [ -n "${muster_keeps_logs:-}" ]; then
         ${muster_save_signal:+muster_hear} muster_ranks
         muster_files=("$muster_logs"/*.log)
@@ -113,6 +114,9 @@ muster_find_cause() {
     muster_cause_kind=${muster_failed_rank:+rank}
     [ -n "$muster_failed_rank$muster_failed_daemon" ] || muster_cause_kind=${muster_failed_host:+node}
     muster_cause=$muster_cause${muster_failed_words:+ ($muster_failed_words)}
+    # Whose connection is lost because another rank has left did not fail first.
+    ! muster_has_lost_connection || [ ! -s "$muster_left" ] ||
+        muster_cause="$(head -n 1 "$muster_left") ended with status 0, and then $muster_cause"
     muster_find_memory
     if [ -n "${muster_unsaid:-}" ]; then
         muster_cause=$muster_unsaid muster_failed_rank='' muster_failed_host=$muster_unsaid_host muster_cause_kind=node
@@ -221,6 +225,11 @@ muster_decide() {
 muster_may_lack_node() {
     [ -z "${muster_interrupted:-}" ] && [ "$muster_nodes" -gt 1 ] || return 1
     [ "$1" -ge "$muster_times" ] && { [ "$muster_starter" = step ] || [ -n "$muster_failed_rank" ]; } || return 0
+    muster_has_lost_connection
+}
+
+# Whether the last words of the rank that failed are about a connection.
+muster_has_lost_connection() {
     case $muster_failed_words in *[Cc]onnect* | *BrokenPipe* | *[Pp]eer* | *NCCL* | *'imed out'* | *nreachable*) return 0 ;; esac
     return 1
 }
@@ -239,6 +248,7 @@ muster_find_dead() {
 # Ends the srun $1, if it outlives the SIGKILL that its step gets $2 seconds from now: at once where a node starts no step,
 # for Slurm may take minutes to call that node down, and after a minute otherwise: a slurmstepd was killed.
 muster_end_waiting_srun() {
+    [ -s "$muster_left" ] || muster_find_left >"$muster_left"
     (
         trap - TERM INT HUP USR1
         read -rt "$(($2 + 3))" <> <(:)
@@ -255,6 +265,21 @@ muster_end_waiting_srun() {
     ) </dev/null >/dev/null 2>&1 7>&- 8>&- 9>&- &
 }
 muster_outlived=muster_end_waiting_srun
+
+# Prints the first rank that has said that it ended with 0, and its host, before the others are told to end. The agents of
+# torchrun say nothing of their ranks.
+muster_find_left() {
+    local file rank word names=()
+    [ "${MUSTER_LAUNCHER:-}" = srun ] || return 0
+    for file in "${MUSTER_ENDS:-/nowhere}/${MUSTER_ATTEMPT:-1}".*; do
+        while read -r rank word; do
+            [ "$word" = 0 ] || continue
+            mapfile -t names < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+            printf 'rank %s on %s\n' "$rank" "${names[${file##*.}]:-?}"
+            return
+        done <"$file"
+    done 2>/dev/null
+}
 
 # Ends what the step $1 of this job has left on its nodes: a slurmstepd that was killed leaves its ranks.
 muster_end_left() {
