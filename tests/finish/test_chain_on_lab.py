@@ -189,6 +189,19 @@ def test_scancel_of_one_link_ends_all_of_it(chain: _Chain) -> None:
     assert "was cancelled" in (chain.run() / "over").read_text()
 
 
+def test_scancel_of_a_later_link_ends_all_of_it(chain: _Chain) -> None:
+    """Slurm says so where it writes the output of the job, and not among the logs of the attempt."""
+    first = chain.submit()
+    chain.wait_for_start(1)
+    chain.tell_to_end(first)
+    chain.wait_for_start(2)
+    checked(chain.lab.exec(["scancel", chain.began()[-1][1]]))
+
+    chain.wait(lambda: not any(each in {"PENDING", "RUNNING", "COMPLETING"} for each in chain.states()))
+    assert len(chain.began()) == 2
+    assert "was cancelled" in (chain.run() / "over").read_text()
+
+
 def test_two_links_without_a_new_checkpoint_are_the_last(chain: _Chain) -> None:
     (chain.folder / "saved").mkdir()
     job = chain.submit("--checkpoint", "saved")

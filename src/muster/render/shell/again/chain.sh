@@ -3,6 +3,8 @@
 # job, and when it was queued. RUN/over says that there is nothing left to do. "sbatch FILE link N RUN" queues link N.
 # shellcheck disable=SC2034,SC2154  # other parts of the script set and use these
 muster_link=1
+# Slurm says there why it ends the job. Later attempts write their own words elsewhere.
+muster_slurm_words=$(readlink "/proc/$$/fd/2")
 [ "${1:-}" != link ] || muster_link=$2 muster_chain_run=$3
 
 # Begins this link, of so many at most. ahead=yes: all links were queued at once, because jobs cannot queue any here.
@@ -134,14 +136,12 @@ muster_find_link() {
 
 # Whether somebody cancelled this job: Slurm says so in the job's own output, and adds no reason.
 muster_is_cancelled() {
-    local output
-    output=$(readlink "/proc/$$/fd/2")
-    tail -c 65536 "$output" 2>/dev/null | grep -q "JOB $SLURM_JOB_ID ON [^ ]* CANCELLED AT [^ ]* \*\*\*"
+    tail -c 65536 "$muster_slurm_words" 2>/dev/null | grep -q "JOB $SLURM_JOB_ID ON [^ ]* CANCELLED AT [^ ]* \*\*\*"
 }
 
 # Whether the next link goes on where this one is told to end; what Slurm says of the reason is the first cause.
 muster_goes_on_later() {
-    case $(tail -c 65536 "$(readlink "/proc/$$/fd/2")" 2>/dev/null | grep "JOB $SLURM_JOB_ID ON [^ ]* CANCELLED AT") in
+    case $(tail -c 65536 "$muster_slurm_words" 2>/dev/null | grep "JOB $SLURM_JOB_ID ON [^ ]* CANCELLED AT" | tail -n 1) in
     *'DUE TO TIME LIMIT'*) muster_cause='the time limit was reached' muster_cause_kind='' ;;
     *'DUE TO PREEMPTION'*) muster_cause='it was preempted' muster_cause_kind='' ;;
     esac
