@@ -69,7 +69,7 @@ def answer(lab: Lab, words: list[str]) -> tuple[int, str]:
 
 def bent_of(name: str) -> list[Wrong]:
     """What sbatch can see: not GPUs of nodes that come whole, nor what the lab's controller itself fills in."""
-    unseen = {"no-gpus"} if bundled(name).profile.request.gpus == "whole-node" else set()
+    unseen = {"no-gpus", "gpus-max"} if bundled(name).profile.request.gpus == "whole-node" else set()
     mine = [wrong for wrong in CATALOGUE if wrong.site == name and wrong.rule not in {*NOT_SBATCHS, *unseen}]
     filled_in = {"partition", "gres", "nodelist"}
     names = [{*wrong.bent, *wrong.bent.get("flags", {})} for wrong in mine]
