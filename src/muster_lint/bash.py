@@ -420,7 +420,9 @@ class _BashReader:
         if name is None or name.type != "variable_name":
             return
         word = self._word(value) if value is not None else None
-        elements = tuple(map(self._word, value.named_children)) if value is not None and value.type == "array" else None
+        is_array = value is not None and value.type == "array"
+        parts = [child for child in value.named_children if child.type != "comment"] if value is not None else []
+        elements = tuple(map(self._word, parts)) if is_array else None
         yield Assignment(
             self._text(name),
             word,

@@ -195,6 +195,22 @@ _RIGHT = {
         "fabric-off",
         _TWO + "# these GPUs have no peer access\nexport NCCL_P2P_DISABLE=1\nsrun -K python x.py\n",
     ),
+    "tasks that see all GPUs": (
+        "gpus-per-task",
+        _TWO + "#SBATCH --gpus-per-task=1\n#SBATCH --gpu-bind=none\nsrun -K python x.py\n",
+    ),
+    "a module that is unloaded": (
+        "modules-after-environment",
+        _ONE + "conda activate a\nmodule unload python\npython x.py\n",
+    ),
+    "an environment that is activated again": (
+        "modules-after-environment",
+        _ONE + "source a/bin/activate\nmodule load python\nsource a/bin/activate\npython x.py\n",
+    ),
+    "an array with a comment in it": (
+        "standalone-on-nodes",
+        _NODES + 'ARGS=(\n  # all nodes\n  --nnodes=2\n  --rdzv-endpoint=$H:1\n)\nsrun -K torchrun "${ARGS[@]}" x.py\n',
+    ),
     "zsh": ("not-bash", _ONE.replace("bash", "zsh", 1) + "for i in a b; { echo $i }\n"),
 }
 
@@ -228,6 +244,10 @@ _DOUBTFUL = {
     "a variable that the shell may have": (
         "meeting-variable-unset",
         _NODES + "srun -K torchrun --nnodes=$WORLD_SIZE --nproc-per-node=4 x.py\n",
+    ),
+    "letters cut out of the node list": (
+        "address-is-a-list",
+        _TWO + "export MASTER_ADDR=${SLURM_NODELIST:0:5}${SLURM_NODELIST:6:3}\nsrun -K python x.py\n",
     ),
     "flags out of a variable": (
         "nodes-disagree",
@@ -404,7 +424,7 @@ def test_what_is_wrong_is_found_however_it_is_written(name: str) -> None:
 )
 def test_a_template_is_recognised_and_not_judged(mark: str) -> None:
     found = _findings(f"#!/bin/bash\n{mark}\n#SBATCH --time=90min\npython x.py &\n")
-    assert [(each.rule, each.severity) for each in found] == [("template", Severity.STYLE)]
+    assert [(each.rule, each.severity) for each in found] == [("template", Severity.FRAGILE)]
 
 
 def test_a_file_that_begins_as_python_does_is_read_as_python() -> None:

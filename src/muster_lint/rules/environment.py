@@ -44,11 +44,18 @@ def find_late_modules(job: BatchScript) -> Iterator[Hit]:
     """Yield module loads behind an activation."""
     activations = _activations(job)
     for command in job.shell.commands:
-        is_load = command.program in {"module", "ml"} and not {"purge", "list", "avail", "use"} & {
-            word.value for word in command.words[1:2]
-        }
+        is_load = command.program in {"module", "ml"} and not {
+            "purge",
+            "list",
+            "avail",
+            "use",
+            "unload",
+            "rm",
+            "del",
+        } & {word.value for word in command.words[1:2]}
         brings_python = any(_OF_PYTHON.search(word.value) for word in command.words[1:])
-        if is_load and brings_python and any(activation.order < command.order for activation in activations):
+        is_renewed = any(activation.order > command.order for activation in activations)
+        if is_load and brings_python and not is_renewed and activations and activations[0].order < command.order:
             yield Hit(command.place, f"it puts itself before the environment of line {activations[0].place.line}")
 
 

@@ -313,7 +313,7 @@ def find_gpus_in_all(job: BatchScript) -> Iterator[Hit]:
 )
 def find_gpus_per_task(job: BatchScript) -> Iterator[Hit]:
     """Yield --gpus-per-task in the header or on srun, where a node has several tasks."""
-    if _shares_gpus(job) or not job.steps or not starts_python(job.steps) or job.has_one_task:
+    if _is_unbound(job) or _shares_gpus(job) or not job.steps or not starts_python(job.steps) or job.has_one_task:
         return
     if job.tasks_per_node is None and not {"ntasks", "ntasks-per-node"} & job.header.keys():
         return
@@ -330,6 +330,13 @@ def find_gpus_per_task(job: BatchScript) -> Iterator[Hit]:
         if job.tasks_per_node != 1 and not job.header.keys() & {"ntasks-per-gpu"}:
             message = f"each task sees {value} GPU{'' if value == '1' else 's'} alone"
             yield Hit(place, message, unknown="how the program chooses its device")
+
+
+def _is_unbound(job: BatchScript) -> bool:
+    """Tell whether every task may see all GPUs: --gpu-bind=none, in the header or on srun."""
+    binds = [each.text("--gpu-bind") for launch in job.steps if (each := launch.stage("step")) is not None]
+    header = job.header["gpu-bind"].value if "gpu-bind" in job.header else None
+    return any((bind or "").startswith("none") for bind in [*binds, header])
 
 
 def _shares_gpus(job: BatchScript) -> bool:

@@ -620,7 +620,7 @@ def find_early_hostname(job: BatchScript) -> Iterator[Hit]:
         for word in launch.command.words:
             early = [each for each in word.substitutions if re.match(r"[$`(]+\s*hostname\b", each)]
             if early and not re.search(
-                r"rdzv|master|main_process_ip|coordinator|endpoint|ADDR", word.text, re.IGNORECASE
+                r"tcp://|dist|init|rdzv|master|main_process_ip|coordinator|endpoint|ADDR", word.text, re.IGNORECASE
             ):
                 yield Hit(word.place, f"{early[0]} is the batch host for every task")
 
