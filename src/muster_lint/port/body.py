@@ -1,4 +1,4 @@
-"""The lines between the header and the launch → options of Muster: modules, environments, variables, folders. Pure.
+"""The lines between the header and the launch → options of Muster: modules, environments, folders. Pure.
 
 A command that Muster has no place for is asked about; none is lost.
 """
@@ -8,14 +8,13 @@ from __future__ import annotations
 import posixpath
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from muster.plan.secret import is_secret
-from muster_lint.bash import Assignment, SimpleCommand
-from muster_lint.port.expand import TASKS, WIRED, Values, expanded, names_in, with_home
+from muster_lint.bash import SimpleCommand
+from muster_lint.port.expand import expanded
 from muster_lint.port.guards import is_guarded
 from muster_lint.port.step import Chain
-from muster_lint.port.values import Draft, Fate, PortRow
+from muster_lint.port.values import Draft, ask_all
 
 
 def read_commands(chains: Sequence[Chain], launch: Chain | None, draft: Draft, lines: list[str]) -> None:
@@ -43,13 +42,6 @@ def read_commands(chains: Sequence[Chain], launch: Chain | None, draft: Draft, l
             _read(chain, draft, lines, is_after=is_after)
             if is_guarded(lines, command.place):
                 ask_all(draft, draft.rows[done:], "in the script it runs only behind a test")
-
-
-def ask_all(draft: Draft, rows: Iterable[PortRow], why: str) -> None:
-    """Ask about what these rows keep: in the script it does not always hold."""
-    for row in rows:
-        if row.verdict in {Fate.KEPT, Fate.CHANGED}:
-            draft.replace(row, Fate.ASKED, row.now, "; ".join(filter(None, [row.why, why])))
 
 
 def _say_piped_in(chains: Sequence[Chain], launch: Chain, draft: Draft) -> None:
@@ -323,125 +315,6 @@ _BETTER = {
     "sbatch": "; --sbatch=--dependency=… lets one job follow another",
     "ulimit": "; Slurm passes the limits of the submitting shell on",
 }
-
-
-# ---------------------------------------------------------------- variables
-
-
-def read_assignments(
-    assignments: Iterable[Assignment],
-    values: Values,
-    draft: Draft,
-    *,
-    used_in: Iterable[str],
-    lines: list[str],
-    launched_at: int | None,
-) -> list[str]:
-    """Read the variables of the script; return the settings that only a task can make.
-
-    What stands behind the launch, which is the command of this order, reaches no rank.
-    """
-    words = " ".join(used_in)
-    settings: list[str] = []
-    job_assignments = [assignment for assignment in assignments if not assignment.of_command]
-    for index, own_assignment in enumerate(job_assignments):
-        later = {
-            later_assignment.name: later_assignment.place.line
-            for later_assignment in job_assignments[index + 1 :]
-            if launched_at is None or later_assignment.order < launched_at
-        }
-        value = own_assignment.value.text if own_assignment.value else ""
-        subject = f"{'export ' if own_assignment.exported else ''}{own_assignment.name}={value}"
-        subject = re.sub(r"\s*\\?\n\s*", " ", subject)
-        subject = subject if len(subject) < 100 else f"{subject[:99]}…"
-        done = len(draft.rows)
-        if launched_at is not None and own_assignment.order > launched_at:
-            reason = "it stands behind the launch: the ranks know nothing of it"
-            draft.drop(own_assignment.place.line, subject, reason)
-        elif own_assignment.name == "IFS":
-            draft.ask(
-                own_assignment.place.line, subject, "it changes how words are split: are those of the command right?"
-            )
-        elif own_assignment.name in WIRED:
-            draft.drop(
-                own_assignment.place.line,
-                subject,
-                "every rank has it, right for its own place",
-                f"variable {own_assignment.name}",
-            )
-        elif own_assignment.exported and own_assignment.name in later:
-            draft.ask(
-                own_assignment.place.line, subject, f"line {later[own_assignment.name]} sets it again: which holds?"
-            )
-        elif own_assignment.exported and _appends(own_assignment, lines):
-            name = own_assignment.name
-            draft.ask(
-                own_assignment.place.line, subject, f"it adds to what {name} holds: --env {name}=VALUE gives it all"
-            )
-        elif own_assignment.exported:
-            settings += _exported(own_assignment, subject, values, draft)
-        elif own_assignment.name in values.used or own_assignment.name in names_in(words):
-            draft.note(own_assignment.place.line, subject, "", "its value stands where it is used")
-        else:
-            draft.drop(own_assignment.place.line, subject, "a variable of the script alone: no rank sees it")
-        if is_guarded(lines, own_assignment.place):
-            ask_all(draft, draft.rows[done:], "in the script it holds only behind a test")
-    return settings
-
-
-def _appends(assignment: Assignment, lines: list[str]) -> bool:
-    place = assignment.place
-    return lines[place.line - 1][place.column - 1 :].startswith(f"{assignment.name}+=")
-
-
-def _exported(assignment: Assignment, subject: str, values: Values, draft: Draft) -> list[str]:
-    line, value = assignment.place.line, values.of(_written(assignment)) if assignment.value else ""
-    if "$(" in value or "`" in value:
-        if assignment.name in values.used:
-            draft.drop(line, subject, "its value stands where it is used: no rank gets the variable")
-        elif is_secret(assignment.name):
-            draft.pass_on(line, subject, assignment.name, "the batch host reads a secret")
-        else:
-            draft.ask(
-                line, subject, f"the batch host works it out: --env {assignment.name}=VALUE gives it a fixed value"
-            )
-        return []
-    if assignment.name in values.used and (re.search(r"\s", value) or value.startswith("-")):
-        draft.drop(line, subject, "its words stand where it is used: no rank gets the variable")
-        return []
-    if value.startswith("("):
-        draft.drop(line, subject, "an array cannot be exported: no rank sees it")
-        return []
-    resolved = re.sub(r"\$\{?SLURM_JOB_?ID\}?", "{job_id}", value)
-    if not names_in(resolved):
-        draft.variable(line, subject, assignment.name, re.sub(r"\\([$`])", r"\1", resolved))
-        return []
-    if names_in(value) == (assignment.name,) and value in {f"${assignment.name}", f"${{{assignment.name}}}"}:
-        draft.keep(line, subject, "env", assignment.name, "yours is passed on")
-        return []
-    unknown = [name for name in names_in(value) if name not in TASKS and not name.startswith("SLURM_")]
-    if unknown:
-        reason = f"{', '.join(unknown)} is set outside the script: is it known where the ranks run?"
-        draft.ask(line, subject, reason, "in the command", field=f"setting {assignment.name}")
-    else:
-        draft.note(
-            line,
-            subject,
-            "in the command",
-            "only the task knows its value: it is set there",
-            f"setting {assignment.name}",
-        )
-    return [f'export {assignment.name}="{value}"']
-
-
-def _written(assignment: Assignment) -> str:
-    """Return the value of an assignment with $HOME for a tilde, and with the old value before NAME+=…."""
-    word = assignment.value
-    if word is None:
-        return ""
-    if word.quoted == "'":
-        return re.sub(r"([$`])", r"\\\1", word.value)
-    return word.value if word.quoted else with_home(word.value, between=":")
 
 
 def text_of(command: SimpleCommand) -> str:

@@ -10,14 +10,15 @@ import msgspec
 from muster.errors import RequestError
 from muster.plan.secret import without_values
 from muster_lint.job import BatchScript, read_job
-from muster_lint.port.body import ask_all, read_assignments, read_commands, text_of
+from muster_lint.port.assignments import read_assignments
+from muster_lint.port.body import read_commands, text_of
 from muster_lint.port.expand import Values, values_of
 from muster_lint.port.guards import is_guarded
 from muster_lint.port.header import read_header
 from muster_lint.port.own import is_own, read_own
 from muster_lint.port.sizes import put_sizes
 from muster_lint.port.step import Chain, chain_of, in_a_shell, read_chain
-from muster_lint.port.values import Draft, Fate, PortRow, holds_secret
+from muster_lint.port.values import Draft, Fate, PortRow, ask_all, holds_secret
 from muster_lint.read import FileKind, SourceFile
 from muster_lint.template import template_finding
 

@@ -392,7 +392,7 @@ class _StepReader:
             self.draft.drop(self.line, " ".join(words), "says or changes nothing of what the ranks do")
         elif stage.name == "env":
             for name, word in stage.options:
-                self.draft.ask(self.line, f"env {_shown(name, word)}", "it takes variables away from the ranks")
+                self.draft.ask(self.line, f"env {_shown(name, word)}", "it removes variables of the ranks")
             for word in stage.before:
                 name, _, value = word.value.partition("=")
                 self._variable(name, value, f"env {word.value}")

@@ -151,6 +151,13 @@ class Draft:
         self.rows.append(PortRow(line, subject, verdict, shlex.join(option_words(field, [value])), reason, field))
 
 
+def ask_all(draft: Draft, rows: Iterable[PortRow], why: str) -> None:
+    """Ask about what these rows keep: in the script it does not always hold."""
+    for row in rows:
+        if row.verdict in {Fate.KEPT, Fate.CHANGED}:
+            draft.replace(row, Fate.ASKED, row.now, "; ".join(filter(None, [row.why, why])))
+
+
 def holds_secret(name: str, value: str) -> bool:
     """Tell whether a variable of a script holds what nobody else may read; a number or a switch is none."""
     is_plain = re.fullmatch(r"\d{0,6}|true|false|yes|no|on|off|none", value, re.IGNORECASE) is not None
