@@ -85,10 +85,10 @@ class _Order:
         self.cancelled_at = 0.0
         (folder / "saved").mkdir(parents=True)
         (folder / "train.py").write_text(_TRAINING)
-        self.words = [
-            *self.dice.choice(([], ["--spares", "1"])), "--restart", str(self.dice.randint(1, 3)),
-            *self.dice.choice((["--until-done", "--links", "3"], ["--requeue"], [])),
-        ]  # fmt: skip
+        goes_on = self.dice.choice((["--until-done", "--links", "3"], ["--requeue"], []))
+        # With spare nodes, a job that may not go back into the queue stands to its limit if the script's host dies.
+        spares = self.dice.choice(([], ["--spares", "1"])) if goes_on else []
+        self.words = [*spares, "--restart", str(self.dice.randint(1, 3)), *goes_on]
         self.faults = [self.dice.choice(_FAULTS) for _ in range(self.dice.randint(1, 3))]
 
     def play(self) -> list[str]:
