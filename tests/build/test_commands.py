@@ -17,6 +17,7 @@ from build.small_registry import SmallRegistry
 from muster.errors import CommandFailed, MachineLacks, RequestError
 from muster.runner import PIPE, end_group, start
 from muster_build.commands import Means, Way, choose_way, without_commands
+from muster_build.draft import is_up_to_date
 from muster_build.engine import Builder
 from muster_build.progress import follow_lines
 
@@ -195,3 +196,19 @@ def test_a_definition_without_its_commands() -> None:
 def test_what_proot_cannot_do_is_refused(text: str) -> None:
     with pytest.raises(RequestError, match="proot runs one %post"):
         without_commands(text)
+
+
+@pytest.mark.parametrize(("has_record", "is_empty"), [(True, False), (False, True), (False, False)])
+def test_replace_takes_only_a_folder_that_was_built(tmp_path: Path, *, has_record: bool, is_empty: bool) -> None:
+    target, record = tmp_path / "env", tmp_path / "env.json"
+    target.mkdir()
+    if not is_empty:
+        (target / "thesis.tex").touch()
+    if has_record:
+        record.write_text('{"inputs": "of something else"}')
+
+    if has_record or is_empty:
+        assert not is_up_to_date(target, record, "these", replace=True)
+    else:
+        with pytest.raises(RequestError, match="a directory that Muster did not build"):
+            is_up_to_date(target, record, "these", replace=True)

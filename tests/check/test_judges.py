@@ -320,6 +320,13 @@ CASES = (
     # variables
     Case("NCCL_NET on one node", env(NCCL_NET="IB"), "variables", WARNING, "NCCL_NET=IB on one node", nodes=1),
     Case("a quoted network", env(NCCL_NET='"AWS Libfabric"'), "variables", BROKEN, "the quotes are part of the value"),
+    Case(
+        "two names for one network",
+        env(NCCL_NET="AWS Libfabric", NCCL_NET_PLUGIN="aws-ofi"),
+        "variables",
+        WARNING,
+        "NCCL_NET=AWS Libfabric and NCCL_NET_PLUGIN=aws-ofi are both set",
+    ),
     Case("TCP on purpose", env(NCCL_NET="Socket"), "variables", BROKEN, "NCCL is told to use TCP"),
     Case("InfiniBand switched off", env(NCCL_IB_DISABLE="1"), "variables", BROKEN, "NCCL is told to use TCP"),
     Case(
@@ -677,3 +684,15 @@ def test_the_loopback_is_an_interface_for_the_ranks_of_one_node(nodes: int, valu
     messages = [each.evidence for each in findings(env(GLOO_SOCKET_IFNAME=value), nodes=nodes)]
 
     assert any("leads to no other node" in message for message in messages) is is_found
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"NCCL_NET": "AWS Libfabric"},
+        {"NCCL_NET_PLUGIN": "aws-ofi"},
+        {"NCCL_NET": "AWS Libfabric", "NCCL_NET_PLUGIN": "none"},
+    ],
+)
+def test_one_name_of_a_network_alone_contradicts_nothing(values: dict[str, str]) -> None:
+    assert not [each for each in findings(env(**values)) if "are both set" in each.evidence]

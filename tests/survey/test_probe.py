@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from muster.sites.load import load
 from muster.sites.site import Site
 from muster_check.survey.ask import survey
 from muster_check.survey.draft import Survey, draft, node_answers
+from muster_check.verbs.site import _probe
 from plugins.labs import MUSTER, Person, lab_up
 
 # Slurm 22.05's own words, shortened.
@@ -134,6 +136,15 @@ def test_a_refusal_and_a_missing_program_are_answers_too() -> None:
     assert "cannot be read" in found.refused["mpi"]
     assert found.refused["partitions"] == "sinfo: error: Access denied"
     assert "not on PATH" in found.refused["qos"]
+
+
+@pytest.mark.parametrize(("refused", "status"), [({}, 0), ({"node": "no job ran"}, 3)])
+def test_a_job_that_was_asked_for_and_refused_is_no_success(
+    monkeypatch: pytest.MonkeyPatch, refused: dict[str, str], status: int
+) -> None:
+    monkeypatch.setattr("muster_check.verbs.site._survey", lambda _: asked_alone(refused=refused))
+
+    assert _probe(SimpleNamespace(first="tinker")) == status  # type: ignore[arg-type]
 
 
 @pytest.mark.lab
