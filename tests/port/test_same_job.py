@@ -12,7 +12,7 @@ import pytest
 from muster.errors import RequestError
 from muster_lint.bash import read_shell
 from muster_lint.port.guards import is_guarded
-from muster_lint.port.values import is_open, line_of
+from muster_lint.port.values import Fate, is_open, line_of
 
 from .jobs import Job, after, before
 from .scripts import carried, read
@@ -133,6 +133,16 @@ def test_a_job_that_would_differ_is_said_to(name: str, tmp_path: Path) -> None:
 
     assert old or "launch behind" in name
     assert [row for row in carried.draft.rows if is_open(row)] or carried.refusal, carried.draft.rows
+
+
+def test_a_launcher_of_horovod_is_not_the_same_as_mpirun() -> None:
+    _, draft = read(_HEAD + "horovodrun -np 4 python train.py\n")
+
+    (row,) = [row for row in draft.rows if row.what == "horovodrun"]
+    assert (row.verdict, row.now) == (Fate.ASKED, "--launcher mpirun")
+    assert [row.verdict for row in read(_HEAD + "mpirun -np 4 python a.py\n")[1].rows if row.what == "mpirun"] == [
+        Fate.KEPT
+    ]
 
 
 def test_a_look_by_python_changes_nothing() -> None:

@@ -32,6 +32,7 @@ from muster_lint.port.values import Draft, Fate, PortRow, holds_secret
 
 _OF_ONE_TASK = frozenset("RANK LOCAL_RANK NODE_RANK SLURM_PROCID SLURM_LOCALID SLURM_NODEID HOSTNAME".split())  # noqa: SIM905
 AGENTS_OF_TORCH = frozenset({"torchrun", "torch.distributed.run", "torch.distributed.launch"})
+_OF_MPI = frozenset({"mpirun", "mpiexec", "orterun", "prterun", "ibrun", "mpiexec.hydra", "mpirun.mpich"})
 _CONFIGURATIONS = frozenset({"--config_file", "--config-file"})
 _GIVES_RANK = frozenset({"deepspeed", "torch.distributed.launch"})
 
@@ -242,6 +243,9 @@ class _StepReader:
 
     def mpi(self, stage: Stage) -> None:
         self.draft.keep(self.line, stage.name, "launcher", "mpirun")
+        if stage.name not in _OF_MPI:
+            reason = f"{stage.name} starts ranks in its own way, Muster by mpirun: is the program built with an MPI?"
+            self.draft.replace(self.draft.rows[-1], Fate.ASKED, "--launcher mpirun", reason)
         self.sizes["starter"] = "mpirun"
         for name, word in stage.options:
             flag, value = _flag(name, word)
