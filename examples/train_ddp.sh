@@ -25,7 +25,7 @@ job() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Below is Muster's own text (0.2.0, sha256 e3446a36), explained in docs/explanation/script.md.
+# Below is Muster's own text (0.2.0, sha256 2cb986a0), explained in docs/explanation/script.md.
 
 muster_common=$(
     cat <<'MUSTER_TEXT'
@@ -427,6 +427,48 @@ muster_note() {
 muster_note_begin() {
     [ "${muster_local_rank:-0}" -ne 0 ] || muster_note "$muster_rank" begins
 }
+
+# Becomes the command $@. All processes that the command starts inherit the mark, which names this start on this node alone.
+muster_marked() {
+    [ -z "$muster_ends" ] || export MUSTER_MARK="$muster_ends"
+    exec "$@"
+}
+
+# When the last rank of this node has ended: ends the processes of this start that left their rank's group (a daemon, setsid).
+# Slurm ends them only where a cgroup holds them, and srun waits for all that hold its output. Others have another mark.
+muster_end_left() {
+    [ -n "$muster_ends" ] || return 0
+    muster_count=0
+    while read -r _ muster_word; do
+        [ "$muster_word" = begins ] || muster_count=$((muster_count + 1))
+    done 2>/dev/null <"$muster_ends"
+    [ "$muster_count" -ge "${muster_local_size:-1}" ] || return 0
+    muster_find_left
+    muster_first_left=$muster_left muster_try=0
+    while [ -n "$muster_left" ] && [ "$muster_try" -lt 20 ]; do
+        # shellcheck disable=SC2086  # numbers
+        case $muster_try in 0) kill $muster_left ;; 19) kill -KILL $muster_left ;; esac
+        sleep 0.1 || sleep 1
+        muster_try=$((muster_try + 1))
+        muster_find_left
+    done 2>/dev/null
+    # shellcheck disable=SC2086  # numbers
+    set -- $muster_first_left
+    [ $# -eq 0 ] || {
+        read -r muster_here </proc/sys/kernel/hostname
+        printf 'muster: %s processes that had left their rank were ended on %s\n' "$#" "${SLURMD_NODENAME:-$muster_here}" >&2
+    }
+}
+
+# Finds the processes of this user with the mark. Result in $muster_left.
+muster_find_left() {
+    muster_left=
+    muster_files=$(grep -lszxF -e "MUSTER_MARK=$muster_ends" /proc/[0-9]*/environ 2>/dev/null)
+    for muster_file in $muster_files; do
+        muster_file=${muster_file#/proc/}
+        [ ! -O "/proc/$muster_file" ] || muster_left="$muster_left ${muster_file%/environ}"
+    done
+}
 # Runs the command $@, and ends with its status or by its signal. This shell stays if the ends are counted, or if rank 0 looks at
 # its own end. The launcher reports a signal, so this shell does not.
 muster_stay() {
@@ -438,13 +480,14 @@ muster_stay() {
     trap : HUP INT QUIT USR1 USR2 ALRM TERM XCPU
     if [ "$muster_free" -gt 2 ]; then
         eval "exec $muster_free>&2 2>/dev/null"
-        (eval "exec 2>&$muster_free $muster_free>&-" && exec "$@")
+        (eval "exec 2>&$muster_free $muster_free>&-" && muster_marked "$@")
     else
-        (exec "$@")
+        (muster_marked "$@")
     fi
     muster_status=$?
     [ "$muster_status" -ne 0 ] || "${muster_at_end:-:}" 2>&"$muster_free"
     muster_note "$muster_rank" "$muster_status"
+    muster_end_left 2>&"$muster_free"
     [ "$muster_status" -gt 128 ] || exit "$muster_status"
     # The core file of the command stays. dash, busybox and bash have this limit.
     # shellcheck disable=SC3045

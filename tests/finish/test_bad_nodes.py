@@ -207,7 +207,7 @@ def test_a_host_whose_ranks_end_is_not_known_counts_when_slurm_calls_it_down(job
     assert jobs.bad() == {}, "the rank may have lost its shell"
 
     jobs.now = {"n2": NodeState.DOWN, "n3": NodeState.UP}
-    assert jobs.bad() == {"n2": ("how its ranks ended is not known; then Slurm called the node down", "7")}
+    assert jobs.bad() == {"n2": ("how its ranks ended is not known, and then Slurm called it down", "7")}
 
 
 @pytest.mark.parametrize(

@@ -602,14 +602,62 @@ muster_note() {
 muster_note_begin() {
     [ "${muster_local_rank:-0}" -ne 0 ] || muster_note "$muster_rank" begins
 }
+
+# Becomes the command $@. All processes that the command starts inherit the mark, which names this start on this node alone.
+muster_marked() {
+    [ -z "$muster_ends" ] || export MUSTER_MARK="$muster_ends"
+    exec "$@"
+}
+
+# When the last rank of this node has ended: ends the processes of this start that left their rank's group (a daemon, setsid).
+# Slurm ends them only where a cgroup holds them, and srun waits for all that hold its output. Others have another mark.
+muster_end_left() {
+    [ -n "$muster_ends" ] || return 0
+    muster_count=0
+    while read -r _ muster_word; do
+        [ "$muster_word" = begins ] || muster_count=$((muster_count + 1))
+    done 2>/dev/null <"$muster_ends"
+    [ "$muster_count" -ge "${muster_local_size:-1}" ] || return 0
+    muster_find_left
+    muster_first_left=$muster_left muster_try=0
+    while [ -n "$muster_left" ] && [ "$muster_try" -lt 20 ]; do
+        # shellcheck disable=SC2086  # numbers
+        case $muster_try in 0) kill $muster_left ;; 19) kill -KILL $muster_left ;; esac
+        sleep 0.1 || sleep 1
+        muster_try=$((muster_try + 1))
+        muster_find_left
+    done 2>/dev/null
+    # shellcheck disable=SC2086  # numbers
+    set -- $muster_first_left
+    [ $# -eq 0 ] || {
+        read -r muster_here </proc/sys/kernel/hostname
+        printf 'muster: %s processes that had left their rank were ended on %s\n' "$#" "${SLURMD_NODENAME:-$muster_here}" >&2
+    }
+}
+
+# Finds the processes of this user with the mark. Result in $muster_left.
+muster_find_left() {
+    muster_left=
+    muster_files=$(grep -lszxF -e "MUSTER_MARK=$muster_ends" /proc/[0-9]*/environ 2>/dev/null)
+    for muster_file in $muster_files; do
+        muster_file=${muster_file#/proc/}
+        [ ! -O "/proc/$muster_file" ] || muster_left="$muster_left ${muster_file%/environ}"
+    done
+}
 # Runs the user's command. Only rank 0 reads the standard input. This shell stays and reports a failed command: Open
 # MPI's own report is lost in two of three batch jobs, and Hydra's report names no rank. After a failure Open MPI ends
 # all ranks. Hydra waits for the other ranks for ever, unless a rank dies of a signal.
 [ "$muster_rank" -eq 0 ] || exec </dev/null
 muster_note_begin
-"$@"
+# Open MPI ends the group of this shell: the shell outlives its rank, to end what left the group, and is silent about a rank
+# that was told to end.
+muster_told=
+[ -z "${OMPI_COMM_WORLD_RANK:-}" ] || trap 'muster_told=1' TERM
+(muster_marked "$@")
 muster_status=$?
 muster_note "$muster_rank" "$muster_status"
+muster_end_left
+[ -z "$muster_told" ] || exit "$muster_status"
 if [ "$muster_status" -eq 0 ]; then
     "${muster_at_end:-:}"
     exit 0

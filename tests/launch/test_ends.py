@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from muster.follow.first_failure import failure_in
 from muster.model.failure import FailureKind
 from muster.render.parts import part
-from muster.runner import ProgramResult, run
+from muster.runner import ProgramResult, checked, run
 
 from .shells import MPI_RANK, SHELLS, SLURM_RANK, start, step
 
@@ -72,6 +75,80 @@ def test_a_rank_whose_folder_is_gone_ends_as_its_command_did(shell: tuple[str, .
     result = start(SLURM_RANK, place, ("sh", "-c", "exit 0"), shell)
 
     assert (result.status, result.stderr) == (0, "")
+
+
+def _leave(name: str, folder: Path, mark: str | None = None, does: str = "exec sleep 600") -> str:
+    """Return a shell command that leaves a process in a session of its own; its number stands in a file."""
+    set_mark = "" if mark is None else f"MUSTER_MARK={mark} "
+    file = folder / name
+    begun = f"until [ -s {file} ]; do sleep 0.1; done"
+    return f"( {set_mark}setsid sh -c 'echo $$ >{file}; {does}' >/dev/null 2>&1 & ); {begun}"
+
+
+def _lives(file: Path) -> bool:
+    """Tell whether the process whose number is in the file runs, and end it."""
+    number = int(file.read_text())
+    try:
+        state = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
+        os.kill(number, signal.SIGKILL)
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"  # nobody may have reaped it
+
+
+@each_shell
+def test_what_left_its_rank_is_ended_when_the_last_rank_of_the_node_has_ended(
+    shell: tuple[str, ...], tmp_path: Path
+) -> None:
+    ends, pids = tmp_path / "ends", tmp_path / "pids"
+    ends.mkdir()
+    pids.mkdir()
+    more = {"MUSTER_ENDS": str(ends), "SLURMD_NODENAME": "n2"}
+    place = partial(step, per_node="2(x4)", node=1, more=more)
+    first = start(SLURM_RANK, place(rank=2, local_rank=0), ("sh", "-c", _leave("one", pids)), shell)
+    assert (first.status, first.stderr) == (0, ""), "another rank of the node may use it"
+    second = start(SLURM_RANK, place(rank=3, local_rank=1), ("sh", "-c", f"{_leave('two', pids)}; exit 7"), shell)
+
+    assert second.status == 7
+    assert second.stderr == "muster: 2 processes that had left their rank were ended on n2\n"
+    assert not _lives(pids / "one")
+    assert not _lives(pids / "two")
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder into which every user may write."""
+    with TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)
+        yield Path(folder)
+
+
+def test_the_processes_of_another_job_and_of_another_user_are_left_alone(open_folder: Path) -> None:
+    (open_folder / "ends").mkdir()
+    mark = f"{open_folder}/ends/1.0"
+    other_marks = {"job": f"{open_folder}/other/1.0", "node": f"{mark}1", "attempt": f"{open_folder}/ends/2.0"}
+    for name, other_mark in other_marks.items():
+        checked(run(["sh", "-c", _leave(name, open_folder, other_mark)]))
+    others = list(other_marks)
+    if os.geteuid() == 0:
+        as_another = ["setpriv", "--reuid=65534", "--clear-groups"]
+        checked(run([*as_another, "sh", "-c", _leave("user", open_folder, mark)], timeout_s=20))
+        others.append("user")
+    place = step(per_node="1(x8)", more={"MUSTER_ENDS": f"{open_folder}/ends"})
+    result = start(SLURM_RANK, place, ("sh", "-c", _leave("own", open_folder)))
+
+    assert "muster: 1 processes" in result.stderr
+    assert not _lives(open_folder / "own")
+    assert [name for name in others if _lives(open_folder / name)] == others
+
+
+@each_shell
+def test_what_does_not_end_when_it_is_told_to_is_killed(shell: tuple[str, ...], tmp_path: Path) -> None:
+    place = step(per_node="1(x8)", more={"MUSTER_ENDS": str(tmp_path)})
+    deaf = "trap : TERM; while :; do sleep 0.2; done"
+    start(SLURM_RANK, place, ("sh", "-c", _leave("deaf", tmp_path, does=deaf)), shell)
+
+    assert not _lives(tmp_path / "deaf")
 
 
 def test_a_rank_of_mpirun_writes_it_too(tmp_path: Path) -> None:

@@ -59,3 +59,20 @@ def test_ranks_of_any_program_and_order_end_well(lab: Lab, shared_directory: Pat
 
         assert (result.status, "not known" in result.stderr) == (0, False), result.stderr
     assert not (shared_directory / "muster-runs").exists()
+
+
+LEAVES = "( setsid sleep 6543 & ); sleep 0.5; exit %d"
+
+
+@pytest.mark.parametrize("launcher", ["srun", "mpirun"])
+@pytest.mark.parametrize("status", [0, 3])
+def test_a_daemon_that_holds_the_output_holds_up_no_run(
+    lab: Lab, shared_directory: Path, launcher: str, status: int
+) -> None:
+    """srun waited for ever, and where no cgroup holds the daemon, it outlived the job."""
+    size = ("-N", "2", "--ntasks-per-node", "1", "--launcher", launcher)
+    result = muster_run(lab, shared_directory, *size, "--", "sh", "-c", LEAVES % status, timeout_s=600)
+
+    assert result.status == status, result.stderr
+    assert "processes that had left their rank were ended on node" in result.stderr
+    assert lab.exec(["pgrep", "-fx", "sleep 6543"]).stdout == ""

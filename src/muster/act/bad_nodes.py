@@ -36,7 +36,7 @@ class NodeFault(StrEnum):
     DIED = "died"
     KNOWN = "known"
     FIRST = "first"  # a rank ended there suddenly, before any other: alone not enough
-    UNSAID = "unsaid"  # nobody knows how its ranks ended: not enough before Slurm calls it down
+    UNSAID = "unsaid"  # how its ranks ended is not known: not enough before Slurm calls it down
 
 
 class Sighting(msgspec.Struct, frozen=True):
@@ -56,6 +56,11 @@ class Sighting(msgspec.Struct, frozen=True):
     def expires(self) -> int:
         """When it is forgotten."""
         return self.when + KEPT_S
+
+    @property
+    def is_of_slurm(self) -> bool:
+        """Return whether Slurm's word decides it: Slurm calls the node down, or gives it to jobs again."""
+        return self.cause is NodeFault.DIED or self.cause is NodeFault.UNSAID
 
 
 class WellRun(msgspec.Struct, frozen=True):
@@ -158,11 +163,10 @@ def _is_over(memory: KnownFaults, sighting: Sighting) -> bool:
     """Return whether a sighting was cleared, or its node is back."""
     if sighting.when <= memory.cleared.get(sighting.node, 0):
         return True
-    return sighting.cause in OF_SLURM and sighting.when <= memory.back.get(sighting.node, 0)
+    return sighting.is_of_slurm and sighting.when <= memory.back.get(sighting.node, 0)
 
 
-OF_SLURM = frozenset({NodeFault.DIED, NodeFault.UNSAID})
-"""What Slurm's word on the node decides: it calls the node down, or gives it to jobs again."""
+_DOWN_LATER = "how its ranks ended is not known, and then Slurm called it down"
 
 
 def with_states(memory: KnownFaults, states: Mapping[str, NodeState], *, now: float | None = None) -> KnownFaults:
@@ -171,7 +175,7 @@ def with_states(memory: KnownFaults, states: Mapping[str, NodeState], *, now: fl
     is_back = {node for node, state in states.items() if state is NodeState.UP}
     is_down = {node for node, state in states.items() if state is NodeState.DOWN}
     told = (
-        replace(sighting, cause=NodeFault.DIED, words=f"{sighting.words}; then Slurm called the node down")
+        replace(sighting, cause=NodeFault.DIED, words=_DOWN_LATER)
         if sighting.cause is NodeFault.UNSAID and sighting.node in is_down
         else sighting
         for sighting in memory.sightings
@@ -181,7 +185,7 @@ def with_states(memory: KnownFaults, states: Mapping[str, NodeState], *, now: fl
 
 
 def _lost(memory: KnownFaults) -> set[str]:
-    return {sighting.node for sighting in memory.sightings if sighting.cause in OF_SLURM}
+    return {sighting.node for sighting in memory.sightings if sighting.is_of_slurm}
 
 
 def nodes_to_ask_about(memory: KnownFaults) -> list[str]:
@@ -200,7 +204,7 @@ def bad_nodes(memory: KnownFaults) -> list[BadNode]:
     """Return the nodes against which enough was seen, each once, by name."""
     nodes_by_name: dict[str, BadNode] = {}
     for sighting in sorted(memory.sightings, key=lambda sighting: sighting.when):
-        if sighting.cause in {NodeFault.DIED, NodeFault.KNOWN}:
+        if sighting.cause is NodeFault.DIED or sighting.cause is NodeFault.KNOWN:
             nodes_by_name[sighting.node] = BadNode(
                 sighting.node, sighting.words, sighting.job, sighting.when, sighting.expires
             )

@@ -82,6 +82,7 @@ OMP = "MUSTER_OMP"  # own: an agent has set OMP_NUM_THREADS for itself, and its 
 ENDS = "MUSTER_ENDS"  # the folder in which each node writes how its ranks, or its agent, ended; empty: nobody counts
 DOOR_KEY = "MUSTER_DOOR_KEY"  # the secret that the doors of a closed job share; no rank has it
 DOOR = "MUSTER_DOOR"  # host:port at which the ranks of a closed job meet, told by an agent's prologue to its ranks
+MARK = "MUSTER_MARK"  # names one start on one node: what leaves a rank's group is found by it, and ended at the end
 PIPES = "MUSTER_PIPES"  # where the keeper of an agent reads the lines of its ranks
 SLURM_NAMES = "MUSTER_SLURM_NAMES"  # 1: the script reads the names of Slurm, which are made where nobody sets them
 PASSED = "MUSTER_PASSED_"  # begins the names under which --env NAME passes a value that no file may show

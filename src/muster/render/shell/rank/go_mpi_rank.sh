@@ -3,9 +3,15 @@
 # all ranks. Hydra waits for the other ranks for ever, unless a rank dies of a signal.
 [ "$muster_rank" -eq 0 ] || exec </dev/null
 muster_note_begin
-"$@"
+# Open MPI ends the group of this shell: the shell outlives its rank, to end what left the group, and is silent about a rank
+# that was told to end.
+muster_told=
+[ -z "${OMPI_COMM_WORLD_RANK:-}" ] || trap 'muster_told=1' TERM
+(muster_marked "$@")
 muster_status=$?
 muster_note "$muster_rank" "$muster_status"
+muster_end_left
+[ -z "$muster_told" ] || exit "$muster_status"
 if [ "$muster_status" -eq 0 ]; then
     "${muster_at_end:-:}"
     exit 0

@@ -9,13 +9,14 @@ muster_stay() {
     trap : HUP INT QUIT USR1 USR2 ALRM TERM XCPU
     if [ "$muster_free" -gt 2 ]; then
         eval "exec $muster_free>&2 2>/dev/null"
-        (eval "exec 2>&$muster_free $muster_free>&-" && exec "$@")
+        (eval "exec 2>&$muster_free $muster_free>&-" && muster_marked "$@")
     else
-        (exec "$@")
+        (muster_marked "$@")
     fi
     muster_status=$?
     [ "$muster_status" -ne 0 ] || "${muster_at_end:-:}" 2>&"$muster_free"
     muster_note "$muster_rank" "$muster_status"
+    muster_end_left 2>&"$muster_free"
     [ "$muster_status" -gt 128 ] || exit "$muster_status"
     # The core file of the command stays. dash, busybox and bash have this limit.
     # shellcheck disable=SC3045
