@@ -18,9 +18,10 @@ muster_node_prologue() {
     fi
 }
 
-# Makes the mark: a new directory in /tmp with the status $1 in it. Directories of other users are left alone.
+# Makes the mark: a new directory in /tmp with the status $1 in it. Directories of other users are left alone, and cannot
+# take the name beforehand: it has the number of this process.
 muster_make_mark() {
-    muster_try=0
+    muster_marks=$muster_marks.$$ muster_try=0
     until (umask 077 && mkdir "$muster_marks.$muster_try") 2>/dev/null; do
         muster_try=$((muster_try + 1))
         [ "$muster_try" -lt 100 ] || muster_stop "neither the directory $muster_marks.0 nor any up to $muster_marks.99 can be made" 'is /tmp full?'
