@@ -396,8 +396,8 @@ def find_missing_time(job: BatchScript) -> Iterator[Hit]:
     why="The job gets the site's defaults for all that it did not ask for: one CPU, little memory, a short time, no GPU.",
     instead="Write #SBATCH lines below the first line, or give the options to sbatch.",
     source=sources.SBATCH,
-    bad="#!/bin/bash\nsrun --kill-on-bad-exit=1 hostname\n",
-    good="#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=10\nsrun --kill-on-bad-exit=1 hostname\n",
+    bad="#!/bin/bash\nsrun --kill-on-bad-exit=1 python train.py\n",
+    good="#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=10\nsrun --kill-on-bad-exit=1 python train.py\n",
 )
 def find_missing_directives(job: BatchScript) -> Iterator[Hit]:
     """Yield the first line of a file that by its name is for sbatch, or that starts steps, and asks for nothing."""
