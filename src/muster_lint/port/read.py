@@ -87,7 +87,7 @@ def read_draft(job: BatchScript, read_file: Callable[[str], str | None] = lambda
     values = values_of(job.shell)
     chains = [chain_of(command, values) for command in job.shell.commands]
     launch = _launch(chains)
-    if launch is None and not job.directives:
+    if launch is None and not job.directives and not any(chain.stage("step") for chain in chains):
         raise RequestError(
             f"{job.path} starts nothing that has ranks: there is no srun, mpirun, torchrun or python in it",
             hint="give the script that sbatch gets",
