@@ -179,10 +179,10 @@ def read_controller(stdout: str) -> ControllerAnswer:
 
 def read_kinds(text: str) -> tuple[KindFacts, ...]:
     """Return the kinds of node; nodes that differ in features or in memory alone are one kind."""
-    alike: dict[tuple[str | None, ...], list[_Node]] = {}
+    alike: dict[tuple[str | None, ...], list[_NodeWords]] = {}
     for line in text.splitlines():
         if line.startswith("NodeName="):
-            node = _Node(*(_word(line, name) for name in _Node._fields))
+            node = _NodeWords(*(_word(line, name) for name in _NodeWords._fields))
             alike.setdefault((node.Partitions, node.CPUTot, node.CPUEfctv, node.Sockets, node.Gres), []).append(node)
     kinds: dict[tuple[object, ...], KindFacts] = {}
     for nodes in alike.values():
@@ -192,7 +192,7 @@ def read_kinds(text: str) -> tuple[KindFacts, ...]:
     return tuple(kinds.values())
 
 
-class _Node(NamedTuple):
+class _NodeWords(NamedTuple):
     """The words of one node that are read, under Slurm's own names."""
 
     CPUTot: str | None
@@ -365,7 +365,7 @@ def _size(text: str | None) -> int | None:
     return _count(text) or None
 
 
-def _kinds(nodes: Sequence[_Node]) -> Iterator[KindFacts]:
+def _kinds(nodes: Sequence[_NodeWords]) -> Iterator[KindFacts]:
     """Yield the kind of these nodes, which look alike, once for each of their partitions."""
     first = nodes[0]
     all_cpus, core_count = _least(first.CPUTot), _least(first.Sockets) * _least(first.CoresPerSocket)
