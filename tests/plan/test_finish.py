@@ -18,7 +18,7 @@ def test_without_the_options_the_script_has_none_of_it() -> None:
     for word in (
         "muster_again",
         "muster_ranks",
-        "MUSTER_ATTEMPT",
+        "export MUSTER_ATTEMPT",
         "MUSTER_CHECKPOINT",
         "no-kill",
         "USR1@",
@@ -46,7 +46,7 @@ def test_a_deputy_stands_in_for_the_script_only_where_slurm_may_run_the_job_agai
             has_one,
             has_one,
         )
-    assert "deputy" not in job_script(plan("--restart", "2", "--requeue", *_COMMAND))
+    assert "muster_start_deputy" not in job_script(plan("--restart", "2", "--requeue", *_COMMAND))
 
 
 @pytest.mark.parametrize(
