@@ -85,9 +85,11 @@ def test_what_muster_wrote_beside_a_job_is_no_result(asked: CleanRules) -> None:
         name.replace("$muster_link", "2").replace("$muster_job", "7")
         for part in shell.rglob("*.sh")
         for name in re.findall(r"muster_run_dir/([a-z.][\w.$-]*)", part.read_text())
-        if name != "logs"
+        if name not in {"logs", "ranks"}
     }
     assert {"links", "link-2", "ends", "array"} <= names
+    # How ranks ended: a folder for each start, a file for each attempt and node.
+    names |= {"ranks/7.1700000000.4242/1.0", "ranks/7.1700000000.4242/2.13"}
     for job, folder in (("1", ""), ("2", "task-3/")):
         _run(
             asked,
@@ -96,6 +98,13 @@ def test_what_muster_wrote_beside_a_job_is_no_result(asked: CleanRules) -> None:
         )
 
     assert _told(asked) == {"run 1": None, "run 2": None}
+
+
+@pytest.mark.parametrize("name", ["ranks/mine/model.pt", "ranks/7.1/2.0/x", "ranks/1.0", "rank"])
+def test_a_result_below_a_folder_of_that_name_is_one(asked: CleanRules, name: str) -> None:
+    _run(asked, "1", files=(name,))
+
+    assert _told(asked) == {"run 1": f"it holds what the job wrote: {name} (--with-results)"}
 
 
 def test_a_job_whose_later_link_runs_stays(asked: CleanRules) -> None:

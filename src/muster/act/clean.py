@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import time
 from collections.abc import Collection, Iterator
@@ -29,7 +30,7 @@ _OURS = frozenset(
             "hang",
             "output",
         ),
-        *("array", "attempts", "cancel", "ends", "links", "over", "saves", "status", ".status"),
+        *("array", "attempts", "cancel", "ends", "links", "looks", "over", "saves", "status", ".status"),
     }
 )
 _OURS_BEGIN = ("link-", ".muster-image-")
@@ -121,7 +122,8 @@ def _is_ours(path: Path) -> bool:
     parts = path.parts[1:] if path.parts[0].startswith("task-") else path.parts
     if len(parts) == 1:
         return parts[0] in _OURS or parts[0].startswith(_OURS_BEGIN)
-    return parts[0] == "logs" and parts[-1].endswith(".log")
+    is_end = parts[0] == "ranks" and len(parts) == 3 and re.fullmatch(r"[0-9]+\.[0-9]+", parts[-1]) is not None
+    return is_end or (parts[0] == "logs" and parts[-1].endswith(".log"))
 
 
 def remove_leftover(leftover: Leftover, state: Path) -> None:
