@@ -36,8 +36,8 @@ def _last(word: Word) -> str:
 def test_each_job_is_read_on_one_screen_and_no_line_is_wider_than_a_page(site: str) -> None:
     jobs = {case: script_of(case).partition(RULE)[0].splitlines() for case in _made(site)}
 
-    # Each line that is not plain Slurm says why it is there: at the site with the most variables this takes 59 lines.
-    assert [str(case) for case, lines in jobs.items() if len(lines) > 60] == []
+    # Each line that is not plain Slurm says why it is there: at the site with the most variables this takes 62 lines.
+    assert [(str(case), len(lines)) for case, lines in jobs.items() if len(lines) > 62] == []
     assert [(str(case), line) for case, lines in jobs.items() for line in lines if len(line) > 120] == []
 
 
@@ -88,7 +88,9 @@ def _executed(case: Case, folder: Path) -> tuple[int, list[str], list[str], str]
     (home / "env" / "bin").mkdir(parents=True)
     (home / "env" / "bin" / "activate").write_text("ACTIVE=yes\n")
     # What stands in for the site's own files: the paths of the fixture's user lie in this folder.
-    text = script_of(case).replace("/home/ada", str(home))
+    (folder / "sourced").touch()
+    text = re.sub(r"^(    \. )/(?!home/)\S+", rf"\1{folder}/sourced", script_of(case), flags=re.MULTILINE)
+    text = text.replace("/home/ada", str(home))
     (folder / "job.sh").write_text(text)
     environment = {
         "PATH": f"{folder}:{os.environ['PATH']}",

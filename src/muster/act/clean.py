@@ -30,7 +30,20 @@ _OURS = frozenset(
             "hang",
             "output",
         ),
-        *("array", "attempts", "cancel", "ends", "links", "looks", "over", "saves", "status", ".status"),
+        *(
+            "array",
+            "attempts",
+            "cancel",
+            "ends",
+            "links",
+            "looks",
+            "over",
+            "progress",
+            "saves",
+            "status",
+            "well",
+            ".status",
+        ),
     }
 )
 _OURS_BEGIN = ("link-", ".muster-image-")
