@@ -249,6 +249,10 @@ _DOUBTFUL = {
         "address-is-a-list",
         _TWO + "export MASTER_ADDR=${SLURM_NODELIST:0:5}${SLURM_NODELIST:6:3}\nsrun -K python x.py\n",
     ),
+    "a node list that is cut at its first comma": (
+        "address-is-a-list",
+        _TWO + "export MASTER_ADDR=${SLURM_JOB_NODELIST%%,*}\nsrun -K python x.py\n",
+    ),
     "flags out of a variable": (
         "nodes-disagree",
         _NODES + "srun -K $MORE torchrun --nnodes=4 --nproc-per-node=4 x.py\n",

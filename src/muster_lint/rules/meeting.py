@@ -150,8 +150,8 @@ def find_node_lists(job: BatchScript) -> Iterator[Hit]:
             for text in word.substitutions
         )
         if (set(word.names) & lists and not word.substitutions) or cut:
-            is_slice = re.search(r"NODELIST:", word.text) is not None
-            unknown = "how the hosts of the site are named" if is_slice or cut else ""
+            is_part = re.search(r"\{SLURM_\w*NODELIST[:%#/]", word.text) is not None
+            unknown = "how the hosts of the site are named" if is_part or cut else ""
             yield Hit(place, "the node list is not expanded: node[1-4] is not a host", unknown=unknown)
 
 
