@@ -18,6 +18,7 @@ class PyMusterHpc(PythonPackage):
     variant("plot", default=False, description="Pictures of muster bench")
     variant("stacks", default=False, description="Where the ranks of a running job stand")
     variant("lint", default=False, description="The shell parser of muster lint")
+    variant("lsp", default=False, description="muster lint --server, for editors")
 
     depends_on("python@3.9:", type=("build", "run"))
     depends_on("py-hatchling@1.25:", type="build")
@@ -26,6 +27,7 @@ class PyMusterHpc(PythonPackage):
     depends_on("py-eval-type-backport@0.2:", type=("build", "run"), when="^python@:3.9")
     depends_on("py-tomli@2.0:", type=("build", "run"), when="^python@:3.10")
     depends_on("py-matplotlib@3.8:", type="run", when="+plot")
+    depends_on("py-pygls@2.0:", type="run", when="+lsp")
     depends_on("py-spy@0.4:", type="run", when="+stacks")
     depends_on("py-tree-sitter@0.23:", type="run", when="+lint")
     depends_on("py-tree-sitter-bash@0.23:", type="run", when="+lint")

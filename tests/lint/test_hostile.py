@@ -87,7 +87,7 @@ def test_a_hostile_file_does_not_end_the_run(name: str, tmp_path: Path, capsys: 
     assert (status == 2, name in told.err) == (name in _NOT_READ, name in _NOT_READ)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads every file")
+@pytest.mark.skipif(os.geteuid() == 0, reason="by design: root reads every file")
 def test_a_file_of_somebody_else_does_not_end_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _forbid(tmp_path / "closed.sh")
     (tmp_path / "good.sh").write_bytes(_GOOD)

@@ -31,14 +31,14 @@ _CSCS = "eth-cscs/cscs-docs @80abed1"
 _MN5 = "TJ-Solergibert/MN5-Distributed-PyTorch @1131254"
 _LLSC = "llsc-supercloud/teaching-examples"
 _HOREKA = "public user notes on HoreKa 2 of 2026-09-26"
-_LUMI_ACCOUNT = ("-A", "project_465001063")
+_LUMI_ACCOUNT = ("-A", "project_465000000")
 
 SCRIPTS = (
     Script(
         "lumi",
         f"{_LUMI_GUIDE}, 05-multi-gpu-and-node/run_ddp_srun_4.sh",
         (
-            "--account=project_465001063",
+            "--account=project_465000000",
             "--partition=standard-g",
             "--nodes=4",
             "--gpus-per-node=8",
@@ -55,7 +55,7 @@ SCRIPTS = (
         "lumi",
         f"{_LUMI_GUIDE}, 01-quickstart/run.sh",
         (
-            "--account=project_465001063",
+            "--account=project_465000000",
             "--partition=small-g",
             "--gpus-per-node=1",
             "--ntasks-per-node=1",
@@ -71,7 +71,7 @@ SCRIPTS = (
         "lumi",
         f"{_LUMI_GUIDE}, 05-multi-gpu-and-node/run_ddp_torchrun.sh",
         (
-            "--account=project_465001063",
+            "--account=project_465000000",
             "--partition=standard-g",
             "--nodes=1",
             "--gpus-per-node=8",

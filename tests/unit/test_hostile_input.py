@@ -290,7 +290,7 @@ def _hostile_command(chance: random.Random) -> list[str]:
 
 @pytest.mark.parametrize("start", sampled(range(6), keep=6))
 def test_no_command_line_ends_as_a_bug(
-    start: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    start: int, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing of this starts a job: no Slurm is on PATH, and the commands are mutilated before they are run."""
     chance = random.Random(start)  # noqa: S311
@@ -302,6 +302,6 @@ def test_no_command_line_ends_as_a_bug(
             status = main(words)
         except SystemExit as left:  # argparse's own way out
             status = int(left.code or 0)
-        said = capsys.readouterr()
+        said = capsysbinary.readouterr()
         assert status != EXIT_BUG, (words, said.err)
-        assert "Traceback" not in said.err, words
+        assert b"Traceback" not in said.err, words
