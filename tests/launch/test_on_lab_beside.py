@@ -17,9 +17,9 @@ SAYS = "echo $1 rank $RANK of $WORLD_SIZE on $(hostname) at $MASTER_ADDR gpus ${
 NODES_OF_THEIR_OWN = f"""#!/bin/bash
 #SBATCH --nodes=3 --ntasks-per-node=1 --time=5
 first=$(scontrol show hostnames | head -n 1)
-{MUSTER} run -N 1 -w "$first" -- sh -c '{SAYS}; sleep 300' sh server &
+{MUSTER} run -N 1 -w "$first" -- sh -c '{SAYS}; touch "$0/up"; sleep 300' "$PWD" server &
 server=$!
-{MUSTER} run -N 2 -x "$first" -- sh -c '{SAYS}; exit 3' sh trainer
+{MUSTER} run -N 2 -x "$first" -- sh -c 'until [ -e "$0/up" ]; do sleep 0.1; done; {SAYS}; exit 3' "$PWD" trainer
 status=$?
 kill "$server"
 wait "$server"
