@@ -25,7 +25,7 @@ job() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Below is Muster's own text (0.2.0, sha256 2cb986a0), explained in docs/explanation/script.md.
+# Below is Muster's own text (0.2.0, sha256 2a6f2397), explained in docs/explanation/script.md.
 
 muster_common=$(
     cat <<'MUSTER_TEXT'
@@ -155,7 +155,7 @@ muster_expect() {
 # Makes the folder of this job, and prints it. Where none can be made, srun's word on lost nodes is all that is known.
 muster_ends() {
     local folder
-    printf -v folder '%s/ranks/%s.%(%s)T.%s' "$muster_run_dir" "$SLURM_JOB_ID" -1 "$$"
+    printf -v folder '%s/%s.%(%s)T.%s' "${muster_ends_dir:-$muster_run_dir/ranks}" "$SLURM_JOB_ID" -1 "$$"
     (umask 077 && mkdir -p "$folder") 2>/dev/null && printf '%s' "$folder"
 }
 
