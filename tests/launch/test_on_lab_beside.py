@@ -19,7 +19,8 @@ NODES_OF_THEIR_OWN = f"""#!/bin/bash
 first=$(scontrol show hostnames | head -n 1)
 {MUSTER} run -N 1 -w "$first" -- sh -c '{SAYS}; touch "$0/up"; sleep 300' "$PWD" server &
 server=$!
-{MUSTER} run -N 2 -x "$first" -- sh -c 'until [ -e "$0/up" ]; do sleep 0.1; done; {SAYS}; exit 3' "$PWD" trainer
+{MUSTER} run -N 2 -x "$first" -- sh -c '{SAYS}; touch "$0/said-$RANK"
+until [ -e "$0/up" ] && [ -e "$0/said-0" ] && [ -e "$0/said-1" ]; do sleep 0.1; done; exit 3' "$PWD" trainer
 status=$?
 kill "$server"
 wait "$server"
