@@ -129,7 +129,7 @@ def test_more_than_a_socket_holds_passes_in_both_directions(opened: list[OpenDoo
     assert bytes(got) == VALIDATE + words
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+@pytest.mark.skipif(os.geteuid() != 0, reason="by design: only root can be somebody else")
 def test_another_user_of_the_same_host_is_refused_by_name(
     opened: list[OpenDoor], capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -151,7 +151,27 @@ except ConnectionError:
     assert "refused a connection to the ranks' store from 127.0.0.1: nobody" in capfd.readouterr().err
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+@pytest.mark.skipif(os.geteuid() != 0, reason="by design: only root can be somebody else")
+def test_a_stranger_who_speaks_and_leaves_at_once_writes_nothing(opened: list[OpenDoor]) -> None:
+    """The kernel shows a connection that nobody holds any more as root's."""
+    heard: list[bytes] = []
+    opened.append(OpenDoor())
+    opened[0].door.let_in = lambda connection, **_: heard.append(connection.recv(100))  # type: ignore[method-assign]
+    code = f"""
+import socket
+for _ in range(20):
+    with socket.create_connection(("127.0.0.1", {opened[0].port})) as c:
+        c.sendall({VALIDATE!r})
+"""
+    python = "/usr/bin/python3" if os.access("/usr/bin/python3", os.X_OK) else sys.executable
+    subprocess.run([python, "-c", code], check=True, cwd="/", **NOBODY)
+    opened[0].start()  # all of them have left before the door looks
+
+    assert say(opened[0].port, b"muster-1\n" * 2) == b""
+    assert heard == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="by design: only root can be somebody else")
 def test_a_stranger_on_the_host_of_the_store_cannot_go_round_the_door() -> None:
     shut = ShutSocket()
     code = f"""

@@ -29,7 +29,6 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 _KEY = "MUSTER_DOOR_KEY"
 _HELLO = b"muster-1"
 _NONCE_BYTES = 16
-_MAC_BYTES = 32
 _CHUNK_BYTES = 1 << 16
 # More than this waits for a slow reader: the other end is not read meanwhile.
 _MOST_WAITING_BYTES = 1 << 20
@@ -45,6 +44,7 @@ _READY = "ready"
 _TELL_AGAIN_S = 60.0
 _OF_NO_HOST = "a user of a host that is not the job's"
 _SO_ATTACH_FILTER = 26
+_ESTABLISHED = "01"
 _LAST_PORTS = 64
 # torch's store connects to itself, by the port at which it listens: there the door stands in front of it too.
 _OWN_SIDE = "127.0.0.2"
@@ -89,7 +89,9 @@ def find_owner(mine: Address, theirs: Address) -> Owner:
             for line in table:
                 if wanted in line:
                     fields = line.split()
-                    if _address_of(fields[1]) == mine and _address_of(fields[2]) == theirs:
+                    # Once nobody holds a connection any more, the kernel shows it as root's, whoever's it was.
+                    is_held = fields[3] == _ESTABLISHED
+                    if is_held and _address_of(fields[1]) == mine and _address_of(fields[2]) == theirs:
                         uid = int(fields[7])
                         return Owner(uid, _name_of(uid))
     return Owner(None, "")
@@ -142,7 +144,6 @@ class ShutSocket:
         self._ports: List[int] = []
         self._let_in()
         self.socket.listen(4096)
-
         self.address = self.socket.getsockname()
 
     def connect(self) -> socket.socket:
@@ -219,12 +220,11 @@ class Pipe:
             return
         except OSError:
             chunk = b""
+        is_idle = not self.waiting
+        self.waiting += chunk
         if not chunk:
             self.is_over = True
-        elif self.waiting:
-            self.waiting += chunk
-        else:
-            self.waiting += chunk
+        elif is_idle:
             self.write()
 
     def write(self) -> None:
@@ -572,6 +572,7 @@ def open_end(pid: int) -> int:
     with contextlib.suppress(OSError):
         if pidfd_open is not None:
             return int(pidfd_open(pid))
+    # Older ones: a thread looks, and the pipe that it closes can be read then.
     reader, writer = os.pipe()
 
     def wait() -> None:
