@@ -76,14 +76,20 @@ def refused(*refusals_and_origins: tuple[Refusal, str]) -> RequestError:
 
 
 class UnknownName(RequestError):
-    """`name` is none of `known`: the hint offers the nearest, else lists them, or names what lists them."""
+    """`name` is none of `known`: the hint offers `meant` or the nearest, else lists them, or names what lists them."""
 
-    def __init__(self, kind: str, name: str, known_names: Iterable[str], *, listed_by: str = "") -> None:
+    def __init__(
+        self, kind: str, name: str, known_names: Iterable[str], *, listed_by: str = "", meant: Sequence[str] = ()
+    ) -> None:
         self.kind = kind
         self.name = name
         self.known = tuple(known_names)
-        is_listed = listed_by and nearest_name(name, self.known) is None
-        hint = f"{listed_by} lists them" if is_listed else nearest_hint(name, self.known)
+        if meant:
+            hint = f"did you mean {' or '.join(map(repr, meant))}?"
+        elif listed_by and nearest_name(name, self.known) is None:
+            hint = f"{listed_by} lists them"
+        else:
+            hint = nearest_hint(name, self.known)
         super().__init__(f"there is no {kind} named {name!r}", hint)
 
 

@@ -32,6 +32,23 @@ def test_a_stronger_layer_changes_one_value_and_leaves_the_others(tmp_path: Path
     assert site.origin("rendezvous.host").layer == "bundled"
 
 
+@pytest.mark.parametrize(
+    ("typed", "hint"),
+    [
+        ("Alps", "did you mean 'clariden' or 'daint'?"),
+        ("jeanzay", "did you mean 'jean-zay'?"),
+        ("mn5", "did you mean 'marenostrum5'?"),
+        ("TX-E1", "did you mean 'supercloud'?"),
+        ("eurohpc", "muster site list lists them"),
+        ("isambard", "did you mean 'isambard-ai'?"),
+    ],
+)
+def test_a_site_is_found_by_what_people_call_it(typed: str, hint: str) -> None:
+    with pytest.raises(UnknownName) as caught:
+        load(typed)
+    assert caught.value.hint == hint
+
+
 def test_the_order_is_bundled_site_wide_user_project_command_line(tmp_path: Path) -> None:
     layers = ("site-wide", "user", "project")
     for number, layer in enumerate(layers):

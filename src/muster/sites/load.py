@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path as FilePath
@@ -21,6 +22,9 @@ from muster.sites.schema import Profile
 from muster.sites.site import Site
 from muster.sites.text import check_version, parse_toml, read_text
 from muster.slurm.cluster_facts import ClusterFacts
+
+_MOST_MEANT = 4
+"""A word in the titles of more sites than this, such as EuroHPC, means none of them."""
 
 
 def load(
@@ -102,11 +106,29 @@ def _base_layers(name: str, search: SearchPath, chain: tuple[tuple[str, Layer], 
         raise _about_parent(chain[-1][1], f"profiles extend each other in a circle: {cycle}", hint)
     own_layers = [_layer(kind, path) for kind, path in _files_of(name, search)]
     if not own_layers:
-        unknown = UnknownName("site", name, [head.name for head in heads(search)], listed_by="muster site list")
+        unknown = _unknown_site(name, heads(search))
         raise _about_parent(chain[-1][1], unknown.message, unknown.hint) if chain else unknown
     extending = next((layer for layer in reversed(own_layers) if isinstance(layer.table.get("extends"), str)), None)
     base_layers = _base_layers(extending.table["extends"], search, (*chain, (name, extending))) if extending else []
     return [*(_inherited(layer) for layer in base_layers), *own_layers]
+
+
+def _unknown_site(name: str, known_heads: Sequence[Head]) -> UnknownName:
+    """Return the error of a name that no profile has. A word of a title, or another spelling, means its site."""
+    typed_word = _spelling(name)
+    meant = [head.name for head in known_heads if typed_word in map(_spelling, (head.name, *_words(head.title)))]
+    known_names = [head.name for head in known_heads]
+    return UnknownName(
+        "site", name, known_names, listed_by="muster site list", meant=meant if len(meant) <= _MOST_MEANT else ()
+    )
+
+
+def _words(title: str) -> list[str]:
+    return re.split(r"[ ,():]+", title)
+
+
+def _spelling(word: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", word.casefold())
 
 
 def _about_parent(layer: Layer, message: str, hint: str | None) -> ProfileError:
