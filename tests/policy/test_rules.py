@@ -105,3 +105,13 @@ def test_the_gres_selects_the_partition_where_the_site_says_so() -> None:
 def test_the_partition_that_the_site_picks_by_itself_has_its_limit_too(ask: Ask, refused: bool) -> None:
     found = [each.rule for each in refusals(bundled("supercloud").profile, ask)]
     assert ("nodes-max" in found) == refused
+
+
+def test_a_missing_queue_is_asked_for_with_those_that_suit_the_job() -> None:
+    profile = bundled("marenostrum5").profile
+    asked = {**RIGHT["marenostrum5"], "qos": None}
+    (for_gpus,) = (each for each in refusals(profile, Ask(**asked)) if each.rule == "required-qos")
+    assert "such as acc_ehpc," in for_gpus.hint
+    assert "gp_debug" not in for_gpus.hint
+    without_gpus = Ask(**{**asked, "gpus_per_node": 0})
+    assert any("gp_debug" in each.hint for each in refusals(profile, without_gpus) if each.rule == "required-qos")

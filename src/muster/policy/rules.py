@@ -17,6 +17,9 @@ from muster.sites.schema import Fact, Forbidden, NodeKind, Profile, Queue
 from muster.sites.site import Site
 from muster.units import Memory, format_walltime, parse_memory_mib, parse_walltime_s
 
+_MOST_EXAMPLES = 6
+"""Queues that one hint names."""
+
 
 class Ask(msgspec.Struct, frozen=True):
     """A job as it would be submitted, after the site's defaults; None: not asked for."""
@@ -110,7 +113,7 @@ def _required(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     }
     for name in profile.request.required or ():
         if values[name] is None:
-            example = profile.request.account_example if name == "account" else None
+            example = ", ".join(_examples(profile, name, ask))
             key = f"request.required.{name}"
             reason = "" if sentence_of(profile, key) else _reason_of(profile, key)
             yield Refusal(
@@ -120,6 +123,14 @@ def _required(profile: Profile, ask: Ask) -> Iterator[Refusal]:
                 f'~/.config/muster/config.toml: {name} = "{name.upper()}"',
                 key,
             )
+
+
+def _examples(profile: Profile, name: str, ask: Ask) -> list[str]:
+    """Return values that this option may take at the site: for a job with GPUs, queues that have some."""
+    if name == "account":
+        return [profile.request.account_example] if profile.request.account_example else []
+    queues = {"partition": profile.partitions, "qos": profile.qos}.get(name, {})
+    return [each for each, queue in queues.items() if queue.gpus != 0 or not ask.gpus_per_node][:_MOST_EXAMPLES]
 
 
 def sentence_of(profile: Profile, key: str) -> str | None:
