@@ -19,6 +19,7 @@ from statistics import median
 
 from muster.cli.output import print_table, say
 from muster.runner import checked, run, start
+from muster_lab.memory import memory_mib
 
 MUSTER = str(Path(sys.executable).with_name("muster"))
 HOME = tempfile.mkdtemp(prefix="bench-lab-")
@@ -36,6 +37,7 @@ def main() -> int:
         *timed("up -N4 to a finished srun -N4 hostname", options.rounds, ["-N", "4"], limit_s=6),
         *timed("the same with --accounting", options.rounds, ["-N", "4", "--accounting"], limit_s=15),
         *timed("up -N64 to a finished srun -N64 hostname", 1, ["-N", "64"], limit_s=60, memory_limit_mib=2048),
+        *timed("up -N512 to a finished srun -N512 hostname", 1, ["-N", "512"], limit_s=90, memory_limit_mib=4096),
         turns(options.turns),
         side_by_side(3),
     ]
@@ -115,37 +117,11 @@ def row(what: str, values: list[float], limit: float | None, unit: str) -> list[
     ]
 
 
-def memory_mib(pid: int) -> float:
-    """Memory of a process and of all that descend from it, shared pages divided between their users."""
-    return sum(_proportional_kib(each) for each in _family(pid)) / 1024
-
-
-def _family(pid: int) -> Iterator[int]:
-    yield pid
-    for task in _entries(Path(f"/proc/{pid}/task")):
-        for child in _read(task / "children").split():
-            yield from _family(int(child))
-
-
 def _entries(folder: Path) -> list[Path]:
     try:
         return list(folder.iterdir())
     except OSError:  # it has ended meanwhile
         return []
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text()
-    except OSError:
-        return ""
-
-
-def _proportional_kib(pid: int) -> int:
-    sizes = [
-        line.split()[1] for line in _read(Path(f"/proc/{pid}/smaps_rollup")).splitlines() if line.startswith("Pss:")
-    ]
-    return sum(map(int, sizes))
 
 
 def traces() -> set[str]:

@@ -144,6 +144,7 @@ def connect(spec: LabSpec) -> None:
             "link set lo up",
             f"link add {host.BRIDGE} type bridge",
             f"addr add {config.address(spec, config.LOGIN)}/{config.NETWORK_BITS} dev {host.BRIDGE}",
+            *host.join_through_login(spec),
             f"link set {host.BRIDGE} up",
         ]
     )

@@ -14,6 +14,9 @@ NETWORK_BITS = 16
 # Only what an address of the second kind is called: every name leads to one address.
 _DOMAIN = "lab"
 _LOGIN_ADDRESS = IPv4Address("10.77.0.1")
+NETWORK = f"10.77.0.0/{NETWORK_BITS}"
+# In a larger lab, packets between hosts pass through the login host.
+MOST_NEIGHBOURS = 128
 
 # Below the ports that Linux gives to outgoing connections (32768 and up).
 _STEP_PORTS = "20000-20999"
@@ -63,7 +66,9 @@ def slurm_conf(spec: LabSpec) -> str:
         ("MpiDefault", "none"),
         ("MpiParams", f"ports={_STEP_PORTS}"),
         ("ReturnToService", "2"),
-        ("SlurmdTimeout", "10"),
+        ("SlurmdTimeout", "60" if is_routed(spec) else "10"),
+        # 4,096 tasks on two cores answer later than after Slurm's 10 s.
+        *([("MessageTimeout", "60")] if is_routed(spec) else []),
         # A launch that is lost on a busy machine is sent again after 60 s; at 10 s the controller cancels its job.
         ("BatchStartTimeout", "120"),
         ("SlurmdParameters", "config_overrides"),
@@ -171,6 +176,11 @@ if [ -z "${CUDA_VISIBLE_DEVICES+set}" ] && [ "${SLURM_GPUS_ON_NODE:-0}" -gt 0 ];
     fi
 fi
 """
+
+
+def is_routed(spec: LabSpec) -> bool:
+    """Return whether packets between hosts pass through the login host."""
+    return len(spec.hosts) > MOST_NEIGHBOURS
 
 
 def address(spec: LabSpec, host: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from ipaddress import IPv4Address
 from pathlib import Path
 
 from muster.runner import checked, run, start
@@ -24,6 +25,25 @@ def link(spec: LabSpec, host: str) -> str:
     return f"port{spec.hosts.index(host) + 1}"
 
 
+def _hardware_address(spec: LabSpec, host: str) -> str:
+    """Return the hardware address of a host's eth0, or of the login host's bridge."""
+    number = int(IPv4Address(config.address(spec, host)))
+    return "02:4d:" + ":".join(f"{byte:02x}" for byte in number.to_bytes(4, "big"))
+
+
+def join_through_login(spec: LabSpec) -> list[str]:
+    """Let the login host pass packets between hosts; returns the words that `ip` has to say to its bridge.
+
+    Hosts that reach each other directly ask for each other's hardware address. The kernel keeps 1,024 answers for all
+    namespaces of the machine together, and an ordinary user cannot raise that: large labs lose packets.
+    """
+    if not config.is_routed(spec):
+        return []
+    for name, value in (("ip_forward", 1), ("conf/all/send_redirects", 0), ("conf/default/send_redirects", 0)):
+        Path("/proc/sys/net/ipv4", name).write_text(f"{value}\n")
+    return [f"link set {BRIDGE} address {_hardware_address(spec, config.LOGIN)}"]
+
+
 def boot(spec: LabSpec, hosts: Sequence[str]) -> None:
     """Start `hosts`: their worlds first, then one call for all links, then what runs in them."""
     go_end, go = os.pipe()
@@ -33,10 +53,16 @@ def boot(spec: LabSpec, hosts: Sequence[str]) -> None:
     os.close(go_end)
     lines = []
     for host in hosts:
+        mac = _hardware_address(spec, host)
         lines += [
-            f"link add {link(spec, host)} type veth peer name eth0 netns {first_process(host)}",
+            f"link add {link(spec, host)} type veth peer name eth0 address {mac} netns {first_process(host)}",
             f"link set {link(spec, host)} master {BRIDGE} up",
         ]
+        if config.is_routed(spec):
+            lines += [
+                f"link set {link(spec, host)} type bridge_slave isolated on",
+                f"neigh replace {config.address(spec, host)} lladdr {mac} dev {BRIDGE} nud permanent",
+            ]
     ip_batch(lines)
     os.close(go)
 
@@ -91,6 +117,21 @@ def _make_world(spec: LabSpec, host: str, go: int) -> int:
     return int(pid)
 
 
+def _own_network(spec: LabSpec, host: str) -> list[str]:
+    """Return what `ip` has to do on a host."""
+    address = config.address(spec, host)
+    if not config.is_routed(spec):
+        return [f"addr add {address}/{config.NETWORK_BITS} dev eth0", "link set eth0 up"]
+    login = config.address(spec, config.LOGIN)
+    return [
+        f"addr add {address}/{config.NETWORK_BITS} dev eth0 noprefixroute",
+        "link set eth0 up",
+        f"neigh replace {login} lladdr {_hardware_address(spec, config.LOGIN)} dev eth0 nud permanent",
+        f"route add {login} dev eth0 src {address}",
+        f"route add {config.NETWORK} via {login} dev eth0 src {address}",
+    ]
+
+
 def _starter(spec: LabSpec, host: str, go: int, news: int) -> int:
     kernel.detach(keep=(go, news), log=paths.LOGS / f"{host}.log")
     kernel.unshare(Namespace.net | Namespace.mnt | Namespace.uts | Namespace.ipc | Namespace.pid)
@@ -105,12 +146,6 @@ def _first(spec: LabSpec, host: str, go: int, news: int) -> int:
     os.close(go)
     kernel.set_hostname(host)
     mount_host(spec.tmp_mib)
-    ip_batch(
-        [
-            "link set lo up",
-            f"addr add {config.address(spec, host)}/{config.NETWORK_BITS} dev eth0",
-            "link set eth0 up",
-        ]
-    )
+    ip_batch(["link set lo up", *_own_network(spec, host)])
     start(["slurmd", "-D"], env=daemons.ENVIRONMENT)
     return reap()

@@ -12,6 +12,7 @@ from typing import Any
 from muster_lab import build, config, faults, first, internet, requirements, versions, view
 from muster_lab.enter import inside
 from muster_lab.first import FirstProcess, IdRanges
+from muster_lab.memory import memory_mib
 from muster_lab.registry import LabRegistry, home_of
 from muster_lab.spec import LabSpec
 from muster_lab.state import read_spec
@@ -121,6 +122,7 @@ def status(name: str, environment: Mapping[str, str]) -> dict[str, Any]:
     entry = LabRegistry(environment).find(name)
     answer = inside(entry.pid, _look)
     faked = [*_FAKED, _OPEN if answer["internet"] else _CLOSED]
+    answer["memory_mib"] = round(memory_mib(entry.pid), 1)
     return {"name": entry.name, "pid": entry.pid, "slurm": entry.version, **answer, "real": _REAL, "faked": faked}
 
 

@@ -92,3 +92,12 @@ def test_addresses_are_distinct_up_to_the_largest_lab() -> None:
     assert len(set(addresses)) == len(addresses) == 2 * 1001 + 3
     assert config.address(spec, "node1000") in addresses
     assert [entry[0] for entry in entries if "node1000" in entry] == [config.address(spec, "node1000")]
+
+
+def test_packets_of_a_large_lab_pass_through_the_login_host() -> None:
+    small, large = (LabSpec(groups=(HostGroup(count),)) for count in (128, 129))
+    assert not config.is_routed(small)
+    assert config.is_routed(large)
+    assert "SlurmdTimeout=10\n" in config.slurm_conf(small)
+    assert "MessageTimeout" not in config.slurm_conf(small)
+    assert "SlurmdTimeout=60\nMessageTimeout=60\n" in config.slurm_conf(large)

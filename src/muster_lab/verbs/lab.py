@@ -154,6 +154,8 @@ def _status(words: Words) -> int:
         return 0
     headline = "lab {name}: Slurm {slurm}, controller {controller}, first process {pid}".format_map(status)
     print(at_words(headline, sys.stdout))
+    each_mib = status["memory_mib"] / len(status["hosts"])
+    print(at_words(f"memory: {status['memory_mib']:.0f} MiB, {each_mib:.1f} MiB a host", sys.stdout))
     print_table(
         f"hosts of {status['name']}",
         ["host", "address", "Slurm says", "faults"],
