@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from muster.policy.masks import core_list, threads_counted
+from muster.policy.queues import kinds_in
 from muster.sites.schema import NodeKind, Profile, Queue
 from muster.units import format_walltime, parse_memory_mib, parse_walltime_s
 from muster_lab.spec import Account, HostGroup, LabPartition, LabSpec, Qos
@@ -75,7 +76,7 @@ def _group(profile: Profile, kind: str, node: NodeKind, count: int) -> HostGroup
         prefix=f"{kind}-n",
         cpus=((node.cores or _CORES) - reserved) * threads,
         gpus=node.gpus or 0,
-        gpu_type=profile.request.gpu_type,
+        gpu_type=node.gpu_type if node.gpu_type is not None else profile.request.gpu_type,
         memory_mib=memory or _MEMORY_MIB,
         threads_per_core=threads,
         features=tuple(dict.fromkeys([*filter(None, constraint.split("&")), *every_node])),
@@ -93,8 +94,10 @@ def _partitions(profile: Profile, groups: tuple[HostGroup, ...]) -> Iterator[Lab
     if not profile.partitions:
         yield LabPartition("main", default=True)
     for name, queue in profile.partitions.items():
-        kind = queue.node or _kind_of(profile, queue)
-        hosts = next((group.names for group in groups if group.prefix == f"{kind}-n"), ())
+        kinds = kinds_in(queue) or (_kind_of(profile, queue),)
+        hosts = tuple(
+            host for group in groups if group.prefix in {f"{kind}-n" for kind in kinds} for host in group.names
+        )
         yield LabPartition(name, hosts, queue.default, tuple(_partition_options(queue)))
 
 
@@ -115,6 +118,8 @@ def _partition_options(queue: Queue) -> Iterator[tuple[str, str]]:
         yield "MinNodes", str(queue.nodes_min)
     if queue.sharing == "exclusive":
         yield "OverSubscribe", "EXCLUSIVE"
+    if queue.qos:
+        yield "AllowQos", ",".join(queue.qos)
 
 
 def _qos_options(queue: Queue) -> Iterator[tuple[str, str]]:
@@ -190,7 +195,7 @@ def _selects(profile: Profile) -> str:
     if by_gpus and first is not None:
         lines.append(f"  if not given(job.partition) and gpus_of(job) > 0 then job.partition = {_lua(first)} end\n")
     for kind, words in (profile.request.constraint or {}).items():
-        partition_name = next((name for name, queue in profile.partitions.items() if queue.node == kind), None)
+        partition_name = next((name for name, queue in profile.partitions.items() if kind in kinds_in(queue)), None)
         if partition_name is not None:
             condition = f"not given(job.partition) and job.features == {_lua(words)}"
             lines.append(f"  if {condition} then job.partition = {_lua(partition_name)} end\n")
@@ -237,7 +242,9 @@ def _kinds_of_qos(profile: Profile) -> Iterator[tuple[str, str]]:
     """Yield the rule that refuses a QOS of one kind of node on the others."""
     for name, queue in profile.qos.items():
         own_partitions = [
-            partition_name for partition_name, partition in profile.partitions.items() if partition.node == queue.node
+            partition_name
+            for partition_name, partition in profile.partitions.items()
+            if queue.node in kinds_in(partition)
         ]
         if queue.node is not None and own_partitions:
             no_own_partition = " and ".join(

@@ -6,6 +6,7 @@ The requests are made from each profile itself: whatever its rules can refuse is
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from muster.sites.schema import Profile, Queue
 from muster.sites.site import Site
 from muster.units import Memory
 from sites.profiles import SITES, bundled
+from sites.test_two_kinds import two_kinds
 
 HUGE = 10**7
 
@@ -46,6 +48,8 @@ def wrong_asks(profile: Profile) -> Iterator[Ask]:
         yield Ask(partition=partition, constraint=constraint, gpus_per_node=HUGE, cpus_per_task=HUGE)
         yield Ask(partition=partition, constraint=constraint, gpus_per_node=node.gpus or 0, cpus_per_task=1)
         yield Ask(partition=partition, constraint=constraint, gpus_per_node=1, mem=Memory.parse("9999T"))
+        yield from (Ask(partition=name, gpu_type=node.gpu_type) for name in profile.partitions)
+    yield from (Ask(partition=name, qos=qos) for name in profile.partitions for qos in profile.qos)
     yield from (Ask(partition=name, qos=name) for name in profile.queues_renamed)
     yield from (Ask(modules=(name,)) for name in profile.modules.renamed)
     yield from (Ask(image=f"site:{name}") for name in profile.images)
@@ -107,8 +111,8 @@ def test_a_forbidden_flag_and_a_needed_variable_have_a_source(name: str) -> None
         assert not variable.required or site.origin(f"environment.{number}").source is not None, variable
 
 
-def test_the_requests_reach_every_rule() -> None:
-    profiles = [bundled(name).profile for name in SITES]
+def test_the_requests_reach_every_rule(tmp_path: Path) -> None:
+    profiles = [*(bundled(name).profile for name in SITES), two_kinds(tmp_path)]
     asks = [(profile, ask) for profile in profiles for ask in wrong_asks(profile)]
     reached = {rule for rule in RULES if any(any(rule(profile, ask)) for profile, ask in asks)}
     assert reached == set(RULES)

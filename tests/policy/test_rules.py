@@ -84,7 +84,7 @@ def test_the_partition_follows_the_request(job: Situation, queue: str) -> None:
 
 def test_what_the_user_names_wins() -> None:
     choice = choose_queue(bundled("lumi").profile, Situation(gpus_per_node=8), partition="small-g")
-    assert (choice.partition, choice.rule) == ("small-g", None)
+    assert (choice.partition, choice.keys) == ("small-g", {})
 
 
 def test_the_gres_selects_the_partition_where_the_site_says_so() -> None:

@@ -17,6 +17,7 @@ from muster.policy.queues import Choice, choose_queue
 from muster.sites.live import SAID_HERE
 from muster.sites.site import Site
 from muster.sites.when import Situation
+from muster.slurm.flags import gpu_type_in_gres
 from muster.units import parse_memory_mib
 
 _REQUEUE = {
@@ -46,10 +47,12 @@ def requeue_of(site: Site, request: Request, job: Situation) -> tuple[str, Reaso
 def queue_of(site: Site, request: Request, job: Situation) -> Choice:
     """Return the queue of the job; what a rule of the profile names has to be there, where Slurm says what there is."""
     profile, cluster = site.profile, site.cluster
+    gpu_type = request.gpu_type or gpu_type_in_gres(request.gres)
     if cluster is None:
-        return choose_queue(profile, job, partition=request.partition, qos=request.qos)
-    there = site.partitions_there
-    queue = choose_queue(profile, job, partition=request.partition, qos=request.qos, there=there)
+        return choose_queue(profile, job, partition=request.partition, qos=request.qos, gpu_type=gpu_type)
+    queue = choose_queue(
+        profile, job, partition=request.partition, qos=request.qos, gpu_type=gpu_type, there=site.partitions_there
+    )
     if queue.gone is None:
         return queue
     ask = replace(ask_of(request), nodes=job.nodes, gpus_per_node=job.gpus_per_node)

@@ -220,14 +220,13 @@ def _address_rule(site: Site) -> tuple[str, ...]:
 def _directives(site: Site, request: Request, job: Situation) -> Iterator[Directive]:
     profile = site.profile
     queue = queue_of(site, request, job)
-    if queue.rule is not None or queue.gone is not None:
-        by_rule = queue.rule is not None
-        reason = (
-            reason_for(site, f"queue_rules.{queue.rule}", queue.reason) if by_rule else Reason(queue.reason, SAID_HERE)
-        )
-        for name, value in (("partition", queue.partition), ("qos", queue.qos)):
-            if value is not None:
-                yield Directive(name, value, reason)
+    for name, value in (("partition", queue.partition), ("qos", queue.qos)):
+        if value is not None and name in queue.keys:
+            of_partition = name == "qos" and queue.keys[name].startswith("partitions.")
+            text = "the QOS of its partition" if of_partition else queue.reason
+            yield Directive(name, value, reason_for(site, queue.keys[name], text))
+        elif value is not None and queue.gone is not None:
+            yield Directive(name, value, Reason(queue.reason, SAID_HERE))
     constraint = (profile.request.constraint or {}).get(job.gpu_kind or "")
     if constraint is not None and request.constraint is None and job.gpus_per_node:
         yield Directive(

@@ -35,18 +35,19 @@ def _kind_of(site: Site, request: Request) -> str | None:
     """Return the kind of node of the queue that is named, else of the queue that the profile's rules give."""
     profile, gpus = site.profile, request.gpus_per_node
     name = _kind_in(site, request, request.partition, request.qos)
-    if request.partition is not None or request.qos is not None or gpus is None:
+    if request.partition is not None or (request.qos is None and gpus is None):
         return name
     most = profile.nodes[name].gpus if name in profile.nodes else None
     job = Situation(
         nodes=request.nodes or 1,
-        gpus_per_node=gpus,
-        whole_node=request.exclusive or bool(most and gpus >= most),
+        gpus_per_node=gpus or 0,
+        whole_node=request.exclusive or bool(most and gpus and gpus >= most),
         time_s=request.time.seconds if request.time else None,
         gpu_kind=name,
         trial=request.trial,
     )
-    chosen = choose_queue(profile, job, there=site.partitions_there)
+    gpu_type = request.gpu_type or gpu_type_in_gres(request.gres)
+    chosen = choose_queue(profile, job, qos=request.qos, gpu_type=gpu_type, there=site.partitions_there)
     return name if chosen.gone is not None else _kind_in(site, request, chosen.partition, chosen.qos)
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 import msgspec
+from msgspec.structs import replace
 
 from muster.sites.schema import Profile, Queue
 from muster.sites.when import Situation, holds, say_when
@@ -18,8 +19,8 @@ class Choice(msgspec.Struct, frozen=True):
     partition: str | None
     qos: str | None
     reason: str
-    rule: int | None = None
-    """Number of the rule in `queue_rules`: its origin is `queue_rules.N`."""
+    keys: Mapping[str, str] = msgspec.field(default_factory=dict)
+    """`partition` and `qos`, where the profile chose them → its key that did."""
 
     gone: str | None = None
     """The partition of the rule that holds, where this cluster does not have it."""
@@ -31,22 +32,93 @@ def choose_queue(
     *,
     partition: str | None = None,
     qos: str | None = None,
+    gpu_type: str | None = None,
     there: frozenset[str] | None = None,
 ) -> Choice:
-    """Return the queue that the user named, else of the first rule that holds; a half-named queue is not completed.
+    """Return the queue that the user named, else of the first rule that holds.
 
+    A partition brings its QOS, and a QOS the partition that is for it, where the profile says so.
+    A rule whose partition has no GPU of the type that the user named does not hold.
     `there`: the partitions that the cluster has, where it was asked. A rule that names another one decides nothing.
     """
-    if partition is not None or qos is not None:
-        return Choice(partition, qos, "as asked")
+    if partition is not None:
+        return _with_qos(profile, Choice(partition, qos, "as asked"))
+    if qos is not None:
+        return _of_qos(profile, qos, gpu_type, there)
     for number, rule in enumerate(profile.queue_rules):
-        if holds(rule.when, job):
+        if holds(rule.when, job) and may_have_type(profile, rule.partition, gpu_type):
             if there is not None and rule.partition is not None and rule.partition not in there:
                 return Choice(None, rule.qos, f"{rule.partition} of the profile is not there", gone=rule.partition)
             condition = say_when(rule.when)
             reason = rule.reason if not condition else f"{rule.reason} ({condition})"
-            return Choice(rule.partition, rule.qos, reason, number)
-    return Choice(None, None, "no rule of the profile fits: the site's own default holds")
+            key = f"queue_rules.{number}"
+            return _with_qos(profile, Choice(rule.partition, rule.qos, reason, {"partition": key, "qos": key}))
+    return _of_type(profile, gpu_type, there)
+
+
+def _with_qos(profile: Profile, choice: Choice) -> Choice:
+    """Return the choice with the QOS of its partition, where it has none; without a partition, of the default one."""
+    default = next((name for name, queue in profile.partitions.items() if queue.default), "")
+    name = choice.partition or default
+    queue = profile.partitions.get(name, Queue())
+    if choice.qos is not None or not queue.qos:
+        return choice
+    return replace(choice, qos=queue.qos[0], keys={**choice.keys, "qos": f"partitions.{name}.qos"})
+
+
+def _of_qos(profile: Profile, qos: str, gpu_type: str | None, there: frozenset[str] | None) -> Choice:
+    """Return the first open partition for this QOS; the default one, where it is for it, is not named."""
+    taking = [
+        name
+        for name, queue in profile.partitions.items()
+        if qos in queue.qos and _may_take(profile, name, gpu_type, there)
+    ]
+    if not taking or any(profile.partitions[name].default for name in taking):
+        return Choice(None, qos, "as asked")
+    return Choice(taking[0], qos, f"the partition for the QOS {qos}", {"partition": f"partitions.{taking[0]}.qos"})
+
+
+def _of_type(profile: Profile, gpu_type: str | None, there: frozenset[str] | None) -> Choice:
+    """Return the first open partition whose nodes name this type of GPU; without a type the site's own default."""
+    default = _with_qos(profile, Choice(None, None, "no rule of the profile fits: the site's own default holds"))
+    own_default = next((name for name, queue in profile.partitions.items() if queue.default), None)
+    if gpu_type is None or (own_default is not None and may_have_type(profile, own_default, gpu_type)):
+        return default
+    named = {name: gpu_types_of(profile, queue) for name, queue in profile.partitions.items()}
+    fitting = (name for name, types in named.items() if gpu_type in types and _may_take(profile, name, gpu_type, there))
+    partition = next(fitting, None)
+    if partition is None:
+        return default
+    reason, key = f"its nodes have GPUs of type {gpu_type}", f"partitions.{partition}.node"
+    return _with_qos(profile, Choice(partition, None, reason, {"partition": key}))
+
+
+def _may_take(profile: Profile, partition: str, gpu_type: str | None, there: frozenset[str] | None) -> bool:
+    is_there = there is None or partition in there
+    return profile.partitions[partition].open and is_there and may_have_type(profile, partition, gpu_type)
+
+
+def kinds_in(queue: Queue) -> tuple[str, ...]:
+    """Return the kinds of node of a queue, the one that a job gets unasked first."""
+    return (*filter(None, [queue.node]), *queue.other_nodes)
+
+
+def gpu_types_of(profile: Profile, queue: Queue) -> tuple[str, ...]:
+    """Return the types of GPU that the nodes of a queue have; none where a kind of them does not name its type."""
+    nodes = [profile.nodes[kind] for kind in kinds_in(queue) if kind in profile.nodes]
+    types = [node.gpu_type for node in nodes if node.gpus != 0]
+    return tuple(gpu_type for gpu_type in types if gpu_type is not None) if None not in types else ()
+
+
+def may_have_type(profile: Profile, partition: str | None, gpu_type: str | None) -> bool:
+    """Return whether nodes of a partition may have GPUs of this type: they name it, or the profile does not say."""
+    queue = profile.partitions.get(partition or "")
+    if gpu_type is None or queue is None:
+        return True
+    types = gpu_types_of(profile, queue)
+    nodes = [profile.nodes[kind] for kind in kinds_in(queue) if kind in profile.nodes]
+    has_gpus = queue.gpus != 0 and (not nodes or any(node.gpus != 0 for node in nodes))
+    return gpu_type in types if types else has_gpus
 
 
 def kind_of(
@@ -70,7 +142,11 @@ def kind_of(
     of_type = _kinds_of_type(profile, gpu_type)
     for queue in (profile.qos.get(qos or ""), profile.partitions.get(partition or "")):
         if queue is not None and (queue.node is not None or queue.gpus == 0):
-            return queue.node if queue.node in of_type or gpu_type is None else next(iter(of_type), None)
+            selected = kind_of_constraint(profile, constraint)
+            own_kinds = [kind for kind in kinds_in(queue) if gpu_type is None or kind in of_type]
+            if selected in own_kinds:
+                return selected
+            return next(iter(own_kinds or of_type), None) if gpu_type is not None else queue.node
     if gpu_type is not None:
         return next(iter(of_type), None)
     selected = kind_of_constraint(profile, constraint) or kind_of_account(profile, account)

@@ -1,6 +1,7 @@
 """What a site refuses, found before its scheduler does: each rule is one function of the table below. Pure.
 
 A rule speaks only where the profile has a fact for it; what is not known is not checked.
+The file is long because all rules share one table, and what the queue and the kind of node of a request are.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import msgspec
 
 from muster.errors import Refusal
 from muster.policy.masks import core_list, threads_counted
-from muster.policy.queues import kind_of, kind_of_account, kind_of_constraint, longest_s
+from muster.policy.queues import gpu_types_of, kind_of, kind_of_account, kind_of_constraint, kinds_in, longest_s
 from muster.sites.schema import Fact, Forbidden, NodeKind, Profile, Queue
 from muster.sites.site import Site
 from muster.units import Memory, format_walltime, parse_memory_mib, parse_walltime_s
@@ -85,7 +86,7 @@ def _queues(profile: Profile, ask: Ask) -> Iterator[tuple[str, str, Queue]]:
         defaults = (
             default_name
             for default_name, queue in known_queues.items()
-            if queue.default and selected in {None, queue.node} and not (is_led and kind == "partitions")
+            if queue.default and selected in {None, *kinds_in(queue)} and not (is_led and kind == "partitions")
         )
         name = queue_name or next(defaults, "")
         if name in known_queues:
@@ -223,13 +224,17 @@ def _may_be_picked(queue: Queue, ask: Ask) -> bool:
 
 
 def _other_queue(profile: Profile, ask: Ask, name: str) -> str:
-    """Return a queue of the same kind of node that is large enough."""
+    """Return the queues of a kind of node that the queue has too, which are large enough for the job."""
+    beside = {qos for _, _, queue in _queues(profile, ask) for qos in queue.qos}
     for queues in (profile.partitions, profile.qos):
         if name in queues:
+            own_kinds = set(kinds_in(queues[name]))
             fit = [
                 other_name
                 for other_name, queue in queues.items()
                 if queue.open and queue.gpus == queues[name].gpus and (queue.nodes_max or ask.nodes) >= ask.nodes
+                if not own_kinds or not kinds_in(queue) or own_kinds & set(kinds_in(queue))
+                if queues is profile.partitions or not beside or other_name in beside
             ]
             if fit:
                 return f"large enough: {', '.join(fit)}"
@@ -386,11 +391,41 @@ def _kinds(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     """Yield a refusal of a queue and a constraint that select different kinds of node: no node is both."""
     selected = kind_of_constraint(profile, ask.constraint)
     for kind, name, queue in _queues(profile, ask):
-        if selected is not None and queue.node is not None and queue.node != selected:
-            message = f"{name} has nodes of kind {queue.node}, but --constraint={ask.constraint} selects {selected}"
-            fits = [queue_name for queue_name, queue in getattr(profile, kind).items() if queue.node == selected]
+        if selected is not None and queue.node is not None and selected not in kinds_in(queue):
+            kinds = " and ".join(kinds_in(queue))
+            message = f"{name} has nodes of kind {kinds}, but --constraint={ask.constraint} selects {selected}"
+            fits = [queue_name for queue_name, queue in getattr(profile, kind).items() if selected in kinds_in(queue)]
             hint = f"for {selected}: {', '.join(fits)}" if fits else "omit one of them"
             yield Refusal("queue-kind", message, hint, f"{kind}.{name}.node")
+
+
+def _types(profile: Profile, ask: Ask) -> Iterator[Refusal]:
+    """Yield a refusal of a type of GPU that no node of the queue has."""
+    for kind, name, queue in _queues(profile, ask):
+        types = gpu_types_of(profile, queue)
+        if ask.gpu_type is not None and types and ask.gpu_type not in types:
+            fits = [
+                f"-p {other_name}"
+                for other_name, other in profile.partitions.items()
+                if other.open and ask.gpu_type in gpu_types_of(profile, other)
+            ]
+            message = f"{name} has GPUs of type {' and '.join(types)}, none of type {ask.gpu_type}"
+            hint = f"{ask.gpu_type}: {', '.join(fits)}; {name}: --gpu-type {types[0]}"
+            yield Refusal("gpu-type", message, hint if fits else f"--gpu-type {types[0]}", f"{kind}.{name}.node", name)
+
+
+def _qos_of_partition(profile: Profile, ask: Ask) -> Iterator[Refusal]:
+    """Yield a refusal of a QOS that the partition does not take."""
+    for kind, name, queue in _queues(profile, ask):
+        if kind == "partitions" and queue.qos and ask.qos is not None and ask.qos not in queue.qos:
+            fits = [
+                f"-p {other_name}"
+                for other_name, other in profile.partitions.items()
+                if other.open and ask.qos in other.qos
+            ]
+            message = f"{name} takes jobs of the QOS {' or '.join(queue.qos)}, but this one has {ask.qos}"
+            hint = f"-q {queue.qos[0]}" + (f"; {ask.qos}: {', '.join(fits)}" if fits else "")
+            yield Refusal("queue-qos", message, hint, f"partitions.{name}.qos", name, accepted={"qos": queue.qos[0]})
 
 
 def _launcher(profile: Profile, ask: Ask) -> Iterator[Refusal]:
@@ -436,6 +471,8 @@ RULES: tuple[Rule, ...] = (
     _memory,
     _account,
     _kinds,
+    _types,
+    _qos_of_partition,
     _launcher,
     _modules,
     _image,

@@ -16,7 +16,7 @@ from muster.launchers import is_in_profiles, names_in_profiles
 from muster.sites.layers import Layer, Merged
 from muster.sites.places import Path, spell
 from muster.sites.read import Broken, struct_keys, to_profile
-from muster.sites.schema import NodeKind, Profile, QueueRule, SiteVariable, Source, When
+from muster.sites.schema import NodeKind, Profile, Queue, QueueRule, SiteVariable, Source, When
 from muster.sites.site import Site
 from muster.sites.trust import trust_of
 from muster.units import parse_walltime_s
@@ -155,20 +155,38 @@ def _tables(node: NodeKind, path: Path) -> Iterator[Broken]:
 def _queues(profile: Profile) -> Iterator[Broken]:
     for kind in ("partitions", "qos"):
         for name, queue in getattr(profile, kind).items():
-            if queue.node is not None and queue.node not in profile.nodes:
-                yield _unknown((kind, name, "node"), "kind of node", queue.node, profile.nodes)
+            yield from _names_of_queue(profile, queue, (kind, name))
     yield from _unreached_nodes(profile)
     for number, rule in enumerate(profile.queue_rules):
         for kind, name in (("partitions", rule.partition), ("qos", rule.qos)):
             queue_names = getattr(profile, kind)
             if name is not None and queue_names and name not in queue_names:
                 yield _unknown(("queue_rules", number), kind.rstrip("s"), name, queue_names)
+        queue = profile.partitions.get(rule.partition or "")
+        if queue is not None and queue.qos and rule.qos is not None and rule.qos not in queue.qos:
+            message = f"{rule.partition} takes jobs of the QOS {' or '.join(queue.qos)}, but the rule names {rule.qos}"
+            yield Broken(("queue_rules", number), message, "omit its qos: the partition brings the first")
+
+
+def _names_of_queue(profile: Profile, queue: Queue, path: Path) -> Iterator[Broken]:
+    """Yield each kind of node and each QOS of a queue that the profile does not have."""
+    for key, kinds in (("node", filter(None, [queue.node])), ("other_nodes", queue.other_nodes)):
+        for kind in kinds:
+            if kind not in profile.nodes:
+                yield _unknown((*path, key), "kind of node", kind, profile.nodes)
+    if queue.qos and path[0] == "qos":
+        yield Broken((*path, "qos"), "a QOS has no QOS of its own", "it belongs to a partition")
+        return
+    for qos in queue.qos:
+        if qos not in profile.qos:
+            yield _unknown((*path, "qos"), "QOS", qos, profile.qos)
 
 
 def _unreached_nodes(profile: Profile) -> Iterator[Broken]:
     """Yield a kind of node that no queue has and no constraint selects: nobody gets it."""
     queues = (*profile.partitions.values(), *profile.qos.values())
-    used_nodes = {queue.node for queue in queues if queue.node is not None} | set(profile.request.constraint or {})
+    used_nodes = {kind for queue in queues for kind in (queue.node, *queue.other_nodes) if kind is not None}
+    used_nodes |= set(profile.request.constraint or {})
     for name in profile.nodes if used_nodes else ():
         if name not in used_nodes:
             yield Broken(("nodes", name), f"no partition or QOS has nodes of kind {name}", f'node = "{name}" in one')

@@ -112,7 +112,7 @@ def _names_by_partition(profile: Profile, cluster: ClusterFacts, kind: KindFacts
     """
     partitions = (each.partition for each in cluster.kinds if signature(each) == signature(kind))
     queues = (profile.partitions.get(name, Queue()) for name in partitions)
-    counts = Counter(queue.node for queue in queues if queue.node is not None)
+    counts = Counter(name for queue in queues for name in (queue.node, *queue.other_nodes) if name is not None)
     return [name for name, _ in counts.most_common() if bool(profile.nodes[name].gpus) == bool(kind.gpu_count)]
 
 
@@ -173,7 +173,8 @@ def _node(
         share = _cores_of_a_gpu(cluster, kind)
         if share:
             value["cores_per_gpu"] = share
-        if types and profile.request.gpu_type is not None and profile.request.gpu_type not in types:
+        named_type = node.gpu_type if node is not None and node.gpu_type is not None else profile.request.gpu_type
+        if types and named_type is not None and named_type not in types:
             value["gpu_type"] = types[0]
         places = (
             "numa",
@@ -240,9 +241,16 @@ def _partition(
         value["preempted"] = preempted
     if said.open and not partition.is_up:
         value["open"] = False
+    taken = [name for name in said.qos if cluster.qos_named(name) is not None and _takes_qos(partition, name)]
+    if cluster.qos and taken != [*said.qos]:
+        value["qos"] = taken
     if is_new:
         value["sharing"] = "exclusive" if partition.is_exclusive else "shared"
     return value
+
+
+def _takes_qos(partition: PartitionFacts, name: str) -> bool:
+    return (partition.qos is None or name in partition.qos) and name not in partition.qos_denied
 
 
 def _limits(cluster: ClusterFacts, partition: PartitionFacts, said: Queue) -> dict[str, Any]:
@@ -284,9 +292,11 @@ def _has_kind(profile: Profile, queue: Queue | None, kinds: Sequence[KindFacts],
     """Return whether the profile's kind of node of a partition is one that it has here, or the profile names none."""
     if queue is None:
         return False
-    if queue.node is None or queue.node in names:
+    if queue.node is None or not {queue.node, *queue.other_nodes}.isdisjoint(names):
         return True
-    return any(_is_alike(profile, profile.nodes[queue.node], kind) for kind in kinds)
+    return any(
+        _is_alike(profile, profile.nodes[name], kind) for name in (queue.node, *queue.other_nodes) for kind in kinds
+    )
 
 
 def _qos(profile: Profile, cluster: ClusterFacts, qos: QosLimit) -> dict[str, Any]:

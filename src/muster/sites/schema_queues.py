@@ -145,7 +145,13 @@ class Queue(Part, frozen=True, kw_only=True):
     ) = None
     title: Text | None = None
     node: str | None = None
-    """Kind of node, as `nodes` names it."""
+    """Kind of node, as `nodes` names it; of several kinds the one that a job gets that names no type of GPU."""
+
+    other_nodes: tuple[str, ...] = ()
+    """Further kinds of its nodes: the type of GPU, or the constraint, of a job selects one."""
+
+    qos: tuple[str, ...] = ()
+    """The QOS that jobs of this partition may have; the first is asked for where a job names none."""
 
     gpus: Number | None = None
     """Logical GPUs of its nodes; 0: none."""

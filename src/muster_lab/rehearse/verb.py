@@ -133,6 +133,7 @@ def _without_image(plan: Plan, request: Request, facts: Facts, words: Sequence[s
 def _spec(profile: Profile, plan: Plan) -> LabSpec:
     from dataclasses import replace
 
+    from muster.policy.queues import kinds_in
     from muster.slurm.flags import gpu_type_in_gres
     from muster_lab.like import lab_like
 
@@ -140,16 +141,20 @@ def _spec(profile: Profile, plan: Plan) -> LabSpec:
     default = next((queue for queue in profile.partitions.values() if queue.default), None)
     queue = profile.partitions.get(header.get("partition") or "", default)
     gpu_type = gpu_type_in_gres(header.get("gres")) or (header.get("gpus-per-node") or "").rpartition(":")[0]
+    kinds = kinds_in(queue) if queue else ()
+    of_type = [kind for kind in kinds if gpu_type and profile.nodes[kind].gpu_type == gpu_type]
     lab = lab_like(
         profile,
         name=f"rehearsal-{os.getpid()}",
         nodes=plan.shape.nodes,
-        kind=queue.node if queue else None,
+        kind=next(iter((*of_type, *kinds)), None),
         other_nodes=1,
         account=header.get("account"),
     )
-    groups = tuple(replace(group, gpu_type=gpu_type or group.gpu_type) for group in lab.groups)
-    return replace(lab, copied_for=plan.working_directory, groups=groups)
+    if not of_type:  # a type of the user's, or of the site, that no kind of node has as its own
+        groups = (replace(group, gpu_type=gpu_type or group.gpu_type) for group in lab.groups)
+        lab = replace(lab, groups=tuple(groups))
+    return replace(lab, copied_for=plan.working_directory)
 
 
 def _asked_of_sbatch(place: RehearsalLab, plan: Plan) -> None:
