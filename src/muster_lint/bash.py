@@ -108,6 +108,12 @@ class SimpleCommand(msgspec.Struct, frozen=True):
     is_conditional: bool = False
     """It stands in an if, after && or ||, or its status is tested."""
 
+    is_tested: bool = False
+    """Its status decides what runs next: it is a condition, or stands before && or ||."""
+
+    is_guarded: bool = False
+    """It runs or not by the status of the command before && or ||."""
+
     in_substitution: bool = False
     writes: tuple[str, ...] = ()
     """The files that its output goes to, as they are written; /dev/null and the like are none."""
@@ -233,6 +239,7 @@ class _Inside(msgspec.Struct, frozen=True):
     in_loop: bool = False
     is_conditional: bool = False
     is_guarded: bool = False
+    is_tested: bool = False
     in_background: bool = False
     pipes_on: bool = False
     pipe: int = 0
@@ -275,9 +282,12 @@ class _BashReader:
 
     def walk_children(self, node: Node, inside: _Inside) -> None:
         children = node.children
+        last_condition = _last_condition(node)
         for index, child in enumerate(children):
             followed_by = children[index + 1].type if index + 1 < len(children) else ""
-            if followed_by == "&":
+            if index < last_condition or node.type == "negated_command":
+                self.walk(child, msgspec.structs.replace(inside, is_tested=True))
+            elif followed_by == "&":
                 self.walk(child, msgspec.structs.replace(inside, in_background=True))
             elif node.type == "pipeline" and followed_by in {"|", "|&"}:
                 self.walk(child, msgspec.structs.replace(inside, pipes_on=True, pipe=node.start_byte + 1))
@@ -298,6 +308,8 @@ class _BashReader:
         for index, part in enumerate(signs):
             guarded = index > 0 and signs[index - 1].type in {"&&", "||"}
             within = msgspec.structs.replace(around, is_guarded=True) if guarded else around
+            if index + 1 < len(signs) and signs[index + 1].type in {"&&", "||"}:
+                within = msgspec.structs.replace(within, is_tested=True)
             background = index + 1 < len(signs) and signs[index + 1].type == "&"
             self.walk(part, msgspec.structs.replace(within, in_background=True) if background else within)
 
@@ -334,6 +346,8 @@ class _BashReader:
             function=inside.function,
             in_loop=inside.in_loop,
             is_conditional=inside.is_conditional,
+            is_tested=inside.is_tested,
+            is_guarded=inside.is_guarded,
             in_substitution=inside.in_substitution,
             writes=inside.writes,
             reads=inside.reads or any(child.type == "herestring_redirect" for child in node.children),
@@ -505,6 +519,12 @@ class _BashReader:
     def _next(self) -> int:
         self._order += 1
         return self._order
+
+
+def _last_condition(node: Node) -> int:
+    """Return where the condition of an if, an elif or a loop ends among the children; 0 for another node."""
+    ends = {"if_statement": "then", "elif_clause": "then", "while_statement": "do_group"}.get(node.type)
+    return next((index for index, child in enumerate(node.children) if child.type == ends), 0) if ends else 0
 
 
 _NAMES = frozenset({"variable_name", "special_variable_name"})

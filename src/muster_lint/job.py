@@ -67,6 +67,11 @@ class BatchScript(msgspec.Struct, frozen=True, dict=True):
         return self.text.splitlines()
 
     @cached_property
+    def body(self) -> str:
+        """Return the text without the lines that begin as comments, the directives among them."""
+        return "\n".join(line for line in self.lines if not line.lstrip().startswith("#"))
+
+    @cached_property
     def header(self) -> dict[str, HeaderOption]:
         """Return the options by long name; the last of a name counts."""
         return {directive.name: directive for directive in self.directives}

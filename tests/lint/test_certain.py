@@ -30,6 +30,46 @@ def _named(text: str, rule: str) -> LintFinding | None:
 
 
 _RIGHT = {
+    # statuses that are not lost, and steps that are right
+    "a chain that ends in an echo": ("status-lost-at-end", _GPU + "python train.py && echo done\n"),
+    "a program whose status is asked": ("status-lost-at-end", _GPU + "if ! python t.py; then\n  exit 1\nfi\n"),
+    "a program that ends the script itself": ("status-lost-at-end", _GPU + "python t.py || exit 1\necho done\n"),
+    "exit without a number": ("status-lost-at-end", _GPU + "python t.py\nexit\n"),
+    "a function of the script": ("status-lost-at-end", _GPU + "say() { echo a; }\nsay\necho done\n"),
+    "a wait for each program": (
+        "wait-forgets-status",
+        _GPU + "python a.py & a=$!\npython b.py & b=$!\nwait $a || exit 1\nwait $b || exit 1\n",
+    ),
+    "a wait for a server": ("wait-forgets-status", _GPU + "vllm serve m &\nwait\n"),
+    "a rank that the task expands": (
+        "task-variable-too-early",
+        _TWO + "CMD='python t.py --rank $SLURM_PROCID'\nsrun -K bash -c \"$CMD\"\n",
+    ),
+    "a rank under a c10d rendezvous": (
+        "task-variable-too-early",
+        _NODES + 'A="--node_rank $SLURM_PROCID"\nsrun -K torchrun $A --rdzv-backend=c10d --nnodes=2 t.py\n',
+    ),
+    "a server that is asked": (
+        "server-not-awaited",
+        _GPU + "vllm serve m &\nuntil curl -s localhost:8000; do sleep 1; done\npython t.py\n",
+    ),
+    "Ray's head in the foreground": ("server-not-awaited", _GPU + "ray start --head\npython t.py\n"),
+    "torchrun alone on its node": ("port-fixed", _GPU + "torchrun --standalone --nproc_per_node=1 t.py\n"),
+    "vLLM on all GPUs": (
+        "one-process-many-gpus",
+        _ONE + "#SBATCH --gres=gpu:4\nvllm serve model --tensor-parallel-size 4\n",
+    ),
+    "a program that is told its GPUs by one dash": (
+        "one-process-many-gpus",
+        _ONE + "#SBATCH --gpus-per-node=4\npython t.py -gpus 4\n",
+    ),
+    "tasks of one node": ("tasks-as-cpus", _ONE + "#SBATCH --ntasks=8\npython t.py\n"),
+    "tasks that a program is told of": ("tasks-as-cpus", _HEAD + "#SBATCH -n 8\npython t.py -j $SLURM_NTASKS\n"),
+    "a sleep while vLLM answers others": (
+        "sleep-behind-work",
+        _GPU + "vllm serve m &\nsleep 9\npython t.py\nsleep 1h\n",
+    ),
+    "a script of a step of one task": ("srun-survivors", _GPU + "srun bash run.sh\n"),
     # the ten worst false alarms of the reading
     "a container on AMD GPUs": (
         "container-without-gpus",
@@ -376,6 +416,107 @@ _WRONG = {
         "status-lost-at-end",
         _GPU + "singularity exec --nv a.sif ./train\ndate\n",
     ),
+    "a status behind a program that no list names": (
+        "fragile",
+        "status-lost-at-end",
+        _GPU + "nnUNetv2_train 1 2d 0\necho done\n",
+    ),
+    "a status behind exit 0": ("fragile", "status-lost-at-end", _GPU + "python train.py\nexit 0\n"),
+    "a status that was waited for": (
+        "fragile",
+        "status-lost-at-end",
+        _GPU + "python a.py &\npid=$!\nwait $pid\nconda deactivate\n",
+    ),
+    "the statuses of a loop": ("fragile", "status-lost-at-end", _GPU + "for i in 1 2; do python a.py $i; done\n"),
+    "the status of the first of two programs": ("fragile", "status-lost-at-end", _GPU + "python a.py\npython b.py\n"),
+    "a status in a chain, and an echo": (
+        "fragile",
+        "status-lost-at-end",
+        _GPU + "nvidia-smi && python train.py\nsleep 3\n",
+    ),
+    "a wait for ssh and eval in a loop": (
+        "fragile",
+        "wait-forgets-status",
+        _NODES + 'for n in $HOSTS; do C="python t.py --node_rank=$i"; eval $C & ssh $n "$C" & done\nwait\n',
+    ),
+    "ssh with a command in a variable": (
+        "fragile",
+        "ssh-to-nodes",
+        _NODES + 'RUN="torchrun t.py"\nfor n in $HOSTS; do ssh $n "cd /x; $RUN" & done\nwait\n',
+    ),
+    "a rank in a variable of the step": (
+        "breaks",
+        "task-variable-too-early",
+        _TWO + 'CMD="python t.py --rank $SLURM_PROCID"\nsrun -K bash -c "$CMD"\n',
+    ),
+    "a rank in an array of the step": (
+        "breaks",
+        "task-variable-too-early",
+        _NODES + 'A=(--nnodes=2 --node_rank "$SLURM_NODEID")\nsrun -K torchrun "${A[@]}" t.py\n',
+    ),
+    "the CPUs of a step that runs a script": (
+        "slow",
+        "srun-cpus-per-task",
+        _TWO + "#SBATCH -c 8\nsrun -K bash run.sh\n",
+    ),
+    "the ranks of a step that runs a script": ("fragile", "srun-survivors", _TWO + "srun bash run.sh\n"),
+    "Ray on one CPU": (
+        "slow",
+        "srun-cpus-per-task",
+        _NODES + "#SBATCH -c 8\nsrun -N1 -n1 ray start --head --block &\nsleep 9\npython t.py\n",
+    ),
+    "Ray's head is not awaited": (
+        "fragile",
+        "server-not-awaited",
+        _GPU + "srun ray start --head --block &\npython t.py\n",
+    ),
+    "Ray's port": (
+        "fragile",
+        "port-fixed",
+        _GPU + "port=6379\nsrun -c4 ray start --head --port=$port --block &\nsleep 9\npython t.py\n",
+    ),
+    "torch's own port": ("fragile", "port-fixed", _GPU + "torchrun --nproc_per_node=1 t.py\n"),
+    "a port that torchrun does not read": (
+        "fragile",
+        "port-fixed",
+        _GPU + "export MASTER_PORT=$((20000 + SLURM_JOB_ID % 9999))\ntorchrun --nproc_per_node=1 t.py\n",
+    ),
+    "vLLM on one of four GPUs": (
+        "slow",
+        "one-process-many-gpus",
+        _ONE + "#SBATCH --gres=gpu:4\nvllm serve model\n",
+    ),
+    "GPUs of a node, and one process": (
+        "slow",
+        "one-process-many-gpus",
+        _ONE + "#SBATCH --gpus-per-node=8\nsrun -n1 -K python t.py\n",
+    ),
+    "a partition of GPUs, and none asked for": (
+        "fragile",
+        "gpus-not-asked-for",
+        _ONE + "#SBATCH --partition=gpu\npython t.py\n",
+    ),
+    "a sleep behind Ray's workers": (
+        "slow",
+        "sleep-behind-work",
+        _NODES + "srun ray start --head --block &\nsleep 9\nsrun -n1 --overlap python t.py\nsleep 1h\necho bye\n",
+    ),
+    "the first letters of a node list": (
+        "fragile",
+        "address-is-a-list",
+        _ONE + "head=${SLURM_NODELIST:0:9}\npython t.py --url tcp://$head:4000\n",
+    ),
+    "the old launcher's argument": (
+        "fragile",
+        "old-launcher",
+        _ONE + "#SBATCH --exclusive\npython -m torch.distributed.launch --nproc_per_node=4 t.py\n",
+    ),
+    "a folder made too late, by a variable": (
+        "fragile",
+        "output-folder",
+        _ONE + "#SBATCH --output=/data/p/logs/%j\nTOP=/data/p\nmkdir -p $TOP/logs\ndate\n",
+    ),
+    "setup.py in the job": ("fragile", "install-in-job", _GPU + "python setup.py develop\npython t.py\n"),
     "a status behind time": ("fragile", "status-lost-at-end", _GPU + "time python train.py\nsleep 3\n"),
     "a status behind a group in a pipe": (
         "fragile",
@@ -459,3 +600,17 @@ def test_a_folder_for_the_output_is_looked_for_beside_the_script(tmp_path: Path)
 
 def _rules_of(script: Path) -> list[str]:
     return [finding.rule for finding in _findings(script.read_text(), str(script))]
+
+
+@pytest.mark.parametrize("gpus", [2, 4])
+def test_a_fixed_port_is_a_matter_of_style_where_the_job_has_four_gpus_of_a_node(gpus: int) -> None:
+    found = _named(_ONE + f"#SBATCH --gres=gpu:{gpus}\nexport MASTER_PORT=29500\nsrun -K python t.py\n", "port-fixed")
+    assert found is not None
+    assert found.severity is (Severity.STYLE if gpus == 4 else Severity.FRAGILE)
+
+
+@pytest.mark.parametrize("line", ["#SBATCH -p gpu", ""])
+def test_no_time_is_a_matter_of_style_where_a_partition_is_named(line: str) -> None:
+    found = _named(f"#!/bin/bash\n#SBATCH --nodes=1\n{line}\ndate\n", "no-time-limit")
+    assert found is not None
+    assert found.severity is (Severity.STYLE if line else Severity.FRAGILE)

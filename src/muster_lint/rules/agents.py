@@ -350,7 +350,7 @@ def find_inert_node_rank(job: BatchScript) -> Iterator[Hit]:
 
 @rule(
     "old-launcher",
-    Severity.STYLE,
+    Severity.FRAGILE,
     "torch.distributed.launch",
     why="It is deprecated; it passes the local rank as an argument, which scripts for torchrun do not expect.",
     instead="Use torchrun, and read LOCAL_RANK from the environment.",
@@ -365,7 +365,15 @@ def find_old_launcher(job: BatchScript) -> Iterator[Hit]:
     """Yield python -m torch.distributed.launch."""
     for _, stage in _agents(job):
         if stage.name == "torch.distributed.launch":
-            yield Hit(stage.word.place, "torch.distributed.launch is deprecated")
+            passes = not stage.has("--use-env", "--use_env")
+            message = "since torch 2.0 it passes --local-rank, which a program that takes --local_rank refuses"
+            yield Hit(
+                stage.word.place,
+                message if passes else "torch.distributed.launch is deprecated",
+                unknown="how the program names the argument" if passes else "",
+                severity=None if passes else Severity.STYLE,
+            )
+            return
 
 
 @rule(

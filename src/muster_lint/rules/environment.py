@@ -235,6 +235,8 @@ def _installs(command: SimpleCommand) -> str:
     words = [each.rpartition("/")[2] for each in words[:1]] + words[1:]
     if words and words[0].startswith("python") and words[1:3] == ["-m", "pip"]:
         words = words[2:]
+    if words and words[0].startswith("python") and words[1:2] == ["setup.py"]:
+        return "setup.py" if {"install", "develop", "build_ext"} & set(words[2:3]) else ""
     if words[:2] == ["uv", "pip"] or words[:2] == ["micromamba", "env"]:
         words = words[1:]
     if words[:1] and re.fullmatch(r"pip[\d.]*|conda|mamba|micromamba|apt|apt-get|npm", words[0]):

@@ -283,6 +283,31 @@ def find_free_tasks(job: BatchScript) -> Iterator[Hit]:
 
 
 @rule(
+    "tasks-as-cpus",
+    Severity.FRAGILE,
+    "several tasks, and nothing that starts them",
+    why="""Slurm may lay the tasks on several nodes. A program without srun runs on the first node alone, and the CPUs of the others idle.""",
+    instead="Ask for one task with several CPUs: --ntasks=1 --cpus-per-task=N.",
+    source=sources.SBATCH,
+    bad="#!/bin/bash\n#SBATCH --ntasks=8\n#SBATCH --time=01:00:00\npython train.py\n",
+    good="#!/bin/bash\n#SBATCH --ntasks=1\n#SBATCH --cpus-per-task=8\n#SBATCH --time=01:00:00\npython train.py\n",
+)
+def find_unstarted_tasks(job: BatchScript) -> Iterator[Hit]:
+    """Yield --ntasks above 1 without a number of nodes, in a job whose programs nothing starts over its tasks."""
+    tasks = job.header.get("ntasks")
+    if tasks is None or not (tasks.value or "").isdigit() or tasks.value in {"0", "1"} or "array" in job.header:
+        return
+    fixed = {"nodes", "ntasks-per-node", "nodelist", "ntasks-per-core", "mincpus"} & job.header.keys()
+    spreads = re.search(
+        r"\b(srun|mpi\w*|horovodrun|ibrun|ssh|pdsh|parallel|ray|dask|SLURM_\w*(NTASKS|NPROCS|NODELIST)\w*)\b", job.body
+    )
+    plain = [each for each in job.launches if each.script is not None and len(each.stages) == 1]
+    if plain and not fixed and not spreads:
+        message = f"{tasks.value} tasks may lie on several nodes, and the program runs on the first"
+        yield Hit(tasks.place, message, unknown="how many CPUs a node has free")
+
+
+@rule(
     "gpus-in-all",
     Severity.STYLE,
     "GPUs in all instead of GPUs of a node",
@@ -384,9 +409,12 @@ def _sizes_itself(launch: LaunchCommand) -> bool:
     good=_HEAD + "srun --kill-on-bad-exit=1 hostname\n",
 )
 def find_missing_time(job: BatchScript) -> Iterator[Hit]:
-    """Yield the first directive of a header without --time; who names a partition or a QOS knows its default."""
-    if job.directives and not {"time", "time-min", "partition", "qos", "reservation"} & job.header.keys():
-        yield Hit(job.directives[0].place, "the header has no --time")
+    """Yield the first directive of a header without --time; of style where a partition or a QOS has a default that its user knows."""
+    names = {"nodes", "ntasks", "output", "gres", "gpus", "gpus-per-node", "mem", "account", "array", "mail-user"}
+    if not job.directives or {"time", "time-min", "reservation"} & job.header.keys():
+        return
+    is_known = {"partition", "qos"} & job.header.keys() or not names & job.header.keys()
+    yield Hit(job.directives[0].place, "the header has no --time", severity=Severity.STYLE if is_known else None)
 
 
 @rule(
@@ -482,7 +510,7 @@ def find_shared_outputs(job: BatchScript) -> Iterator[Hit]:
 def find_late_folders(job: BatchScript) -> Iterator[Hit]:
     """Yield outputs whose folder the script itself makes, which is too late."""
     made = {
-        word.value.rstrip("/").removeprefix("./")
+        _with_values(job, word.value).rstrip("/").removeprefix("./")
         for each in job.shell.commands
         if each.program == "mkdir"
         for word in each.words[1:]
@@ -503,6 +531,16 @@ def find_late_folders(job: BatchScript) -> Iterator[Hit]:
                 f"there is no folder {folder} beside the script: without it the job fails, and writes no line",
                 unknown="from which folder it is submitted",
             )
+
+
+def _with_values(job: BatchScript, text: str) -> str:
+    """Return a text with the values of the variables that the script sets once."""
+
+    def value_of(match: re.Match[str]) -> str:
+        word = job.shell.value_of(match[1] or match[2])
+        return word.value if word is not None and word.is_literal else match[0]
+
+    return re.sub(r"\$(?:\{(\w+)\}|(\w+))", value_of, text)
 
 
 def _is_nowhere(job: BatchScript, folder: str) -> bool:

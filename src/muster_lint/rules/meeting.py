@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import msgspec
+
 from muster_lint import sources
 from muster_lint.bash import Word
 from muster_lint.job import BatchScript
@@ -140,6 +142,12 @@ def find_ip_guesses(job: BatchScript) -> Iterator[Hit]:
 )
 def find_node_lists(job: BatchScript) -> Iterator[Hit]:
     """Yield addresses that are the unexpanded node list."""
+    taken: set[TextSpan] = set()
+    for each in job.shell.assignments:
+        if each.value is not None and re.search(r"\{SLURM_(JOB_|STEP_)?NODELIST:\d", each.value.text):
+            taken.add(each.place)
+            message = "the first host is cut out of the node list by the place of its letters"
+            yield Hit(each.place, message, unknown="how the hosts of the site are named")
     if job.nodes == 1 or (job.nodes is None and "nodes" not in job.header):
         return  # the list of one node is its name
     lists = {"SLURM_NODELIST", "SLURM_JOB_NODELIST", "SLURM_STEP_NODELIST"}
@@ -149,7 +157,7 @@ def find_node_lists(job: BatchScript) -> Iterator[Hit]:
             and re.fullmatch(r"[$`(\s]*echo [^|]*(\|\s*(cut|head|tail|tr)\b[^|]*)*", text)
             for text in word.substitutions
         )
-        if (set(word.names) & lists and not word.substitutions) or cut:
+        if place not in taken and ((set(word.names) & lists and not word.substitutions) or cut):
             is_part = re.search(r"\{SLURM_\w*NODELIST[:%#/]", word.text) is not None
             unknown = "how the hosts of the site are named" if is_part or cut else ""
             yield Hit(place, "the node list is not expanded: node[1-4] is not a host", unknown=unknown)
@@ -204,21 +212,29 @@ def find_ports_in_addresses(job: BatchScript) -> Iterator[Hit]:
     use".""",
     instead="Make it from the job: $((20000 + SLURM_JOB_ID % 9999)), below the ephemeral ports.",
     source=sources.TORCHTITAN,
-    bad=_HEAD + _FIRST + "export MASTER_PORT=29500\n" + _STEP,
-    good=_HEAD + _FIRST + _PORT + _STEP,
+    bad=_HEAD.replace("node=4", "node=2") + _FIRST + "export MASTER_PORT=29500\n" + _STEP,
+    good=_HEAD.replace("node=4", "node=2") + _FIRST + _PORT + _STEP,
 )
 def find_fixed_ports(job: BatchScript) -> Iterator[Hit]:
-    """Yield literal ports of the meeting point."""
+    """Yield fixed ports; of style where the job has four GPUs of a node, which is most often the whole node."""
     per_task = job.header["gpus-per-task"].value if "gpus-per-task" in job.header else None
-    has_all = (job.gpus_per_node or 0) >= 8 or per_task == "8"
-    if not job.is_slurm or "exclusive" in job.header or has_all:
-        return  # a whole node has no other job
+    gpus = max(job.gpus_per_node or 0, int(per_task) if per_task in {"4", "8"} else 0)
+    if job.is_slurm and "exclusive" not in job.header and gpus < 8:  # a whole node has no other job
+        for hit in _fixed_ports(job):
+            yield msgspec.structs.replace(hit, severity=Severity.STYLE) if gpus >= 4 else hit
+
+
+def _fixed_ports(job: BatchScript) -> Iterator[Hit]:
+    """Yield literal ports of the meeting point, of Ray and of servers, and agents that take torch's own."""
     said: set[str] = set()
+    agents = [stage for each in job.all_launches if (stage := each.stage("agent")) is not None]
+    takes_none = [stage for stage in agents if _takes_default_port(job, stage)]
     for each in job.assignments:
         if (
             each.name in {"MASTER_PORT", "MAIN_PROCESS_PORT", "RDZV_PORT"}
             and each.value is not None
             and each.value.value.isdigit()
+            and not takes_none
         ):
             said.add(each.value.value)
             yield Hit(each.place, f"the port {each.value.value} is the same in every job")
@@ -227,6 +243,38 @@ def find_fixed_ports(job: BatchScript) -> Iterator[Hit]:
             if port not in said:  # the variable that holds it is named already
                 said.add(port)
                 yield Hit(place, f"the port {port} is the same in every job")
+    for stage in takes_none[:1]:
+        reads = f"{stage.name} does not read MASTER_PORT: it" if job.shell.assigned("MASTER_PORT") else stage.name
+        instead = "Give --standalone to torchrun, or --master_port with a port of this job."
+        yield Hit(stage.word.place, f"{reads} takes port 29500, as in every job", instead)
+    if not agents:
+        yield from _server_ports(job, said)
+
+
+def _takes_default_port(job: BatchScript, stage: Stage) -> bool:
+    """Tell whether an agent on one node is given no port at all, so that it takes 29500."""
+    if stage.name not in {"torchrun", "torch.distributed.run", "torch.distributed.launch", "deepspeed"} or stage.hidden:
+        return False
+    if (job.nodes or 1) > 1 or not job.asks_for_gpus or any("$" in name for name, _ in stage.options):
+        return False
+    return not stage.has("--standalone", "--rdzv-endpoint", "--rdzv_endpoint", *_PORT_OPTIONS)
+
+
+_SERVES = re.compile(r"\bray start --head|\bvllm serve|vllm\.entrypoints|sglang\.launch_server")
+
+
+def _server_ports(job: BatchScript, said: set[str]) -> Iterator[Hit]:
+    """Yield the literal ports of Ray's head and of servers of models, on a node that other jobs may share."""
+    for each in job.commands:
+        text = " ".join(word.value for word in each.words)
+        word = each.option("--port") if _SERVES.search(text) else None
+        if word is None or (job.nodes or 1) > 1:
+            continue
+        value = job.shell.value_of(word.names[0]) if word.names else None
+        port = (value.value if value is not None else word.value).rpartition("=")[2]
+        if port.isdigit() and port not in said:
+            said.add(port)
+            yield Hit(word.place, f"the port {port} is the same in every job")
 
 
 def _ports_of(stage: Stage | None) -> Iterator[tuple[str, TextSpan]]:

@@ -9,10 +9,12 @@ import re
 from collections.abc import Iterator
 
 from muster_lint import sources
+from muster_lint.bash import SimpleCommand
 from muster_lint.job import BatchScript
 from muster_lint.launch import LaunchCommand
 from muster_lint.rule import rule
 from muster_lint.values import Hit, Severity
+from muster_lint.works import HARMLESS, SERVER, is_work, starts_ranks
 
 _HEAD = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gres=gpu:1\n#SBATCH --cpus-per-task=4\n#SBATCH --time=01:00:00\n"
 _TWO = (
@@ -69,17 +71,32 @@ def find_empty_steps(job: BatchScript) -> Iterator[Hit]:
 )
 def find_forgetful_waits(job: BatchScript) -> Iterator[Hit]:
     """Yield a lone wait at the end of a job whose programs run in the background."""
-    if not job.directives or "$!" in job.text or "wait -n" in job.text or "jobs -p" in job.text:
+    if not job.directives or "wait -n" in job.text or "jobs -p" in job.text:
         return
     main = [each for each in job.shell.commands if each.function is None and not each.in_substitution]
     waits = [each for each in main if each.program == "wait"]
-    if not waits or len(waits[-1].words) > 1:
+    if not waits or any(len(each.words) > 1 for each in waits) or any(each.program == "trap" for each in main):
         return
-    behind = [each for each in main if each.order > waits[-1].order and each.program not in {"echo", "date", "exit"}]
-    works = [each for each in _works(job) if each.command.in_background and each.command.order < waits[-1].order]
-    traps = any(each.program == "trap" for each in job.shell.commands)
-    if works and not traps and not behind and all(each.command.in_background for each in _works(job)):
-        yield Hit(waits[-1].place, f"the job is COMPLETED even if {works[0].stages[-1].name or 'the program'} fails")
+    works = {each.command.order: each for each in job.launches if each.command.function is None and is_work(job, each)}
+    starters = [each for each in main if each.in_background and (each.order in works or _starts_elsewhere(job, each))]
+    starters = [each for each in starters if each.order < waits[-1].order and not SERVER.search(_text_of(each))]
+    behind = [each for each in main if each.order > waits[-1].order and each.program not in HARMLESS | {"exit", "cd"}]
+    in_front = [each for each in works.values() if not each.command.in_background and starters]
+    if starters and not behind and all(each.command.order < starters[0].order for each in in_front):
+        launch = works.get(starters[0].order)
+        name = launch.stages[-1].name if launch is not None else starters[0].program
+        meets = re.search(r"(node|machine)[-_]rank|MASTER_ADDR", job.body)
+        behind_it = ", and the others wait for it" if meets else ""
+        yield Hit(waits[-1].place, f"the job is COMPLETED even if {name or 'the program'} fails{behind_it}")
+
+
+def _starts_elsewhere(job: BatchScript, command: SimpleCommand) -> bool:
+    """Tell whether a command starts ranks on another host, or evaluates a text that does."""
+    return command.program in {"ssh", "pdsh", "eval"} and starts_ranks(job, command)
+
+
+def _text_of(command: SimpleCommand) -> str:
+    return " ".join(word.value for word in command.words)
 
 
 @rule(
@@ -130,7 +147,10 @@ def find_lone_processes(job: BatchScript) -> Iterator[Hit]:
     """Yield the one process of a job with several GPUs of a node."""
     gpus = job.gpus_per_node
     works = _works(job)
-    if not gpus or gpus < 2 or len(works) != 1 or re.search(_DIVIDES, job.text, re.IGNORECASE):
+    if not gpus or gpus < 2:
+        return
+    yield from _lone_servers(job, gpus)
+    if len(works) != 1 or re.search(_DIVIDES, job.body, re.IGNORECASE):
         return
     launch = works[0]
     command, step, agent = launch.command, launch.stage("step"), launch.stage("agent")
@@ -155,14 +175,37 @@ def find_lone_processes(job: BatchScript) -> Iterator[Hit]:
     )
 
 
+def _lone_servers(job: BatchScript, gpus: int) -> Iterator[Hit]:
+    """Yield a server of models that takes one GPU unless it is told more, in a job with several GPUs of a node."""
+    servers = [each for each in job.commands if not each.in_substitution and _MODEL_SERVER.search(_text_of(each))]
+    if len(servers) != 1 or servers[0].in_loop or re.search(r"CUDA_VISIBLE_DEVICES|\bray\b", job.text):
+        return
+    words = [word.value for word in servers[0].words]
+    sized = re.search(
+        r"(^|\s)(-tp|-pp|-dp|--tp|--dp|--pp|--config|--(tensor|pipeline|data)[-_]parallel)", " ".join(words)
+    )
+    if sized is None and not any(word.may_be_several for word in servers[0].words):
+        yield Hit(servers[0].place, f"without --tensor-parallel-size it uses one of {gpus} GPUs of a node")
+
+
+_MODEL_SERVER = re.compile(r"\bvllm serve\b|vllm\.entrypoints\S*|sglang\.launch_server")
+
+
+def _without_read(job: BatchScript) -> str:
+    """Return the comments of a script, without the directives that sbatch reads."""
+    read = {each.place.line for each in job.directives}
+    return "\n".join(line for number, line in enumerate(job.lines, start=1) if number not in read)
+
+
 _OF_GPUS = re.compile(
     r"nvidia-smi|CUDA_VISIBLE|--gpu|--device[= ]cuda|torchrun|deepspeed|gpu\w*\.py|accelerate launch", re.IGNORECASE
 )
 """The signs of a program that uses a GPU."""
 
 _DIVIDES = (
-    r"tensor.?parallel|CUDA_VISIBLE_DEVICES|--gpus?\b|--num.?gpus|--devices|--n.?gpu|mp\.spawn|\bray\b|DataParallel"
-    r"|lightning|--ngpus|device.?ids|client|world.?size|--tp\b|pipeline|device_map|multi.?gpu|--gpu.?ids?"
+    r"tensor.?parallel|CUDA_VISIBLE_DEVICES|--?gpus?\b|--num.?gpus|--devices|--n.?gpu|mp\.spawn|\bray\b|DataParallel"
+    r"|lightning|--?n_?gpus|device.?ids|client|world.?size|--tp\b|pipeline|device_map|multi.?gpu|--gpu.?ids?|vllm"
+    r"|gpu_?num|num_?gpu|deepy|launch\w*\.py"
 )
 
 
@@ -179,12 +222,20 @@ _DIVIDES = (
 def find_unasked_gpus(job: BatchScript) -> Iterator[Hit]:
     """Yield the sign of GPU software in a job whose header asks for no GPU."""
     # A line that is switched off, or the header of a site's own program, asks for GPUs where somebody wanted them.
-    if re.search(r"^#+\s*\w+ .*(gres|gpu)|^#(?!S)[A-Z]BATCH", job.text, re.MULTILINE):
+    if re.search(r"^#+\s*SBATCH .*(gres|gpu)|^#(?!S)[A-Z]BATCH", _without_read(job), re.MULTILINE):
         return
     other = {"exclusive", "tres-per-task", "tres-per-node", "batch", "gres"}
     if not job.directives or job.asks_for_gpus or other & job.header.keys() or not _works(job):
         return
-    if re.search(r"--gres|--gpus|-G\s*\d", "\n".join(line for line in job.lines if not line.lstrip().startswith("#"))):
+    if re.search(r"--gres|--gpus|-G\s*\d", job.body):
+        return
+    partition = job.header.get("partition")
+    if partition is not None and re.search(r"gpu|[avh]100|rtx", partition.value or "", re.IGNORECASE):
+        yield Hit(
+            partition.place,
+            f"the partition {partition.value} is for GPUs, but the header asks for none",
+            unknown="whether the partition gives whole nodes, or sbatch was given more",
+        )
         return
     for each in job.shell.commands:
         words = [word.value for word in each.words[1:]]

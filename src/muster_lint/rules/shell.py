@@ -10,6 +10,7 @@ from muster_lint.bash import SimpleCommand
 from muster_lint.job import BatchScript
 from muster_lint.rule import rule
 from muster_lint.values import Hit, Severity, TextSpan
+from muster_lint.works import HARMLESS, SERVER, is_work
 
 _HEAD = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\n"
 
@@ -245,22 +246,30 @@ def find_returns(job: BatchScript) -> Iterator[Hit]:
     why="The job keeps its GPUs while it sleeps, and nothing else runs.",
     instead="Remove it.",
     source=sources.BASH,
-    bad=_HEAD + "set -e\nsrun --kill-on-bad-exit=1 hostname\nsleep 3600\n",
-    good=_HEAD + "set -e\nsrun --kill-on-bad-exit=1 hostname\n",
+    bad=_HEAD + "set -e\nsrun --kill-on-bad-exit=1 python train.py\nsleep 3600\n",
+    good=_HEAD + "set -e\nsrun --kill-on-bad-exit=1 python train.py\n",
 )
 def find_late_sleeps(job: BatchScript) -> Iterator[Hit]:
-    """Yield a sleep of minutes as the last command of a job in which nothing runs beside it."""
+    """Yield a sleep of minutes behind the last work of a job in which nothing runs beside it."""
     main = [each for each in job.shell.commands if each.function is None and not each.in_substitution]
-    last = main[-1] if main and job.directives else None
-    if last is None or last.program != "sleep" or last.in_loop or any(each.in_background for each in main):
+    works = {each.command.order for each in job.launches if is_work(job, each) and not each.command.in_background}
+    if not job.directives or any(each.in_background and not _is_idle_server(each) for each in main):
         return
-    text = last.words[1].value if len(last.words) > 1 else ""
-    match = re.fullmatch(r"(\d+)([smhd]?)", text)
-    seconds = int(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}[match[2]] if match else 0
-    if (seconds >= 300 or text == "infinity") and any(
-        each.stage("step") or each.stage("python") for each in job.launches
-    ):
-        yield Hit(last.place, f"the job sleeps {text} with nothing left to do")
+    for each in reversed(main):
+        if each.order in works or each.program not in HARMLESS:
+            return
+        text = each.words[1].value if len(each.words) > 1 and each.program == "sleep" else ""
+        match = re.fullmatch(r"(\d+)([smhd]?)", text)
+        seconds = int(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}[match[2]] if match else 0
+        if (seconds >= 300 or text == "infinity") and not each.in_loop and any(order < each.order for order in works):
+            yield Hit(each.place, f"the job sleeps {text} with nothing left to do")
+            return
+
+
+def _is_idle_server(command: SimpleCommand) -> bool:
+    """Tell whether a command in the background is a worker of Ray, which does nothing without a driver."""
+    text = " ".join(word.value for word in command.words)
+    return re.search(r"\bray start\b|start-(head|worker)", text) is not None and not re.search(r"serve|vllm", text)
 
 
 @rule(
@@ -283,20 +292,44 @@ def find_sleeps(job: BatchScript) -> Iterator[Hit]:
             if each.program == "sleep" and by_local_rank and not (each.in_loop or each.is_conditional):
                 yield Hit(each.place, "the other local ranks may be slower than this")
     server = ""
-    for each in job.shell.commands if job.is_slurm else ():
+    for each in job.shell.commands if job.is_slurm and not _ASKS.search(job.text) else ():
         text = " ".join(word.value for word in each.words)
-        found = _SERVER.search(text) if each.in_background else None
+        found = SERVER.search(text) if each.in_background else None
         server = found[0] if found else server
         if each.program == "sleep" and server and not each.in_loop and not each.in_background:
-            if not _ASKS.search(job.text):
-                yield Hit(each.place, f"{server} may need longer than this to answer")
+            yield Hit(each.place, f"{server} may need longer than this to answer")
             server = ""
 
 
-_SERVER = re.compile(r"\bray start\b|\bvllm serve\b|vllm\.entrypoints\S*|sglang\.launch_server|text-generation-launcher"
-                     r"|\bollama serve\b|\bmongod\b|\bredis-server\b|\bllama-server\b|\btritonserver\b")  # fmt: skip
-_ASKS = re.compile(r"\bcurl\b|\bnc -z|ray status|health|wait_for|until |/dev/tcp")
+_ASKS = re.compile(r"\bcurl\b|\bnc -z|ray status|health|wait_for|until |/dev/tcp|ray_init|readiness|is.?ready")
 """The signs of a script that asks whether the server is there."""
+
+
+@rule(
+    "server-not-awaited",
+    Severity.FRAGILE,
+    "a server in the background, and at once a program that needs it",
+    why="The server needs seconds or minutes until it answers; a program that asks before that stops.",
+    instead='Ask until it answers: until curl -sf "http://localhost:$port/health"; do sleep 2; done, or ray status.',
+    source=sources.BASH,
+    bad=_HEAD + "set -e\nvllm serve model &\npython ask.py\nkill $!\n",
+    good=_HEAD
+    + "set -e\nvllm serve model &\nuntil curl -sf localhost:8000/health; do sleep 2; done\npython ask.py\nkill $!\n",
+)
+def find_hasty_programs(job: BatchScript) -> Iterator[Hit]:
+    """Yield a program that starts right behind a server in the background."""
+    if not job.is_slurm or _ASKS.search(job.text):
+        return
+    works = {each.command.order: each for each in job.launches if is_work(job, each)}
+    server = ""
+    for each in job.shell.commands:
+        found = SERVER.search(" ".join(word.value for word in each.words)) if each.in_background else None
+        server = found[0] if found else server
+        if each.program in {"sleep", "wait"} or each.in_loop or each.function is not None:
+            server = "" if each.program in {"sleep", "wait"} else server
+        elif server and each.order in works and not each.in_background and not each.in_substitution:
+            yield Hit(each.place, f"nothing waits until {server} answers", unknown="whether the program waits itself")
+            return
 
 
 @rule(

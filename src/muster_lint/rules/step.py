@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from muster.errors import nearest_name
 from muster_lint import sources
@@ -12,6 +12,7 @@ from muster_lint.job import BatchScript
 from muster_lint.launch import LaunchCommand, Stage, starts_python
 from muster_lint.rule import rule
 from muster_lint.values import Edit, Hit, Severity, TextSpan
+from muster_lint.works import AT_ONCE, HARMLESS, SERVER, STARTS_RANKS, is_work, starts_ranks, trains
 
 _TWO = (
     "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n#SBATCH --time=01:00:00\n"
@@ -32,22 +33,11 @@ _OF_A_TASK = frozenset(
 _RANK_NAMES = frozenset({"RANK", "LOCAL_RANK", "NODE_RANK", "GLOBAL_RANK", "PROC_ID"})
 
 
-_AT_ONCE = frozenset(
-    """
-    [ [[ : alias break cat cd chmod continue cp date declare deactivate df echo env eval exit export false free hostname
-    id let local ls mkdir module ml mv nproc nvidia-smi popd printenv printf pushd pwd read readonly return rm rmdir
-    scontrol set shift shopt sleep source squeue tee test time touch trap true type ulimit umask uname unset wait which .
-    """.split()  # noqa: SIM905  # a page of names, not of quotes
-)
-"""Commands that are over in a moment, or that wait for nothing."""
-_STARTS_RANKS = re.compile(r"(?<![\w.-])(python[\d.]*|torchrun\w*|accelerate|deepspeed)(?![\w.-])")
-
-
 def _ranks(job: BatchScript) -> Iterator[tuple[LaunchCommand, Stage]]:
     """Yield the steps that start Python or an agent."""
     for launch in job.steps:
         stage = launch.stage("step")
-        inside = launch.inner is not None and _STARTS_RANKS.search(launch.inner.text)
+        inside = launch.inner is not None and STARTS_RANKS.search(launch.inner.text)
         if stage is not None and (launch.stage("python") or launch.stage("agent") or inside):
             yield launch, stage
 
@@ -76,12 +66,23 @@ def find_missing_cpus(job: BatchScript) -> Iterator[Hit]:
         return
     if job.header["cpus-per-task"].value == "1":
         return
-    for _, stage in _ranks(job):
-        if _binds_itself(stage):
+    ranks = [stage for _, stage in _ranks(job)]
+    for launch in job.steps:
+        stage = launch.stage("step")
+        if stage is None or _binds_itself(stage) or (stage not in ranks and not _goes_on(launch)):
             continue
         if not stage.has("--cpus-per-task", "-c", "--cpus-per-gpu", "--exact") and not _may_hide_flags(stage):
             edits = _flag_behind(job, stage, '--cpus-per-task="$SLURM_CPUS_PER_TASK"')
             yield Hit(stage.word.place, "since Slurm 22.05 this step gives each task one CPU", edits=edits)
+
+
+def _goes_on(launch: LaunchCommand) -> bool:
+    """Tell whether a step starts a script or a server, which wants its CPUs as ranks do."""
+    last = launch.stages[-1]
+    is_script = last.name.endswith((".sh", ".bash")) or (last.kind == "shell" and bool(last.words))
+    texts = [word.value for word in last.words] + ([launch.inner.text] if launch.inner is not None else [])
+    serves = SERVER.search(" ".join([last.name, *texts])) is not None
+    return (is_script or serves) and not launch.command.in_substitution
 
 
 def _binds_itself(stage: Stage) -> bool:
@@ -111,14 +112,19 @@ def find_survivors(job: BatchScript) -> Iterator[Hit]:
     if job.shell.assigned("SLURM_KILL_BAD_EXIT"):
         return
     meets = _MEETS.search(job.text) is not None
-    for launch, stage in _ranks(job):
+    ranks = list(_ranks(job))
+    scripts = [(each, stage) for each in job.steps if _goes_on(each) and (stage := each.stage("step")) is not None]
+    for launch, stage in ranks + [each for each in scripts if each not in ranks and job.asks_for_gpus]:
         if _has_one_task(stage) or _is_one_task(job, stage) or stage.text("--wait", "-W") not in {None, "0"}:
             continue
-        if _is_apart(launch) or (not meets and not _may_meet(launch)):
+        of_script = (launch, stage) not in ranks
+        if _is_apart(launch) or (not meets and not of_script and not _may_meet(launch)):
             continue
+        unknown = f"what {launch.stages[-1].name} starts" if of_script else ""
         if not stage.has("--kill-on-bad-exit", "-K", "-K1") and not _may_hide_flags(stage):
             edits = _flag_behind(job, stage, "--kill-on-bad-exit=1")
-            yield Hit(stage.word.place, "nothing ends the other ranks when one of this step fails", edits=edits)
+            message = "nothing ends the other ranks when one of this step fails"
+            yield Hit(stage.word.place, message, edits=() if of_script else edits, unknown=unknown)
 
 
 _MEETS = re.compile(
@@ -178,27 +184,36 @@ def _has_one_task(stage: Stage) -> bool:
     good=_TWO + "srun --kill-on-bad-exit=1 bash -c 'python train.py --rank $SLURM_PROCID'\n",
 )
 def find_early_task_variables(job: BatchScript) -> Iterator[Hit]:
-    """Yield words of a step in which the batch host expands a variable of the task."""
+    """Yield words of a step, or of a variable that stands in one, in which the batch host expands one of the task."""
+    told: set[TextSpan] = set()
     for launch in job.steps:
-        if launch.command.in_substitution:
+        stage = launch.stage("step")
+        if launch.command.in_substitution or stage is None or _has_one_task(stage) or _is_one_task(job, stage):
             continue
-        for word in launch.command.words:
-            names = [name for name in word.names if name in _OF_A_TASK]
-            stage = launch.stage("step")
-            if (
-                not names
-                or stage is None
-                or _has_one_task(stage)
-                or _is_one_task(job, stage)
-                or _is_inert(launch, word)
-            ):
-                continue
-            is_sure = (job.tasks_per_node or 0) > 1 or (job.nodes or 0) > 1 or "ntasks" in job.header
-            yield Hit(
-                word.place,
-                f"${names[0]} is expanded by the batch script, before srun starts",
-                unknown="" if is_sure else "whether the step has several tasks",
-            )
+        is_sure = (job.tasks_per_node or 0) > 1 or (job.nodes or 0) > 1 or "ntasks" in job.header
+        for place, name in _early_names(job, launch):
+            if place not in told:
+                told.add(place)
+                unknown = "" if is_sure else "whether the step has several tasks"
+                yield Hit(place, f"${name} is expanded by the batch script, before srun starts", unknown=unknown)
+
+
+def _early_names(job: BatchScript, launch: LaunchCommand) -> Iterator[tuple[TextSpan, str]]:
+    """Yield the variables of the task that the batch host expands for this step, each with its place."""
+    for word in launch.command.words:
+        names = [name for name in word.names if name in _OF_A_TASK]
+        if names and not _is_inert(launch, word):
+            yield word.place, names[0]
+    agent = launch.stage("agent")
+    if agent is not None and agent.text("--rdzv-backend", "--rdzv_backend") in {"c10d", "etcd", "etcd-v2"}:
+        return
+    held = {name for word in launch.command.words for name in word.names if name not in _RANK_NAMES}
+    for each in job.shell.assignments:
+        if each.name in held and each.order < launch.command.order and not each.of_command and each.value is not None:
+            texts = each.elements if each.elements is not None else (each.value,)
+            names = [name for text in texts for name in text.names if name in _OF_A_TASK]
+            if names and not re.search(r"rdzv.backend[= ]\S*(c10d|etcd)", each.value.text):
+                yield each.place, names[0]
 
 
 def _is_inert(launch: LaunchCommand, word: Word) -> bool:
@@ -363,7 +378,7 @@ def _takes_time(command: SimpleCommand) -> bool:
         return any(
             word.value.endswith(("d", "h")) or word.value == "infinity" or _is_long(word) for word in command.words[1:]
         )
-    return not command.in_background and not command.in_substitution and command.program not in _AT_ONCE
+    return not command.in_background and not command.in_substitution and command.program not in AT_ONCE
 
 
 def _is_long(word: Word) -> bool:
@@ -447,17 +462,11 @@ def find_pipes(job: BatchScript) -> Iterator[Hit]:
     last: dict[int, LaunchCommand] = {}
     for launch in job.launches:
         command = launch.command
-        is_training = launch.stage("agent") or _trains(launch)
+        is_training = launch.stage("agent") or trains(launch)
         if command.pipes_on and is_training and not command.in_substitution and not command.in_background:
             last[command.pipe] = launch  # of several in one pipe the last one's status is that of the group
     for launch in last.values():
         yield Hit(launch.command.place, "the job ends with the status of what reads the pipe")
-
-
-def _trains(launch: LaunchCommand) -> bool:
-    """Tell whether a command runs a Python program that may be the work of the job."""
-    stage = launch.stage("python")
-    return stage is not None and bool(stage.words or stage.has("-m")) and not stage.has("-c", "-V", "--version")
 
 
 @rule(
@@ -471,39 +480,47 @@ def _trains(launch: LaunchCommand) -> bool:
     good=_TWO + 'set -e\nsrun --kill-on-bad-exit=1 python train.py\necho "done"\n',
 )
 def find_lost_status(job: BatchScript) -> Iterator[Hit]:
-    """Yield the last launch that a harmless last command hides."""
+    """Yield the last work of the job that what follows hides, or one that other work follows."""
     if not job.directives or job.stops_at_errors or "$?" in job.text or "PIPESTATUS" in job.text:
         return
+    works = {each.command.order: each for each in job.launches if is_work(job, each)}
     main = [each for each in job.shell.commands if each.function is None and not each.in_substitution]
-    if not main or main[-1].program not in _HARMLESS or main[-1].is_conditional:
-        return
-    for launch in reversed(job.launches):
-        command = launch.command
-        if command.in_substitution or command.order >= main[-1].order:
+    hiding: SimpleCommand | None = None
+    for index, each in reversed(list(enumerate(main))):
+        is_asked = each.is_tested and (each.is_conditional or each.in_loop)
+        if is_asked or each.in_background or (each.is_guarded and each.order not in works):
             continue
-        is_work = _trains(launch) or any(launch.stage(kind) for kind in ("agent", "mpi", "step", "container"))
-        if command.program not in _HARMLESS and not is_work:
-            return  # what is in between is not known to be harmless
-        if not is_work or _runs_harmless(launch):
-            continue
-        if not command.is_conditional and not command.in_background and command.function is None:
-            message = f"the job ends with the status of {main[-1].program!r} in line {main[-1].place.line}"
-            yield Hit(command.place, f"{message}: a failed training counts as COMPLETED")
+        if each.program == "wait" and len(each.words) == 1:
+            return  # wait-forgets-status says it
+        is_end = each.program == "exit" and not each.is_conditional
+        if is_end and [word.value for word in each.words[1:]] in ([], ["0"]):
+            hiding = each if len(each.words) > 1 else hiding
+        elif each.order in works or each.program == "wait":
+            if hiding is not None:
+                name = hiding.program if hiding.program != "exit" else "exit 0"
+                message = f"the job ends with the status of {name!r} in line {hiding.place.line}"
+                yield Hit(each.place, f"{message}: a failed training counts as COMPLETED")
+            elif each.program != "wait" and not each.is_guarded:
+                yield from _forgotten(works, each, main[:index])
+            return
+        elif each.program not in HARMLESS:
+            return  # what it does with the status before it is not known
+        else:
+            hiding = hiding or each
+
+
+def _forgotten(works: Mapping[int, LaunchCommand], last: SimpleCommand, before: list[SimpleCommand]) -> Iterator[Hit]:
+    """Yield the last work where it is a loop's, or else the first of several works in a row."""
+    if last.in_loop:
+        message = "the job ends with the status of the loop's last run: a failed one before it is not noticed"
+        yield Hit(last.place, message)
         return
-
-
-def _runs_harmless(launch: LaunchCommand) -> bool:
-    last = launch.stages[-1]
-    return last.kind == "program" and last.name in _HARMLESS
-
-
-_HARMLESS = frozenset(
-    """
-    echo date printf sleep pkill killall mail rm mv cp ls conda deactivate sacct nvidia-smi rocm-smi free df du hostname module wait cat
-    time sstat seff scontrol squeue mkdir touch tar rsync cd popd pwd unset kill ray env uptime source tail head zip
-    """.split()  # noqa: SIM905  # a page of names, not of quotes
-)
-"""Commands that end well whatever the training did."""
+    for each in before:
+        is_alone = not (each.is_tested or each.is_guarded or each.in_background or each.is_conditional)
+        if each.order in works and is_alone and trains(works[each.order]):
+            message = f"the script goes on when this fails, and the job ends with the status of line {last.place.line}"
+            yield Hit(each.place, message)
+            return
 
 
 @rule(
@@ -645,7 +662,7 @@ def find_lone_python(job: BatchScript) -> Iterator[Hit]:
         return
     for launch in job.launches:
         if (
-            _trains(launch)
+            trains(launch)
             and not launch.stage("agent")
             and launch.script is not None
             and not re.search(r"launch|submit|prep|download|convert", launch.script.value)
@@ -681,9 +698,7 @@ def _starts_steps(launch: LaunchCommand) -> bool:
 def find_ssh(job: BatchScript) -> Iterator[Hit]:
     """Yield ssh commands that start Python or a launcher."""
     for each in job.commands:
-        if each.program in {"ssh", "pdsh", "clush"} and re.search(
-            r"python|torchrun|accelerate|deepspeed", " ".join(word.value for word in each.words)
-        ):
+        if each.program in {"ssh", "pdsh", "clush"} and starts_ranks(job, each):
             yield Hit(each.place, f"{each.program} starts processes that Slurm does not know")
 
 

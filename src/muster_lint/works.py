@@ -1,0 +1,80 @@
+"""Which commands of a batch script are its work, and which only stand around it. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from muster_lint.bash import SimpleCommand
+from muster_lint.job import BatchScript
+from muster_lint.launch import LaunchCommand
+
+AT_ONCE = frozenset(
+    """
+    [ [[ : alias break cat cd chmod continue cp date declare deactivate df echo env eval exit export false free hostname
+    id let local ls mkdir module ml mv nproc nvidia-smi popd printenv printf pushd pwd read readonly return rm rmdir
+    scontrol set shift shopt sleep source squeue tee test time touch trap true type ulimit umask uname unset wait which
+    .
+    """.split()  # noqa: SIM905  # a page of names, not of quotes
+)
+"""Commands that are over in a moment, or that wait for nothing."""
+STARTS_RANKS = re.compile(r"(?<![\w.-])(python[\d.]*|torchrun\w*|accelerate|deepspeed)(?![\w.-])")
+"""What starts the ranks of a training, or is one."""
+
+SERVER = re.compile(r"\bray start\b|\bvllm serve\b|vllm\.entrypoints\S*|sglang\.launch_server|text-generation-launcher"
+                    r"|\bollama serve\b|\bmongod\b|\bredis-server\b|\bllama-server\b|\btritonserver\b"
+                    r"|\bstart-(head|worker)\S*")  # fmt: skip
+"""A program that answers others until somebody ends it."""
+
+
+def trains(launch: LaunchCommand) -> bool:
+    """Tell whether a command runs a Python program that may be the work of the job."""
+    stage = launch.stage("python")
+    return stage is not None and bool(stage.words or stage.has("-m")) and not stage.has("-c", "-V", "--version")
+
+
+def is_work(job: BatchScript, launch: LaunchCommand) -> bool:
+    """Tell whether a command is the work of the job: ranks, Python, a container, or a program not listed here."""
+    if not launch.stages or _runs_harmless(launch):
+        return False
+    if trains(launch) or any(launch.stage(kind) for kind in ("agent", "mpi", "step", "container")):
+        return True
+    last = launch.stages[-1]
+    own = {each.function for each in job.shell.commands}
+    is_known = last.name in _TOOLS | own or not last.word.is_literal or last.word.value.startswith("-")
+    is_script = last.kind == "shell" and not last.has("-c") and bool(last.words)
+    return is_script or (last.kind == "program" and not is_known)
+
+
+def _runs_harmless(launch: LaunchCommand) -> bool:
+    last = launch.stages[-1]
+    return last.kind == "program" and last.name in HARMLESS
+
+
+HARMLESS = frozenset(
+    """
+    echo date printf sleep pkill killall mail rm mv cp ls conda deactivate sacct nvidia-smi rocm-smi free df du hostname
+    module cat time sstat seff scontrol squeue mkdir touch tar rsync cd popd pwd unset kill ray env uptime source tail
+    head zip dcgmi chmod set + gzip ml
+    """.split()  # noqa: SIM905  # a page of names, not of quotes
+)
+"""Commands that end well whatever the training did."""
+
+_TOOLS = AT_ONCE | frozenset(
+    """
+    git make cmake gcc g++ nvcc sed awk grep egrep find sort uniq wc xargs curl wget unzip gunzip ln jq bc seq expr
+    basename dirname readlink realpath id groups who ps top sinfo sbatch salloc scancel exec sudo pip pip3 mamba
+    micromamba uv apt npm tmux screen ssh scp aws gsutil dvc wandb huggingface-cli git-lfs md5sum sha256sum lscpu
+    lspci which exit return trap . [ [[ true false let local : jobs disown nohup
+    """.split()  # noqa: SIM905  # a page of names, not of quotes
+)
+"""Commands that are no work of a job."""
+
+
+def starts_ranks(job: BatchScript, command: SimpleCommand) -> bool:
+    """Tell whether a command's words, with all that the script gives their variables, start Python or a launcher."""
+    names = {name for word in command.words for name in word.names}
+    for _ in range(3):
+        values = [each.value for each in job.shell.assignments if each.name in names and each.value is not None]
+        names |= {name for value in values for name in value.names}
+    texts = [word.value for word in command.words] + [value.value for value in values]
+    return STARTS_RANKS.search(" ".join(texts)) is not None
