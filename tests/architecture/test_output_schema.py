@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ import msgspec
 import pytest
 
 from api.stubs import Stub, row
+from muster.cli.command_line import CommandLine
+from muster.cli.verbs import VERBS, command_of
 from plugins.labs import MUSTER, Lab
 
 from .paths import ROOT
@@ -39,6 +42,20 @@ def test_the_file_is_the_one_that_is_made() -> None:
     assert "attempts" in document["$defs"]["WhyJob"]["required"]
 
 
+def with_json(command: CommandLine) -> Iterator[str]:
+    """The names of the verbs that have --json."""
+    if any("--json" in option.flags for option in command.options):
+        yield command.name
+    for verb in command.verbs:
+        yield from with_json(verb)
+
+
+def test_every_verb_with_json_has_a_schema() -> None:
+    names = {name for verb in VERBS for name in with_json(command_of(verb))}
+    # What `site check` prints changes still; `lab up` prints what `lab status` does.
+    assert names - set(schemas.OUTPUTS) == {"site check", "lab up"}
+
+
 def test_a_key_that_the_schema_lacks_is_noticed() -> None:
     with pytest.raises(msgspec.ValidationError, match="unknown field `x`"):
         read("cancel", '{"cancelled": [], "over": [], "x": 1}')
@@ -52,6 +69,60 @@ def test_what_needs_no_slurm(verb: str) -> None:
         [sys.executable, "-m", "muster", *verb.split(), "--json"], capture_output=True, text=True, check=True
     )
     assert len(read(verb, done.stdout)) > 20
+
+
+SCRIPT_OF_OTHERS = """#!/bin/bash
+#SBATCH -N 2 --gres=gpu:4
+#SBATCH --time=99:99:99:99
+srun torchrun --nnodes 2 --nproc-per-node 4 --rdzv-endpoint=$HOSTNAME:29500 train.py
+"""
+LOG = """[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB
+node1:1:1 [0] NCCL INFO NET/Socket : Using [0]eth0:10.0.0.1<0>
+srun: error: node2: task 3: Exited with exit code 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("verb", "words"),
+    [
+        ("lint", "lint job.sh"),
+        ("port", "port job.sh"),
+        ("port", "port job.sh --site lumi"),
+        ("check", "check"),
+        ("check --log", "check --log job.log"),
+        ("site show", "site show lumi"),
+        ("site detect", "site detect"),
+        ("clean", "clean"),
+        ("build lock", "build lock --requirements r.txt"),
+        ("plan", "plan -N 2 -g 8 -A a -t 30 --site lumi -- python train.py"),
+        ("plan", "plan -N 2 -g 4 -t 30 --restart 2 --spares 1 --launcher torchrun --site generic -- python train.py"),
+        (
+            "plan",
+            "plan --until-done -t 60 --checkpoint c --stage-out out:/s --env A={job_id} --env B -- python train.py",
+        ),
+        ("plan", "plan --here --ntasks-per-node 2 -- python train.py"),
+    ],
+)
+def test_what_reads_files_only(verb: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "job.sh").write_text(SCRIPT_OF_OTHERS)
+    (tmp_path / "job.log").write_text(LOG)
+    (tmp_path / "r.txt").write_text("numpy==2.0.0\n")
+    (tmp_path / "train.py").write_text("import torch.distributed as dist\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "muster", *words.partition(" -- ")[0].split(), "--json", *_after_dashes(words)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "HOME": str(tmp_path), "B": "secret"},
+        check=False,
+    )
+    assert done.stdout, done.stderr
+    assert read(verb, done.stdout) is not None
+
+
+def _after_dashes(words: str) -> list[str]:
+    _, dashes, command = words.partition(" -- ")
+    return ["--", *command.split()] if dashes else []
 
 
 @pytest.mark.parametrize(
@@ -101,3 +172,27 @@ def test_a_real_job_from_the_queue_to_its_end(ask: Callable[..., str]) -> None:
     assert {line.text for line in read("logs", ask("logs", tried, "--json")) if line.rank == 1} == {"hello of 1"}
     assert tried in {each.job for each in read("jobs", ask("jobs", "--json"))}
     assert [each.is_default for each in read("queues", ask("queues", "--json"))].count(True) == 1
+
+
+@pytest.mark.lab
+def test_what_a_cluster_answers_and_a_lab(ask: Callable[..., str], lab: Lab, shared_directory: Path) -> None:
+    (shared_directory / "wait.py").write_text("import time\nprint('up', flush=True)\ntime.sleep(600)\n")
+    words = ("-N", "2", "--ntasks-per-node", "1", "-t", "5", "--", "python3", "wait.py")
+    submitted = read("submit", ask("submit", "--json", *words))
+    assert Path(submitted.directory).is_dir()
+    _wait_for(lambda: "up" in ask("logs", submitted.job))
+    stacks = read("stacks", ask("stacks", submitted.job, "--json"))
+    assert {rank for group in stacks.groups for rank in group.ranks} == {0, 1}
+    (job,) = read("why", ask("why", submitted.job, "--json"))
+    assert job.running is not None
+    assert read("cancel", ask("cancel", submitted.job, "--json")).cancelled == [submitted.job]
+    assert isinstance(read("nodes", ask("nodes", "--json")), list)
+    assert read("nodes --clear", ask("nodes", "--clear", "--json")).cleared == []
+    assert isinstance(read("clean", ask("clean", "--json")), list)
+    status = read("lab status", lab.muster("status", "--json").stdout)
+    assert [host.faults for host in status.hosts] == [[]] * len(status.hosts)
+
+
+def _wait_for(has_come: Callable[[], bool]) -> None:
+    while not has_come():
+        time.sleep(0.2)

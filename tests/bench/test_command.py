@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from architecture.test_output_schema import read
 from bench.results import MIB, round_of, row, start
 from muster.cli.app import main
 from muster_bench.results import MARK, ProbeResult, SeriesEnd
@@ -73,7 +74,9 @@ def test_a_fabric_that_is_not_used_is_broken(log: Path, capsys: pytest.CaptureFi
 
 def test_a_run_directory_is_read_like_its_file(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["bench", "--site", "clariden", "--json", "--read", str(log.parent)])
-    document = json.loads(capsys.readouterr().out)
+    text = capsys.readouterr().out
+    read("bench", text)
+    document = json.loads(text)
     assert [each["judged_verdict"] for each in document["rows"]] == ["unjudged", "broken"]
     assert document["rows"][1]["busbw_gb_s"] == pytest.approx(5.4)
     assert document["complete"] is True

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from architecture.test_output_schema import read as read_json
 from plugins.labs import Lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.torch]
@@ -25,6 +26,7 @@ def test_the_host_behind_a_slow_link_is_named_and_a_queued_series_is_read(
     pairs = ("--parts", "pairs", "--pair-size", "1MiB", "--trials", "3")
     done = lab.exec([*BENCH, *pairs], cwd=shared_directory, env=WITH_TORCH)
     assert done.status == 1, done.stderr
+    read_json("bench", done.stdout)
     document = json.loads(done.stdout)
     named = [one["text"].partition(":")[0] for one in document["findings"] if one["what"] == "slow node"]
     # On a busy machine others may be slow too, but none as slow.

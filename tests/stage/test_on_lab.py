@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from architecture.test_output_schema import read
 from muster.runner import ProgramResult
 from plugins.labs import Lab
 
@@ -39,6 +40,7 @@ def staged(lab: Lab, data: Path, *words: str, nodes: int = 4) -> tuple[dict[str,
     script = f"'{sys.executable}' -m muster stage {' '.join(words)} --json '{data}'"
     done = inside(lab, data.parent, script, nodes)
     assert done.ok, done.stderr
+    read("stage", done.stdout)
     return json.loads(done.stdout), done.stderr
 
 
