@@ -43,6 +43,13 @@ case "$1 $2" in
     printf 'NEXT_JOB_ID = 8\\nKillOnBadExit = 0\\nSlurmctld(primary) at ctl is UP\\n' ;;
 "show hostnames") printf 'node1\\n' ;;
 "show job"*|"--details show"*) echo "JobId=7 JobName=train JobState=RUNNING NodeList=node1" ;;
+"--all --oneliner") cat >/dev/null
+    printf 'ClusterName = silence\\nSLURM_VERSION = 24.05.4\\nSelectType = select/cons_tres\\n'
+    printf 'AccountingStorageType = accounting_storage/slurmdbd\\n'
+    printf 'PartitionName=main Default=YES MaxTime=1-00:00:00 DefaultTime=00:30:00 State=UP TotalNodes=2\\n'
+    for node in node1 node2; do
+        echo "NodeName=$node CPUTot=8 Sockets=1 CoresPerSocket=8 RealMemory=16000 Gres=gpu:4 Partitions=main "
+    done ;;
 *) exit 1 ;;
 esac
 """,
@@ -93,6 +100,7 @@ esac
 """,
     "sacctmgr": """\
 case "$*" in
+*--readonly*) cat >/dev/null; printf 'acct|acct||normal|\\nnormal|1-00:00:00||||||\\n' ;;
 *associations*) echo "acct||normal" ;;
 *) echo "normal|1-00:00:00|" ;;
 esac

@@ -22,10 +22,10 @@ VERBS = {
     ),
     "from Python": Verb((PYTHON, "submit", "COMMAND"), needs=("sbatch",)),
     "queues": Verb(("queues",), needs=("sinfo", "squeue")),
-    "site probe": Verb(("site", "probe"), needs=("sinfo", "scontrol"), names=("srun", "sacctmgr")),
+    "site probe": Verb(("site", "probe"), needs=("scontrol",), names=("srun", "sacctmgr")),
     "site probe --job": Verb(("site", "probe", "--job"), needs=("srun",)),
-    "site check": Verb(("site", "check"), needs=("sinfo", "scontrol"), names=("srun", "sacctmgr")),
-    "site report": Verb(("site", "report"), needs=("sinfo", "scontrol"), names=("srun", "sacctmgr")),
+    "site check": Verb(("site", "check"), needs=("scontrol",), names=("srun", "sacctmgr")),
+    "site report": Verb(("site", "report"), needs=("scontrol",), names=("srun", "sacctmgr")),
 }
 # These ask in the words of another verb of the table: each meets every sixth kind, and all in `make test-long`.
 LIKE_OTHERS = {

@@ -12,14 +12,9 @@ from hypothesis import strategies as st
 
 import muster
 from muster.slurm.cluster import (
-    ACCOUNTS,
     CONFIGURATION,
     CONTROLLER,
-    DEFAULT_PARTITIONS,
     MPI_TYPES,
-    NODE_GROUPS,
-    QOS_LIMITS,
-    ask_accounts,
     ask_gpus_of,
 )
 from muster.slurm.fit import NODES
@@ -30,12 +25,7 @@ from muster.slurm.question import Question
 QUESTIONS: dict[str, Question[Any]] = {
     "configuration": CONFIGURATION,
     "controller": CONTROLLER,
-    "node groups": NODE_GROUPS,
-    "default partitions": DEFAULT_PARTITIONS,
     "mpi types": MPI_TYPES,
-    "accounts": ACCOUNTS,
-    "accounts of a user": ask_accounts("ada"),
-    "qos": QOS_LIMITS,
     "gpus of a job": ask_gpus_of("7"),
     "nodes": NODES,
     "jobs": ask_controller(["7", "8_1"]),
@@ -64,9 +54,7 @@ def test_a_question_is_words_of_a_client_of_slurms(name: str) -> None:
 
 
 @pytest.mark.lab
-@pytest.mark.parametrize(
-    "name", ["configuration", "controller", "node groups", "default partitions", "jobs", "own jobs"]
-)
+@pytest.mark.parametrize("name", ["configuration", "controller", "jobs", "own jobs"])
 def test_a_real_slurm_takes_the_words(name: str, lab: object) -> None:
     done = lab.exec(list(QUESTIONS[name].argv))  # type: ignore[attr-defined]
     assert done.ok or "Invalid job id" in done.stderr, done.stderr

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from muster.sites.heads import SearchPath
 from muster.sites.load import load
 from muster.sites.tell import third_party_keys
+from muster_check.survey.draft import Survey
 from muster_check.survey.verify import verify
-from plugins.labs import MUSTER, Person, lab_up
+from plugins.labs import MUSTER, Lab, Person, lab_up
 from sites.profiles import COMPLETE, NAMES, bundled
+from slurm.clusters import like_site
 
 # One fact at a time, broken: site, what is laid over its profile, and the key that has to be found.
 BROKEN: tuple[tuple[str, dict[str, Any], str], ...] = (
@@ -42,8 +47,8 @@ BROKEN: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("supercloud", {"nodes.p8.cores": 24}, "nodes.p8.cores"),
 )
 
-# What a lab of this machine cannot show as the site has it.
-UNLIKE = {"launch.slurm", "fabric.kind", "fabric.interfaces", "detect.cluster_names"}
+# What a lab of this machine cannot show as the site has it; the GPUs of a lab like LUMI have no type.
+UNLIKE = {"request.gres_names", "launch.slurm", "fabric.kind", "fabric.interfaces", "detect.cluster_names"}
 
 
 def test_enough_facts_are_broken() -> None:
@@ -62,34 +67,72 @@ def test_one_broken_fact_is_found_with_its_key_and_nothing_else(name: str, teste
         required = profile.request.required or ()
         flags += [f"--qos={next(iter(profile.qos))}"] if "qos" in required else []
         flags += ["--cpus-per-task=2", *(["--mem=1G"] if profile.memory.policy != "forbidden" else [])]
-        done = lab.exec([MUSTER, "site", "probe", "seen", *(f"--srun={flag}" for flag in flags)])
-        assert done.ok, done.stderr
-        path = scratch / f"seen-{name}.toml"
-        path.write_text(done.stdout)
+        asked = _asked_in(lab, flags, scratch / f"asked-{name}.json")
         checked = lab.exec([MUSTER, "site", "check", name, "--json"])
-    seen = load(str(path)).profile
-    assert seen.nodes[next(iter(seen.nodes))].arch is not None, done.stderr
-    base = {finding.key for finding in verify(site, seen)}
+    base = {finding.key for finding in verify(site, asked)}
     assert base <= UNLIKE
     assert {row["key"] for row in json.loads(checked.stdout)["findings"]} <= UNLIKE
     for broken, changed, key in BROKEN:
         if broken == name:
-            found = {each.key for each in verify(load(name, SearchPath(site_wide=None), changed), seen)}
+            found = {each.key for each in verify(load(name, SearchPath(site_wide=None), changed), asked)}
             assert found - base == {key} - base, changed
 
 
-@pytest.mark.parametrize("name", COMPLETE)
-def test_a_profile_agrees_with_itself(name: str) -> None:
-    profile = bundled(name).profile
-    assert verify(bundled(name), profile) == []
+# What `site check --job` asks, written down in the lab.
+_ASK = """\
+import msgspec, sys
+from muster.look.probe import look
+from muster_check.survey.ask import survey
+open(sys.argv[1], "wb").write(msgspec.json.encode(survey(look(), job=sys.argv[2:])))
+"""
+
+
+def _asked_in(lab: Lab, flags: list[str], file: Path) -> Survey:
+    done = lab.exec([sys.executable, "-c", _ASK, str(file), *flags])
+    assert done.ok, done.stderr
+    return msgspec.json.decode(file.read_bytes(), type=Survey)
+
+
+@pytest.mark.parametrize("name", [name for name in COMPLETE if bundled(name).profile.partitions])
+def test_a_profile_agrees_with_a_cluster_like_it(name: str) -> None:
+    site = bundled(name)
+    names = site.profile.detect.cluster_names or ("tinker",)
+    like = msgspec.structs.replace(like_site(site.profile), name=names[0], version="")
+    findings = [finding.words() for finding in verify(site, Survey("2026-11-23", "h", cluster=like))]
+    assert [words for words in findings if not words.startswith("request.")] == []
 
 
 def test_a_finding_names_the_file_and_line_that_says_it(tmp_path: Path) -> None:
     (tmp_path / "site.toml").write_text("[launch]\nmpi = 'pmix_v9'\n")
     site = load("lumi", SearchPath(site_wide=None, user=tmp_path))
-    (finding,) = verify(site, bundled("lumi").profile)
+    (finding,) = verify(site, Survey("2026-11-23", "h", answers={"mpi": "\tnone\n\tcray_shasta\n\tpmi2\n"}))
     assert (finding.key, finding.origin.line) == ("launch.mpi", 2)
-    assert f"{tmp_path}/site.toml:2" in finding.words()
+    assert finding.words().startswith(
+        f"launch.mpi: the profile says srun --mpi=pmix_v9 ({tmp_path}/site.toml:2), srun --mpi=list says none"
+    )
+
+
+def test_all_that_slurm_says_otherwise_is_listed_with_both_origins() -> None:
+    site = bundled("delta")
+    there = like_site(site.profile, gpuA100x4={"MaxTime": "06:00:00", "PriorityTier": "2"}, cpu={"State": "DOWN"})
+    there = msgspec.structs.replace(there, kills_on_bad_exit=None, version="")
+    findings = verify(site, Survey("2026-11-23", "h", cluster=there))
+    (limit,) = [finding for finding in findings if finding.key == "partitions.gpuA100x4.time_max"]
+    assert re.fullmatch(
+        r"partitions\.gpuA100x4\.time_max: the profile says 2-00:00:00 "
+        r"\(\S+/delta\.toml:\d+; Delta user documentation, [^)]*\), Slurm says here 06:00:00",
+        limit.words(),
+    )
+    assert limit.hint == ""
+    assert "partitions.cpu.open" in {finding.key for finding in findings}
+
+
+def test_what_a_profile_calls_closed_is_not_missed(tmp_path: Path) -> None:
+    (tmp_path / "site.toml").write_text("[partitions.cpu]\nopen = false\n")
+    site = load("delta", SearchPath(site_wide=None, user=tmp_path))
+    there = like_site(bundled("delta").profile, cpu={"PartitionName": "cpu-new"})
+    keys = {finding.key for finding in verify(site, Survey("2026-11-23", "h", cluster=there))}
+    assert not {key for key in keys if key.startswith("partitions.cpu")}
 
 
 def test_a_third_partys_word_is_listed_and_nobody_elses() -> None:

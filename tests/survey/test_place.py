@@ -16,12 +16,13 @@ from muster.runner import ProgramResult
 from muster.sites.load import load
 from muster.sites.site import Site
 from muster_check.survey.ask import survey
-from muster_check.survey.draft import JOB_SCRIPT, Survey, draft, node_answers, seen_profile
+from muster_check.survey.draft import JOB_SCRIPT, draft, node_answers
 from muster_check.survey.place import HOST, LOGIN_SCRIPT, reach_script
 from muster_check.survey.verify import verify
 from sites.profiles import bundled
+from slurm.clusters import controller_text, partition_line
 
-from .test_probe import ANSWERS
+from .test_probe import ANSWERS, asked_alone, path_with
 
 MOTD = """\
 Welcome to Tinker!
@@ -35,9 +36,7 @@ LOGIN = f"@@ engines\napptainer\npodman\n@@ places\nHOME nfs4\nSCRATCH lustre\nW
 
 def drafted(folder: Path, **more: Any) -> Site:
     path = folder / "tinker.toml"
-    path.write_text(
-        draft(Survey(day="2026-11-22", host="login1", answers={**ANSWERS, "place": LOGIN}, **more), "tinker")
-    )
+    path.write_text(draft(asked_alone(answers={**ANSWERS, "place": LOGIN}, **more), "tinker"))
     return load(str(path))
 
 
@@ -82,7 +81,13 @@ def test_the_way_out_is_asked_and_not_assumed(
 
 
 def test_accounts_come_from_the_controller_where_accounting_is_closed(tmp_path: Path) -> None:
+    text = controller_text(
+        partition_line("main"), ClusterName="tinker", AccountingStorageType="accounting_storage/slurmdbd"
+    )
+
     def runner(argv: Sequence[str], **how: Any) -> ProgramResult:
+        if argv[0] == "scontrol":
+            return ProgramResult(tuple(argv), 0, text, "")
         if argv[0] == "sacctmgr":
             return ProgramResult(tuple(argv), 1, "", "sacctmgr: error: Only admins can view other users")
         if argv[0] == "sshare":
@@ -90,7 +95,8 @@ def test_accounts_come_from_the_controller_where_accounting_is_closed(tmp_path: 
             return ProgramResult(tuple(argv), 0, "physics\n chemistry\n", "")
         raise MachineLacks(argv[0], "no", hint="")
 
-    found = survey(Facts(hostname="login1", user="alice"), runner=runner)
+    environment = path_with(tmp_path, "scontrol", "sacctmgr")
+    found = survey(Facts(hostname="login1", user="alice", environment=environment), runner=runner)
     (tmp_path / "tinker.toml").write_text(draft(found, "tinker"))
     assert load(str(tmp_path / "tinker.toml")).profile.request.account_example == "physics"
     assert "# yours: physics, chemistry" in (tmp_path / "tinker.toml").read_text()
@@ -120,15 +126,11 @@ def test_a_host_that_a_shell_would_read_is_refused(host: str, capsys: pytest.Cap
     assert "is not the name of a host" in capsys.readouterr().err
 
 
-def test_what_disagrees_is_named_with_what_to_type_for_one_command(tmp_path: Path) -> None:
-    site = bundled("delta")
-    answers = {**ANSWERS, "partitions": ANSWERS["partitions"].replace("main*", "gpuA100x4*")}
-    seen = seen_profile(Survey(day="2026-11-22", host="h", answers={**answers, "place": LOGIN}, node={"reach": "no"}))
-    hints = {finding.key: finding.hint for finding in verify(site, seen)}
-    assert hints["partitions.gpuA100x4.time_default"] == "--site-set 'partitions.gpuA100x4.time_default=\"01:00:00\"'"
-    lumi = verify(bundled("nibi"), seen)
-    (network,) = [finding for finding in lumi if finding.key == "network.internet"]
-    assert (network.seen, network.hint) == ("shows none", "--site-set 'network.internet=\"none\"'")
+def test_what_disagrees_is_named_with_what_to_type_for_one_command() -> None:
+    asked = asked_alone(node={"reach": "no"})
+    (network,) = [finding for finding in verify(bundled("nibi"), asked) if finding.key == "network.internet"]
+    assert (network.by, network.seen) == ("a compute node shows", "none")
+    assert network.hint == "--site-set 'network.internet=\"none\"'"
     assert network.origin.line is not None
     assert "nibi.toml:" in network.words()
 

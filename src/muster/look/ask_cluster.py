@@ -25,7 +25,7 @@ from muster.slurm.submit import is_without_cluster
 from muster.slurm.variables import scheduler_environment
 
 PATIENCE_S = 2.0
-"""All answers together may take so long."""
+"""All answers together may take so long, before a plan."""
 
 _FILES = ("/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf", "/etc/slurm-llnl/slurm.conf")
 
@@ -64,9 +64,11 @@ def configuration_file(environment: Mapping[str, str]) -> Path | None:
     return next((Path(file) for file in (*own_files, *_FILES) if Path(file).is_file()), None)
 
 
-def ask_cluster(user: str, environment: Mapping[str, str], runner: Runner = run) -> ClusterFacts | Silence:
+def ask_cluster(
+    user: str, environment: Mapping[str, str], runner: Runner = run, *, patience_s: float = PATIENCE_S
+) -> ClusterFacts | Silence:
     """Return what Slurm says of this cluster and of this user; without its partitions nothing is known."""
-    deadline = _Deadline(time.monotonic() + PATIENCE_S)
+    deadline = _Deadline(time.monotonic() + patience_s)
     clean = scheduler_environment(environment)
     unanswered: list[str] = []
 

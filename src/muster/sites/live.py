@@ -101,7 +101,7 @@ def _name_kinds(profile: Profile, cluster: ClusterFacts) -> dict[Signature, str]
         if signature(kind) in names:
             continue
         free = [name for name in _names_by_partition(profile, cluster, kind) if name not in names.values()]
-        names[signature(kind)] = free[0] if free else _new_name(kind, {*profile.nodes, *names.values()})
+        names[signature(kind)] = free[0] if free else name_of_kind(kind, {*profile.nodes, *names.values()})
     return names
 
 
@@ -145,7 +145,8 @@ def _width(part: str) -> int:
     return int(high or low) - int(low) + 1
 
 
-def _new_name(kind: KindFacts, taken: set[str]) -> str:
+def name_of_kind(kind: KindFacts, taken: Collection[str] = ()) -> str:
+    """Return a name for a kind of node that no profile names: what its GPUs are, and how many."""
     gpu_type = next((name for name, _ in kind.gpus), "") or "gpu"
     base = f"{gpu_type}-{kind.gpu_count}".replace(".", "-") if kind.gpu_count else f"cpu-{kind.cpus}"
     return next(name for number in range(1, 1000) if (name := base if number == 1 else f"{base}-{number}") not in taken)
@@ -384,13 +385,13 @@ class Disagreement(msgspec.Struct, frozen=True):
 
     key: str
     profile: str
-    """What the profile says."""
+    """What the profile says; empty where the cluster has nothing of this name."""
 
     place: str
     """Where the profile has it from."""
 
-    cluster: str
-    """What Slurm says."""
+    cluster: str | None
+    """What Slurm says; None: there is nothing of this name here."""
 
     def is_about(self, keys: Collection[str]) -> bool:
         """Return whether one of these keys is this one, or stands above it."""
@@ -399,6 +400,8 @@ class Disagreement(msgspec.Struct, frozen=True):
 
     def words(self) -> str:
         """Return both values with both origins, in one line."""
+        if self.cluster is None:
+            return f"{self.key}: none ({SAID_HERE}), but the profile has one ({self.place})"
         return f"{self.key}: {self.cluster} ({SAID_HERE}), not {self.profile} ({self.place})"
 
 

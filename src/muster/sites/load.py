@@ -60,18 +60,29 @@ def _with_cluster(site: Site, base_layers: Sequence[Layer], own_layers: Sequence
     layers = (*base_layers, live.layer, *own_layers)
     merged = merge(layers)
     profile = msgspec.convert(merged.table, Profile)
-    is_described = bool(base.profile.nodes or base.profile.partitions or base.profile.qos)
     disagreements = tuple(_disagreements(base, live.layer))
-    return Site(profile, layers, merged, (), cluster, live.kind_names, is_described, disagreements)
+    return Site(profile, layers, merged, (), cluster, live.kind_names, _is_described(base.profile), disagreements)
+
+
+def _is_described(profile: Profile) -> bool:
+    """Return whether the profile says how a job reaches its nodes; a draft has only seen what its nodes are."""
+    return bool(profile.partitions or profile.qos or profile.queue_rules or (profile.nodes and not profile.draft))
+
+
+def disagreements_with(site: Site, cluster: ClusterFacts) -> tuple[Disagreement, ...]:
+    """Return all that the site's layers say and Slurm does not."""
+    return tuple(_disagreements(site, live_layer(site.profile, cluster).layer))
 
 
 def _disagreements(base: Site, layer: Layer) -> Iterator[Disagreement]:
     """Yield each value of the profile that the layer replaces or removes."""
     for key in layer.table.get("without", ()):
         if not key.startswith("nodes."):
-            yield Disagreement(key, "it is there", base.origin(key).words(), "it is not there")
+            yield Disagreement(key, "", base.origin(key).words(), None)
     for path, value in leaves(layer.table):
         own_value = base.value_at(path)
+        if own_value is None and path[-1] == "open" and base.value_at(path[:-1]) is not None:
+            own_value = True  # a queue of a profile is open unless the profile says otherwise
         if own_value is not None and own_value != value:
             yield Disagreement(".".join(path), _shown(own_value), base.origin_at(path).words(), _shown(value))
 

@@ -234,6 +234,9 @@ class Profile(Part, frozen=True, kw_only=True):
     ) = None
     """Day on which a script of this profile ran at the site; never: none has run there yet."""
 
+    draft: bool = False
+    """True: `muster site probe` wrote it, without queues: a job reaches its queue by what Slurm says."""
+
     detect: Detect = field(default_factory=Detect)
     nodes: dict[str, NodeKind] = field(default_factory=dict)
     """Kinds of node; the first is what a job gets that names none."""

@@ -1,4 +1,4 @@
-"""What a login node may ask of its cluster: configuration, kinds of nodes, limits, accounts, what srun knows of MPI."""
+"""What a login node may ask of its cluster: configuration, QOS, accounts, states of nodes, what srun knows of MPI."""
 
 from __future__ import annotations
 
@@ -9,32 +9,6 @@ import msgspec
 from muster.older import StrEnum
 from muster.slurm.flags import gpus_in_gres
 from muster.slurm.question import Question
-
-
-class NodeGroup(msgspec.Struct, frozen=True):
-    """One line of sinfo's: the nodes of a partition that look alike. All cells are as sinfo writes them."""
-
-    partition: str
-    availability: str
-    time_limit: str
-    default_time: str
-    job_size: str
-    nodes: str
-    cpus: str
-    shape: str
-    """Sockets, cores and threads: 2:64:1."""
-
-    memory_mib: str
-    gres: str
-    features: str
-
-
-_NODE_FORMAT = "%R|%a|%l|%L|%s|%D|%c|%z|%m|%G|%f"
-
-
-def _read_groups(stdout: str) -> tuple[NodeGroup, ...]:
-    cells = (line.split("|") for line in stdout.splitlines())
-    return tuple(NodeGroup(*line) for line in cells if len(line) == len(NodeGroup.__struct_fields__))
 
 
 def _read_configuration(stdout: str) -> dict[str, str]:
@@ -48,10 +22,6 @@ def _read_ping(stdout: str) -> bool | None:
     return any("UP" in word.split("/") for word in words) if words else None
 
 
-def _read_default(stdout: str) -> frozenset[str]:
-    return frozenset(line.strip().rstrip("*") for line in stdout.splitlines() if "*" in line)
-
-
 def _read_mpi_types(stdout: str) -> tuple[str, ...]:
     return tuple(line.strip() for line in stdout.splitlines() if re.fullmatch(r"\s*\w+\s*", line))
 
@@ -61,11 +31,6 @@ def mpi_offered(text: str) -> tuple[str, ...]:
     lines = re.findall(r"(?m)^\s*(?:srun: )?([a-z0-9_]+)\s*$", text)
     versions = re.findall(r"versions available: (\S+)", text)
     return tuple(dict.fromkeys([*lines, *(name for line in versions for name in line.split(","))]))
-
-
-def _read_accounts(stdout: str) -> tuple[str, ...]:
-    first = (line.split("|")[0] for line in stdout.splitlines())
-    return tuple(dict.fromkeys(name for name in first if re.fullmatch(r"[\w.@+-]+", name)))
 
 
 class QosLimit(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -91,7 +56,8 @@ class QosLimit(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def _read_shares(stdout: str) -> tuple[str, ...]:
     """Read the accounts of a tree: sshare indents what lies below another."""
-    return _read_accounts("\n".join(line.strip() for line in stdout.splitlines()))
+    names = (line.strip().split("|")[0] for line in stdout.splitlines())
+    return tuple(dict.fromkeys(name for name in names if re.fullmatch(r"[\w.@+-]+", name)))
 
 
 def read_qos(stdout: str) -> tuple[QosLimit, ...]:
@@ -133,20 +99,9 @@ def _tres(text: str, name: str) -> int | None:
 
 CONTROLLER = Question(("scontrol", "ping"), _read_ping)
 CONFIGURATION = Question(("scontrol", "show", "config"), _read_configuration)
-NODE_GROUPS = Question(("sinfo", "--noheader", "--format", _NODE_FORMAT), _read_groups)
-DEFAULT_PARTITIONS = Question(("sinfo", "--noheader", "--format", "%P"), _read_default)
 MPI_TYPES = Question(("srun", "--mpi=list"), _read_mpi_types)
-ACCOUNTS = Question(
-    ("sacctmgr", "--noheader", "--parsable2", "show", "associations", "format=account,partition,qos"), _read_accounts
-)
 # What the controller itself knows of this user, where the accounting database is closed to users.
 SHARES = Question(("sshare", "-U", "--noheader", "--parsable2", "--format=Account"), _read_shares)
-QOS_LIMITS = Question(("sacctmgr", "--noheader", "--parsable2", "show", "qos", "format=name,maxwall,maxtres"), read_qos)
-
-
-def ask_accounts(user: str) -> Question[tuple[str, ...]]:
-    """Ask for the accounts that pay for this user."""
-    return Question((*ACCOUNTS.argv, f"user={user}"), ACCOUNTS.read)
 
 
 class NodeState(StrEnum):

@@ -7,12 +7,21 @@ from collections.abc import Sequence
 
 from muster.errors import MachineLacks, SchedulerSilent
 from muster.facts import Facts
+from muster.look.ask_cluster import Silence, ask_cluster
 from muster.runner import Runner, run
 from muster.sites.schema import Profile
 from muster.slurm.allocation import ask_new_nodes
-from muster.slurm.cluster import ask_accounts
 from muster.slurm.silence import last_words
-from muster_check.survey.draft import JOB_SCRIPT, NODE_END, QUESTIONS, Survey, is_readable, node_answers
+from muster_check.survey.draft import (
+    ACCOUNTING,
+    CLUSTER,
+    JOB_SCRIPT,
+    NODE_END,
+    QUESTIONS,
+    Survey,
+    is_readable,
+    node_answers,
+)
 from muster_check.survey.nodes import Answers, answers_of, node_script
 from muster_check.survey.place import PLACES, reach_script
 from muster_check.survey.report import Private
@@ -27,15 +36,20 @@ def survey(facts: Facts, *, job: Sequence[str] | None = None, reach: str | None 
     `reach`: a host to which the compute node tries one connection.
     """
     answers, refusals = {}, {}
+    said = ask_cluster(facts.user, facts.environment, runner, patience_s=_PATIENCE_S)
+    cluster = None if isinstance(said, Silence) else said
+    if isinstance(said, Silence):
+        refusals[CLUSTER] = said.reason or "no cluster is set up for Slurm's clients here"
+    elif said.unanswered:
+        refusals[ACCOUNTING] = said.unanswered[0]
     for name, argv in QUESTIONS.items():
-        words = ask_accounts(facts.user).argv if name == "accounts" else argv
-        answer, trouble = _ask(words, runner, _PATIENCE_S)
+        if name == "shares" and cluster is not None and cluster.associations:
+            continue
+        answer, trouble = _ask(argv, runner, _PATIENCE_S)
         if answer and is_readable(name, answer):
             answers[name] = answer
         else:
             refusals[name] = f"its answer cannot be read: {answer.strip()[:80]!r}" if answer.strip() else trouble
-    if "accounts" in answers:
-        refusals.pop("shares", None)
     node = {}
     if job is not None:
         script = JOB_SCRIPT + (reach_script(reach) if reach else "")
@@ -45,16 +59,17 @@ def survey(facts: Facts, *, job: Sequence[str] | None = None, reach: str | None 
         else:
             refusals["node"] = trouble or f"what it said is not whole: {answer.strip()[-80:]!r}"
     today = dt.datetime.now(tz=dt.timezone.utc).date().isoformat()
-    return Survey(today, facts.hostname, facts.user, answers, refusals, node)
+    return Survey(today, facts.hostname, facts.user, cluster, answers, refusals, node)
 
 
 def private_of(facts: Facts, survey: Survey) -> Private:
     """Return what of this user must not stand in a report."""
     environment = facts.environment
-    # As they are written, whatever form the accounts of the profile have.
-    texts = (survey.answers.get("accounts", ""), survey.answers.get("shares", ""))
+    paying = survey.cluster.associations or () if survey.cluster else ()
     accounts = (
-        *(line.partition("|")[0].strip() for text in texts for line in text.splitlines()),
+        *(association.account for association in paying),
+        # As they are written, whatever form the accounts of the profile have.
+        *(line.partition("|")[0].strip() for line in survey.answers.get("shares", "").splitlines()),
         *(environment.get(name, "") for name in ("SLURM_ACCOUNT", "SBATCH_ACCOUNT", "SALLOC_ACCOUNT")),
     )
     names = (facts.user, survey.user, environment.get("USER", ""), environment.get("LOGNAME", ""))

@@ -1,7 +1,7 @@
 """What a cluster answered → a draft of its profile, as TOML. Pure.
 
-What was not asked or not answered is left out and named in a comment: nothing is guessed. The draft loads as it is.
-Long: one short writer for each part of a profile.
+It holds what Slurm cannot say: every plan asks Slurm itself for partitions, limits and shapes of nodes. A question that
+was not asked or not answered is named in a comment: nothing is guessed. The draft loads as it is.
 """
 
 from __future__ import annotations
@@ -12,24 +12,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from muster.errors import RequestError
 from muster.older import tomllib
 from muster.policy.masks import core_list, spell_cores
 from muster.rank.vendors import VENDORS
 from muster.sites.consistency import check
 from muster.sites.layers import Layer, merge
+from muster.sites.live import live_layer, name_of_kind
 from muster.sites.schema import Profile
-from muster.slurm.cluster import (
-    ACCOUNTS,
-    CONFIGURATION,
-    DEFAULT_PARTITIONS,
-    MPI_TYPES,
-    NODE_GROUPS,
-    QOS_LIMITS,
-    SHARES,
-    NodeGroup,
-)
-from muster.units import format_walltime, parse_walltime_s, toml_text
+from muster.slurm.cluster import MPI_TYPES, SHARES
+from muster.slurm.cluster_facts import CONTROLLER_FACTS, ClusterFacts, KindFacts, ask_accounting, read_kinds
+from muster.units import toml_text
 from muster_check.survey.place import (
     LOGIN_SCRIPT,
     NODE_SCRIPT,
@@ -39,15 +31,14 @@ from muster_check.survey.place import (
 )
 from muster_check.survey.roce import GIDS_SCRIPT, read_gids
 
-# What a login node is asked: a name, and the command. Each may be refused.
+CLUSTER = "cluster"
+ACCOUNTING = "accounting"
+
+# What a login node is asked beside the facts of its cluster: a name, and the command. Each may be refused.
 QUESTIONS: Mapping[str, tuple[str, ...]] = {
-    "config": CONFIGURATION.argv,
-    "partitions": NODE_GROUPS.argv,
-    "default": DEFAULT_PARTITIONS.argv,
     "mpi": MPI_TYPES.argv,
-    "accounts": ACCOUNTS.argv,
+    # What the controller knows of this user, where the accounting database is closed to users.
     "shares": SHARES.argv,
-    "qos": QOS_LIMITS.argv,
     "place": ("bash", "-lc", LOGIN_SCRIPT),
     # A login shell knows `module`; its answer comes on either stream.
     "modules": (
@@ -58,16 +49,9 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
 }
 
 # What an answer must hold to be one: a greeting, or a page of HTML, is none.
-_READERS: Mapping[str, Callable[[str], object]] = {
-    "config": lambda stdout: "ClusterName" in CONFIGURATION.read(stdout),
-    "partitions": NODE_GROUPS.read,
-    "mpi": MPI_TYPES.read,
-    "accounts": ACCOUNTS.read,
-    "shares": SHARES.read,
-    "qos": QOS_LIMITS.read,
-}
+_READERS: Mapping[str, Callable[[str], object]] = {"mpi": MPI_TYPES.read, "shares": SHARES.read}
 
-WITHOUT_WHICH = ("config", "partitions")
+WITHOUT_WHICH = (CLUSTER,)
 """The questions without whose answers nothing is known of the cluster."""
 
 
@@ -100,6 +84,7 @@ ask link_layers sh -c 'cat /sys/class/infiniband/*/ports/1/link_layer'
 @GIDS@
 ask tmp sh -c 'df -PT /tmp | tail -n 1'
 ask arch uname -m
+ask self scontrol --oneliner show node "$SLURMD_NODENAME"
 @PLACE@
 ask end true
 """.replace("@PLACE@\n", NODE_SCRIPT)
@@ -117,21 +102,13 @@ class Survey(msgspec.Struct, frozen=True):
     day: str
     host: str
     user: str = ""
+    cluster: ClusterFacts | None = None
+    """What Slurm says of the cluster; None: it did not say."""
+
     answers: Mapping[str, str] = msgspec.field(default_factory=dict)
     refused: Mapping[str, str] = msgspec.field(default_factory=dict)
     node: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Answers of a compute node; empty: no job was run."""
-
-
-class _Kind(msgspec.Struct, frozen=True):
-    """Nodes that look alike from outside."""
-
-    cpus: int
-    threads: int
-    memory_mib: int
-    gpus: int
-    gpu_type: str | None
-    features: tuple[str, ...]
 
 
 def node_answers(text: str) -> dict[str, str]:
@@ -143,23 +120,19 @@ def node_answers(text: str) -> dict[str, str]:
 
 def draft(survey: Survey, name: str) -> str:
     """Return the profile as far as it could be learned."""
-    rows = NODE_GROUPS.read(survey.answers.get("partitions", ""))
-    kinds = _kinds(rows)
-    config = CONFIGURATION.read(survey.answers.get("config", ""))
     lines = [
         f"# A draft, made by `muster site probe` on {survey.host}. What could not be learned is named in comments.",
+        "# Its partitions, limits and nodes are not written down: every plan asks Slurm for them.",
         "muster_site = 1",
         f"name = {toml_text(name)}",
         f"title = {toml_text(f'{name}, as probed on {survey.day}')}",
-        f"summary = {toml_text(_summary(rows, kinds))}",
+        f"summary = {toml_text(_summary(survey.cluster))}",
+        "draft = true",
     ]
-    lines += _detect(config)
-    lines += _nodes(kinds, survey)
-    lines += _request(kinds, rows)
+    lines += _detect(survey.cluster)
+    lines += _own_node(survey)
     lines += _accounts(survey)
-    lines += _partitions(rows, kinds, survey)
-    lines += _qos(survey)
-    lines += _launch(config, survey)
+    lines += _launch(survey)
     lines += _modules(survey)
     lines += _fabric(survey)
     place = node_answers(survey.answers.get("place", ""))
@@ -171,45 +144,35 @@ def draft(survey: Survey, name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def seen_profile(survey: Survey) -> Profile:
-    """Return the draft as a value."""
-    text = draft(survey, "seen")
-    layers = [Layer("probe", "the probe's draft", text, tomllib.loads(text))]
+def drafted_profile(survey: Survey) -> Profile:
+    """Return the draft as a value: what is known beside Slurm's own facts."""
+    layers = [_layer(survey)]
     profile = check(merge(layers), layers)
     # A login node's engines say nothing of the compute nodes'.
     return profile if survey.node else msgspec.structs.replace(profile, containers={})
 
 
-# ---------------------------------------------------------------- reading
+def seen_profile(survey: Survey) -> Profile:
+    """Return all that was seen: the draft, and what Slurm says."""
+    drafted = drafted_profile(survey)
+    if survey.cluster is None:
+        return drafted
+    layers = [_layer(survey), live_layer(drafted, survey.cluster).layer]
+    seen = msgspec.convert(merge(layers).table, Profile)
+    launch = msgspec.structs.replace(
+        seen.launch, slurm=survey.cluster.version or None, kills_on_bad_exit=survey.cluster.kills_on_bad_exit
+    )
+    return msgspec.structs.replace(seen, containers=drafted.containers, launch=launch)
 
 
-def _kind(row: NodeGroup) -> _Kind:
-    gpus, gpu_type = 0, None
-    for item in re.sub(r"\([^)]*\)", "", row.gres).split(","):
-        match = re.fullmatch(r"gpu(?::([^:]+))?:([0-9]{1,9})", item)
-        if match:
-            gpus, gpu_type = gpus + int(match[2]), match[1]
-    shape = row.shape.split(":")
-    threads = _number(shape[2]) or 1 if len(shape) == 3 else 1
-    features = tuple(word for word in row.features.split(",") if word and word != "(null)")
-    return _Kind(_number(row.cpus), threads, _number(row.memory_mib), gpus, gpu_type, features)
+def _layer(survey: Survey) -> Layer:
+    text = draft(survey, "seen")
+    return Layer("probe", "the probe's draft", text, tomllib.loads(text))
 
 
-def _number(text: str) -> int:
-    """Return the number at the start: sinfo writes 8+ where nodes differ."""
-    match = re.match(r"[0-9]{1,15}", text)
-    return int(match[0]) if match else 0
-
-
-def _kinds(rows: Sequence[NodeGroup]) -> dict[_Kind, str]:
-    """Return a name for each kind of node, those with most GPUs first."""
-    node_kinds = sorted(dict.fromkeys(map(_kind, rows)), key=lambda kind: -kind.gpus)
-    names: dict[_Kind, str] = {}
-    for kind in node_kinds:
-        base = f"{kind.gpu_type or 'gpu'}{kind.gpus}" if kind.gpus else f"cpu{kind.cpus}"
-        taken_names = sum(name.startswith(base) for name in names.values())
-        names[kind] = base if not taken_names else f"{base}-{taken_names + 1}"
-    return names
+def own_kind(survey: Survey) -> KindFacts | None:
+    """Return the kind of the node that the job ran on; None: no job ran, or its node does not say what it is."""
+    return next(iter(read_kinds(survey.node.get("self", ""))), None)
 
 
 # ---------------------------------------------------------------- writing
@@ -219,32 +182,36 @@ def _list(words: Sequence[str]) -> str:
     return "[" + ", ".join(map(toml_text, words)) + "]"
 
 
-def _summary(rows: Sequence[NodeGroup], kinds: Mapping[_Kind, str]) -> str:
-    main_kind = next(iter(kinds), None)
+def _summary(cluster: ClusterFacts | None) -> str:
+    main_kind = max(cluster.kinds if cluster else (), key=lambda kind: (kind.gpu_count, kind.nodes), default=None)
     if main_kind is None:
         return "nothing could be learned of its nodes"
-    nodes = max((_number(row.nodes) for row in rows if _kind(row) == main_kind), default=0)
-    gpus = f"{main_kind.gpus} × {main_kind.gpu_type or 'GPU'}" if main_kind.gpus else f"{main_kind.cpus} CPUs"
-    return f"{nodes} nodes × {gpus}"
+    gpu_type = next((name for name, _ in main_kind.gpus if name), "GPU")
+    gpus = f"{main_kind.gpu_count} × {gpu_type}" if main_kind.gpu_count else f"{main_kind.cpus} CPUs"
+    return f"{main_kind.nodes} nodes × {gpus}"
 
 
-def _detect(config: Mapping[str, str]) -> Iterator[str]:
-    if "ClusterName" in config:
-        yield from ("", "[detect]", f"cluster_names = {_list([config['ClusterName']])}")
+def _detect(cluster: ClusterFacts | None) -> Iterator[str]:
+    if cluster is not None:
+        yield from ("", "[detect]", f"cluster_names = {_list([cluster.name])}")
 
 
-def _nodes(kinds: Mapping[_Kind, str], survey: Survey) -> Iterator[str]:
-    for number, (kind, name) in enumerate(kinds.items()):
-        yield from ("", f"[nodes.{name}]", f"gpus = {kind.gpus}")
-        if kind.cpus:
-            yield f"cores = {kind.cpus // kind.threads}"
-            yield f"threads_per_core = {kind.threads}"
-        if kind.gpus and kind.cpus // kind.threads >= kind.gpus:
-            yield f"cores_per_gpu = {kind.cpus // kind.threads // kind.gpus}"
-        if kind.memory_mib:
-            yield f"memory_mib = {kind.memory_mib}"
-        if number == 0:  # the job of a minute ran on one of these
-            yield from _seen_on_a_node(survey, kind.cpus // kind.threads)
+def _own_node(survey: Survey) -> Iterator[str]:
+    """Yield what the job saw inside its node, under the shape by which Slurm's kinds of node are known again."""
+    kind = own_kind(survey)
+    if kind is None:
+        return
+    yield from (
+        "",
+        f"[nodes.{toml_text(name_of_kind(kind))}]",
+        f"gpus = {kind.gpu_count}",
+        f"cores = {max(1, kind.cores)}",
+    )
+    yield f"threads_per_core = {kind.threads}"
+    gpu_type = next((name for name, _ in kind.gpus if name), None)
+    if gpu_type:
+        yield f"gpu_type = {toml_text(gpu_type)}"
+    yield from _seen_on_a_node(survey, kind.cores)
 
 
 def _seen_on_a_node(survey: Survey, cores: int) -> Iterator[str]:
@@ -292,73 +259,11 @@ def _numa(lscpu: str) -> list[str]:
     return [spell_cores(cores.values()) for _, cores in sorted(domains.items())]
 
 
-def _request(kinds: Mapping[_Kind, str], rows: Sequence[NodeGroup]) -> Iterator[str]:
-    yield from ("", "[request]", 'gpus = "gpus-per-node"')
-    yield f"cpus = {toml_text('threads' if any(kind.threads > 1 for kind in kinds) else 'cores')}"
-    types = sorted({kind.gpu_type for kind in kinds if kind.gpu_type})
-    if types:
-        yield f"gres_names = {_list([f'gpu:{gpu_type}' for gpu_type in types])}"
-    features = sorted({feature for kind in kinds for feature in kind.features})
-    if kinds:
-        yield f"features = {_list(features)}"
-    if rows and not any(row.partition.endswith("*") for row in rows):
-        yield "# whether an account, a QOS or a time limit has to be given is not to be learned by asking"
-
-
-def _partitions(rows: Sequence[NodeGroup], kinds: Mapping[_Kind, str], survey: Survey) -> Iterator[str]:
-    default = DEFAULT_PARTITIONS.read(survey.answers.get("default", ""))
-    shown_partitions = set()
-    for row in rows:
-        name = row.partition.rstrip("*")
-        if name in shown_partitions:
-            continue
-        shown_partitions.add(name)
-        kind = _kind(row)
-        yield from ("", f"[partitions.{toml_text(name)}]", f"node = {toml_text(kinds[kind])}", f"gpus = {kind.gpus}")
-        if _number(row.nodes):
-            yield f"nodes = {_number(row.nodes)}"
-        yield from _limit("time_max", row.time_limit)
-        yield from _limit("time_default", row.default_time)
-        sizes = re.fullmatch(r"[0-9]+K?-([0-9]{1,9})(K?)", row.job_size)  # sinfo writes 1024 as 1K
-        if sizes:
-            yield f"nodes_max = {int(sizes[1]) * (1024 if sizes[2] else 1)}"
-        if name in default:
-            yield "default = true"
-        if row.availability != "up":
-            yield "open = false"
-
-
-def _limit(key: str, text: str) -> Iterator[str]:
-    if text and text not in {"infinite", "n/a", "UNLIMITED"}:
-        try:
-            seconds = parse_walltime_s(text)
-        except RequestError:
-            return
-        if seconds:
-            yield f"{key} = {toml_text(format_walltime(seconds))}"
-
-
-def _qos(survey: Survey) -> Iterator[str]:
-    for qos in QOS_LIMITS.read(survey.answers.get("qos", "")):
-        yield from ("", f"[qos.{toml_text(qos.name)}]")
-        yield from _limit("time_max", qos.time_limit)
-        if qos.nodes:
-            yield f"nodes_max = {qos.nodes}"
-
-
-def _launch(config: Mapping[str, str], survey: Survey) -> Iterator[str]:
-    yield from ("", "[launch]")
+def _launch(survey: Survey) -> Iterator[str]:
     types = MPI_TYPES.read(survey.answers.get("mpi", ""))
     if types:
-        yield f"mpi_types = {_list(types)}"
-    if "SLURM_VERSION" in config:
-        yield f"slurm = {toml_text(config['SLURM_VERSION'])}"
-    if config.get("KillOnBadExit") in {"0", "1"}:
-        yield f"kills_on_bad_exit = {'true' if config['KillOnBadExit'] == '1' else 'false'}"
+        yield from ("", "[launch]", f"mpi_types = {_list(types)}")
     yield from ("", "[rendezvous]", 'host = "as-is"')
-    reserved = re.search(r"ports=(\d+)-(\d+)", config.get("MpiParams", ""))
-    if reserved:
-        yield "reserved_ports = true"
 
 
 def _modules(survey: Survey) -> Iterator[str]:
@@ -376,9 +281,10 @@ def _modules(survey: Survey) -> Iterator[str]:
 
 def _accounts(survey: Survey) -> Iterator[str]:
     """Yield the accounts that pay for this user: the first is the example, all are listed."""
-    names = ACCOUNTS.read(survey.answers.get("accounts", "")) or SHARES.read(survey.answers.get("shares", ""))
+    paying = sorted(survey.cluster.associations or () if survey.cluster else (), key=lambda each: not each.is_default)
+    names = list(dict.fromkeys(each.account for each in paying)) or SHARES.read(survey.answers.get("shares", ""))
     if names:
-        yield f"# yours: {', '.join(names)}"
+        yield from ("", "[request]", f"# yours: {_printable(', '.join(names))}")
         yield f"account_example = {toml_text(names[0])}"
 
 
@@ -428,8 +334,6 @@ def _provenance(survey: Survey) -> Iterator[str]:
     for key in (
         "nodes",
         "request",
-        "partitions",
-        "qos",
         "launch",
         "rendezvous",
         "modules",
@@ -443,6 +347,8 @@ def _provenance(survey: Survey) -> Iterator[str]:
 
 # Questions whose words are long: what stands for them in a comment.
 _SHOWN = {
+    CLUSTER: " ".join(CONTROLLER_FACTS.argv),
+    ACCOUNTING: " ".join(ask_accounting("").argv),
     "node": "a compute node",
     "modules": "module avail",
     "place": "the login shell's places and message of the day",
@@ -470,4 +376,6 @@ def _not_learned(survey: Survey) -> Iterator[str]:
         yield "# not learned: whether a compute node has a way out: --job --reach HOST tries one connection"
     if not survey.node:
         yield "# not learned: NUMA domains, GPUs, interfaces: they take a job of a minute (muster site probe --job)"
+    elif own_kind(survey) is None:
+        yield "# not learned: NUMA domains and GPUs: the node of the job does not say which kind of node it is"
     yield "# not to be learned by asking: environment, quotas, rules that no message of the day names, whom to ask"

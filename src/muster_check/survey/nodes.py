@@ -16,6 +16,8 @@ from muster_check.survey.verify import WrongFact
 Answers = Mapping[tuple[str, str], Mapping[str, str]]
 """(question, name) → host → answer."""
 
+_NODES_SHOW = "two nodes show"
+
 _SCRIPT = """\
 read -r host </proc/sys/kernel/hostname
 tell() {{ printf '@%s|%s|%s|%s\\n' "$host" "$1" "$2" "$3"; }}
@@ -100,12 +102,12 @@ def findings_of_nodes(site: Site, answers: Answers) -> Iterator[WrongFact]:
         bad = [(name, _hosts(answers, "interface", name, {"missing", "down"})) for name in names]
         evidence = "; ".join(f"{name}: {hosts}" for name, hosts in bad if hosts)
         if evidence:
-            yield WrongFact(key, f"{', '.join(names)} are up", f"shows {evidence}", site.origin(key))
+            yield WrongFact(key, f"{', '.join(names)} are up", _NODES_SHOW, evidence, site.origin(key))
     for key, paths in _paths(profile).items():
         for path in paths:
             hosts = _hosts(answers, "path", path, {"missing"})
             if hosts:
-                yield WrongFact(key, f"{path} is there", f"has it not ({hosts})", site.origin(key))
+                yield WrongFact(key, f"there is {path}", _NODES_SHOW, hosts, site.origin(key))
     yield from _meeting(site, answers)
 
 
@@ -116,14 +118,18 @@ def _meeting(site: Site, answers: Answers) -> Iterator[WrongFact]:
         if question == "address" and "none" in by_host.values():
             hosts = _hosts(answers, "address", name, {"none"})
             yield WrongFact(
-                key, "hosts have an address by their names", f"finds none for {name} ({hosts})", site.origin(key)
+                key, "hosts have an address by their names", _NODES_SHOW, f"{name}: {hosts}", site.origin(key)
             )
             return
     for (question, name), by_host in answers.items():
         if question == "reach" and "no" in by_host.values():
             hosts = _hosts(answers, "reach", name, {"no"})
             yield WrongFact(
-                key, "hosts reach each other by that address", f"gets no answer from {name} ({hosts})", site.origin(key)
+                key,
+                "hosts reach each other by that address",
+                _NODES_SHOW,
+                f"no answer from {name} ({hosts})",
+                site.origin(key),
             )
             return
 

@@ -15,8 +15,8 @@ import msgspec
 from muster.sites.schema import Profile
 from muster.sites.site import Site
 from muster.units import toml_text
-from muster_check.survey.draft import Survey
-from muster_check.survey.verify import WrongFact
+from muster_check.survey.draft import Survey, seen_profile
+from muster_check.survey.verify import WrongFact, unlisted
 
 # The tables of the draft that say something of the cluster; modules and accounts may be a user's own.
 _TABLES = (
@@ -44,9 +44,7 @@ class Private(msgspec.Struct, frozen=True):
     """Folders of the user's: what lies in them goes too."""
 
 
-def report(
-    site: Site, survey: Survey, measured: Profile, findings: Sequence[WrongFact], version: str, private: Private
-) -> str:
+def report(site: Site, survey: Survey, findings: Sequence[WrongFact], version: str, private: Private) -> str:
     """Return the report as TOML."""
     clean = _Cleaner(private)
     table = {
@@ -57,18 +55,27 @@ def report(
             "asked": "the login node and compute nodes" if survey.node else "the login node alone",
             "holds": not findings,
             "not_answered": sorted(survey.refused),
+            "not_in_the_profile": unlisted(site.profile, survey.cluster) if survey.cluster else {},
         },
-        "disagrees": {
-            str(number): {"key": finding.key, "profile": finding.says, "cluster": finding.seen}
-            for number, finding in enumerate(findings, 1)
-        },
-        "seen": {key: value for key, value in _seen(measured).items() if key in _TABLES},
+        "disagrees": {str(number): _disagreement(finding) for number, finding in enumerate(findings, 1)},
+        "seen": {key: value for key, value in _seen(seen_profile(survey)).items() if key in _TABLES},
     }
     head = [
         f"# What `muster site report` saw of {site.name}. It holds no user's name, account or path: read it before you",
         "# attach it to an issue.",
     ]
     return "\n".join([*head, *_lines(clean.value(table), ())]) + "\n"
+
+
+def _disagreement(finding: WrongFact) -> dict[str, str]:
+    """Return both values with both origins."""
+    return {
+        "key": finding.key,
+        "profile": finding.says,
+        "profile_has_it_from": finding.origin.words() if finding.origin.source else finding.origin.layer,
+        "by": finding.by,
+        "cluster": finding.seen,
+    }
 
 
 def _seen(measured: Profile) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""Does a profile hold? Compared with what the cluster itself answers: a finding for each fact that does not. Pure.
+"""Does a profile hold? Held against what the cluster itself answers: a finding for each fact that does not. Pure.
 
-The cluster's side is a draft of the same shape (draft.py), so both sides are profiles. What one of them does not know
-is not compared.
+What Slurm says is compared as every plan compares it (`sites/live.py`); what Slurm cannot say, with what was seen in a
+login shell and on a node. What one of both sides does not know is not compared.
 """
 
 from __future__ import annotations
@@ -15,10 +15,16 @@ from typing import Any
 import msgspec
 
 from muster.images import engine_named
-from muster.policy.masks import core_list
-from muster.sites.schema import NodeKind, Profile, Queue
+from muster.sites.live import live_layer, signature
+from muster.sites.load import disagreements_with
+from muster.sites.schema import Profile
 from muster.sites.site import Origin, Site
-from muster.units import format_walltime, parse_memory_mib, parse_walltime_s
+from muster.slurm.cluster_facts import ClusterFacts
+from muster_check.survey.draft import Survey, drafted_profile, own_kind
+
+SLURM_SAYS = "Slurm says here"
+_SRUN_SAYS = "srun --mpi=list says"
+_NODE_SHOWS = "a compute node shows"
 
 
 class WrongFact(msgspec.Struct, frozen=True):
@@ -26,6 +32,11 @@ class WrongFact(msgspec.Struct, frozen=True):
 
     key: str
     says: str
+    """What the profile says."""
+
+    by: str
+    """Who says otherwise, with the verb: "a compute node shows"."""
+
     seen: str
     origin: Origin
     value: str | None = None
@@ -37,35 +48,41 @@ class WrongFact(msgspec.Struct, frozen=True):
         return "" if self.value is None else f"--site-set {shlex.quote(f'{self.key}={self.value}')}"
 
     def words(self) -> str:
-        """Return words for a person: the fact, what was seen instead, and where the profile says it."""
+        """Return words for a person: the fact, both values, and where each comes from."""
         place = f"{self.origin.file}:{self.origin.line}" if self.origin.line else self.origin.file
         source = f"; {self.origin.words()}" if self.origin.source else ""
-        return f"{self.key}: the profile says {self.says}, the cluster {self.seen} ({place}{source})"
+        return f"{self.key}: the profile says {self.says} ({place}{source}), {self.by} {self.seen}"
 
 
-_Misfit = tuple[str, str, str]
+_Misfit = tuple[str, str, str, str]
+"""Key, what the profile says, who says otherwise, and what."""
 
 
-def verify(site: Site, measured: Profile) -> list[WrongFact]:
+def verify(site: Site, survey: Survey) -> list[WrongFact]:
     """Return what the profile says and the cluster does not."""
-    profile = site.profile
-    misfits = [misfit for check in _CHECKS for misfit in check(profile, measured)]
-    return [
-        WrongFact(key, sentence, measured_value, site.origin(key), _value(measured, key))
-        for key, sentence, measured_value in misfits
-    ]
+    measured = drafted_profile(survey)
+    misfits = [] if survey.cluster is None else [*_by_slurm(site, survey.cluster)]
+    misfits += _node(site.profile, survey, measured)
+    misfits += [misfit for check in _CHECKS for misfit in check(site.profile, measured)]
+    return [WrongFact(key, says, by, seen, site.origin(key), _value(measured, key)) for key, says, by, seen in misfits]
 
 
-# Keys of which the cluster's own value may stand in the profile as it is.
-_SETTABLE = re.compile(
-    r"(partitions|qos)\.[^.]+\.(time_max|time_default|nodes_max|nodes_min|gpus)"
-    r"|launch\.(kills_on_bad_exit|slurm|mpi_types)|fabric\.(kind|interfaces|hcas)|network\.internet"
-    r"|request\.(gres_names|features)"
-)
+def unlisted(profile: Profile, cluster: ClusterFacts) -> dict[str, list[str]]:
+    """Return the partitions and QOS of the cluster that a profile with partitions or QOS does not have."""
+    pairs = (("partitions", profile.partitions, cluster.partitions), ("qos", profile.qos, cluster.qos))
+    return {
+        kind: names
+        for kind, known, there in pairs
+        if known and (names := sorted({queue.name for queue in there} - {*known}))
+    }
+
+
+# Keys of which the value that was seen may stand in the profile as it is. What Slurm says needs none: plans use it.
+_SETTABLE = re.compile(r"launch\.mpi_types|fabric\.(kind|interfaces|hcas)|network\.internet")
 
 
 def _value(measured: Profile, key: str) -> str | None:
-    """Return what the cluster has at a key, as TOML; of a queue's limit that is gone, no limit."""
+    """Return what the cluster has at a key, as TOML."""
     if key == "launch.mpi" and measured.launch.mpi_types:
         return json.dumps(
             next((mpi_type for mpi_type in ("pmix", "pmi2") if mpi_type in measured.launch.mpi_types), "none")
@@ -74,124 +91,98 @@ def _value(measured: Profile, key: str) -> str | None:
         return None
     value: Any = measured
     for part in key.split("."):
-        value = value.get(part) if isinstance(value, dict) else getattr(value, part, None)
-    if value is None:
-        return '"UNLIMITED"' if key.endswith("time_max") else None
-    return json.dumps(list(value) if isinstance(value, tuple) else value)
+        value = getattr(value, part, None)
+    return None if value is None else json.dumps(list(value) if isinstance(value, tuple) else value)
 
 
-def _name(profile: Profile, measured: Profile) -> Iterator[_Misfit]:
-    names, measured_names = profile.detect.cluster_names, measured.detect.cluster_names
-    if names and measured_names and not set(names) & set(measured_names):
-        yield "detect.cluster_names", f"the cluster is called {_list(names)}", f"calls itself {_list(measured_names)}"
+# ---------------------------------------------------------------- what Slurm says
 
 
-def _queues(profile: Profile, measured: Profile) -> Iterator[_Misfit]:
-    kinds: tuple[tuple[str, dict[str, Queue], dict[str, Queue]], ...] = (
-        ("partitions", profile.partitions, measured.partitions),
-        ("qos", profile.qos, measured.qos),
-    )
-    for kind, profile_queues, measured_queues in kinds:
-        for name, queue in profile_queues.items():
-            if not measured_queues or not queue.open:
-                continue
-            if name not in measured_queues:
-                yield f"{kind}.{name}", "it is there", f"has {_list(measured_queues)}"
-                continue
-            yield from _queue(f"{kind}.{name}", queue, measured_queues[name])
-
-
-def _queue(key: str, queue: Queue, measured: Queue) -> Iterator[_Misfit]:
-    if queue.time_max and _seconds(queue.time_max) != _seconds(measured.time_max):
-        yield f"{key}.time_max", queue.time_max, _time(measured.time_max)
-    if queue.time_default and measured.time_default and _seconds(queue.time_default) != _seconds(measured.time_default):
-        yield f"{key}.time_default", queue.time_default, measured.time_default
-    for field in ("nodes_max", "nodes_min"):
-        own_value, measured_value = getattr(queue, field), getattr(measured, field)
-        if own_value is not None and measured_value is not None and own_value != measured_value:
-            yield f"{key}.{field}", str(own_value), str(measured_value)
-    if queue.gpus is not None and measured.gpus is not None and queue.gpus != measured.gpus:
-        yield f"{key}.gpus", f"{queue.gpus} GPUs a node", f"has {measured.gpus}"
-
-
-def _seconds(text: str | None) -> int | None:
-    return parse_walltime_s(text) if text else None
-
-
-def _time(text: str | None) -> str:
-    seconds = _seconds(text)
-    return "has no limit" if seconds is None else format_walltime(seconds)
-
-
-def _nodes(profile: Profile, measured: Profile) -> Iterator[_Misfit]:
-    """Compare kinds of node, paired through the partitions that both sides know."""
-    done_keys = set()
-    for name, queue in profile.partitions.items():
-        measured_queue = measured.partitions.get(name)
-        if queue.node is None or measured_queue is None or measured_queue.node is None or queue.node in done_keys:
+def _by_slurm(site: Site, cluster: ClusterFacts) -> Iterator[_Misfit]:
+    profile = site.profile
+    names = profile.detect.cluster_names
+    if names and cluster.name and cluster.name not in names:
+        yield "detect.cluster_names", f"the cluster is called {_list(names)}", SLURM_SAYS, cluster.name
+    for disagreement in disagreements_with(site, cluster):
+        if _is_closed(profile, disagreement.key):
             continue
-        done_keys.add(queue.node)
-        yield from _node(profile, f"nodes.{queue.node}", profile.nodes[queue.node], measured.nodes[measured_queue.node])
+        if disagreement.cluster is None:
+            yield disagreement.key, "there is one", SLURM_SAYS, "there is none"
+        else:
+            yield disagreement.key, disagreement.profile, SLURM_SAYS, disagreement.cluster
+    for field, value in (("kills_on_bad_exit", cluster.kills_on_bad_exit), ("slurm", cluster.version or None)):
+        own_value = getattr(profile.launch, field)
+        if own_value is not None and value is not None and own_value != value:
+            yield f"launch.{field}", _said(own_value), SLURM_SAYS, _said(value)
+    yield from _names_of_requests(profile, cluster)
 
 
-def _node(profile: Profile, key: str, node: NodeKind, measured: NodeKind) -> Iterator[_Misfit]:
-    if node.gpus is not None and measured.gpus is not None and node.gpus != measured.gpus:
-        yield f"{key}.gpus", str(node.gpus), str(measured.gpus)
-    reserved = len(core_list(node.reserved_cores)) if node.reserved_cores else 0
-    if node.cores and measured.cores and measured.cores not in {node.cores, node.cores - reserved}:
-        reserved_note = f" ({node.cores - reserved} for jobs)" if reserved else ""
-        yield f"{key}.cores", f"{node.cores}{reserved_note}", str(measured.cores)
-    threads = (node.threads_per_core, measured.threads_per_core)
-    if profile.request.cpus == "threads" and all(threads) and threads[0] != threads[1]:
-        yield f"{key}.threads_per_core", str(threads[0]), str(threads[1])
-    if node.memory_usable and measured.memory_mib and parse_memory_mib(node.memory_usable) > measured.memory_mib:
-        yield f"{key}.memory_usable", node.memory_usable, f"{measured.memory_mib}M"
+def _is_closed(profile: Profile, key: str) -> bool:
+    """Return whether a key is of a queue that the profile itself calls closed: nothing is lost with it."""
+    kind, _, name = key.partition(".")
+    queues = {"partitions": profile.partitions, "qos": profile.qos}.get(kind, {})
+    return any(not queue.open and (name == known or name.startswith(f"{known}.")) for known, queue in queues.items())
+
+
+def _names_of_requests(profile: Profile, cluster: ClusterFacts) -> Iterator[_Misfit]:
+    """Yield the types of GPU and the features that a request may name and no node has."""
+    if not cluster.kinds:
+        return
+    there = {
+        "gres_names": {f"gpu:{gpu_type}" for kind in cluster.kinds for gpu_type, _ in kind.gpus if gpu_type},
+        "features": {feature for kind in cluster.kinds for feature in kind.features},
+    }
+    for field, names in there.items():
+        typed_names = [value for value in getattr(profile.request, field) or () if field == "features" or ":" in value]
+        missing = [word for value in typed_names for word in value.split("&") if word not in names]
+        if missing:
+            yield f"request.{field}", f"there is {_list(missing)}", SLURM_SAYS, _list(sorted(names)) or "none"
+
+
+# ---------------------------------------------------------------- what Slurm cannot say
+
+
+def _node(profile: Profile, survey: Survey, measured: Profile) -> Iterator[_Misfit]:
+    """Compare the inside of the job's node with the kind of node that the profile has in its place."""
+    kind = own_kind(survey)
+    if kind is None or survey.cluster is None:
+        return
+    name = live_layer(profile, survey.cluster).kind_names.get(signature(kind), "")
+    node = profile.nodes.get(name)
+    if node is None:
+        return
+    inside = next(iter(measured.nodes.values()))
     for field in ("arch", "gpu_kind", "numa", "gpu_numa"):
-        own_value, measured_value = getattr(node, field), getattr(measured, field)
+        own_value, measured_value = getattr(node, field), getattr(inside, field)
         if own_value is not None and measured_value is not None and own_value != measured_value:
-            yield f"{key}.{field}", _said(own_value), _said(measured_value)
+            yield f"nodes.{name}.{field}", _said(own_value), _NODE_SHOWS, _said(measured_value)
 
 
 def _launch(profile: Profile, measured: Profile) -> Iterator[_Misfit]:
     types = measured.launch.mpi_types
-    if types:
-        if profile.launch.mpi is not None and profile.launch.mpi not in types:
-            yield "launch.mpi", f"srun --mpi={profile.launch.mpi}", f"offers {_list(types)}"
-        missing = [
-            mpi_type
-            for mpi_type in profile.launch.mpi_types or ()
-            if mpi_type not in types and mpi_type != profile.launch.mpi
-        ]
-        if missing:
-            yield "launch.mpi_types", f"it offers {_list(missing)}", f"offers {_list(types)}"
-    for field in ("kills_on_bad_exit", "slurm"):
-        own_value, measured_value = getattr(profile.launch, field), getattr(measured.launch, field)
-        if own_value is not None and measured_value is not None and own_value != measured_value:
-            yield f"launch.{field}", _said(own_value), _said(measured_value)
-    if profile.rendezvous.reserved_ports and measured.launch.slurm and not measured.rendezvous.reserved_ports:
-        yield "rendezvous.reserved_ports", "Slurm reserves ports", "has no MpiParams=ports=…"
-
-
-def _request(profile: Profile, measured: Profile) -> Iterator[_Misfit]:
-    for field in ("gres_names", "features"):
-        measured_values = getattr(measured.request, field)
-        typed_names = [value for value in getattr(profile.request, field) or () if field == "features" or ":" in value]
-        words = [word for value in typed_names for word in value.split("&")]
-        missing = [word for word in words if measured_values is not None and word not in measured_values]
-        if missing:
-            yield f"request.{field}", _list(missing), f"has {_list(measured_values) or 'none'}"
+    if not types:
+        return
+    if profile.launch.mpi is not None and profile.launch.mpi not in types:
+        yield "launch.mpi", f"srun --mpi={profile.launch.mpi}", _SRUN_SAYS, _list(types)
+    missing = [
+        mpi_type
+        for mpi_type in profile.launch.mpi_types or ()
+        if mpi_type not in types and mpi_type != profile.launch.mpi
+    ]
+    if missing:
+        yield "launch.mpi_types", f"there is {_list(missing)}", _SRUN_SAYS, _list(types)
 
 
 def _fabric(profile: Profile, measured: Profile) -> Iterator[_Misfit]:
     if measured.fabric.kind and profile.fabric.kind and measured.fabric.kind != profile.fabric.kind:
-        yield "fabric.kind", profile.fabric.kind, measured.fabric.kind
+        yield "fabric.kind", profile.fabric.kind, _NODE_SHOWS, measured.fabric.kind
     for field in ("interfaces", "hcas"):
         measured_values = getattr(measured.fabric, field)
         missing = [
             value for value in getattr(profile.fabric, field) or () if measured_values and value not in measured_values
         ]
         if missing:
-            yield f"fabric.{field}", _list(missing), f"has {_list(measured_values)}"
+            yield f"fabric.{field}", f"there is {_list(missing)}", _NODE_SHOWS, _list(measured_values)
 
 
 def _containers(profile: Profile, measured: Profile) -> Iterator[_Misfit]:
@@ -201,17 +192,19 @@ def _containers(profile: Profile, measured: Profile) -> Iterator[_Misfit]:
         engine = engine_named(container.engine)
         is_on_path = bool(engine.program or engine.step_option) and not container.modules
         if measured_engines and is_on_path and container.engine not in measured_engines:
-            yield f"containers.{name}", f"it has {container.engine}", f"has {_list(measured_engines)}"
+            yield f"containers.{name}", f"there is {container.engine}", _NODE_SHOWS, _list(measured_engines)
 
 
 def _network(profile: Profile, measured: Profile) -> Iterator[_Misfit]:
     has_route = {"open": True, "nat": True, "none": False, "none-even-login": False}
     own_value, measured_value = profile.network.internet, measured.network.internet
     if own_value in has_route and measured_value in has_route and has_route[own_value] != has_route[measured_value]:
-        yield "network.internet", str(own_value), f"shows {measured_value}"
+        yield "network.internet", str(own_value), _NODE_SHOWS, str(measured_value)
 
 
 def _said(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return _list(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
@@ -219,13 +212,4 @@ def _list(words: Collection[str] | Iterator[str]) -> str:
     return ", ".join(words)
 
 
-_CHECKS: tuple[Callable[[Profile, Profile], Iterator[_Misfit]], ...] = (
-    _name,
-    _queues,
-    _nodes,
-    _launch,
-    _request,
-    _fabric,
-    _containers,
-    _network,
-)
+_CHECKS: tuple[Callable[[Profile, Profile], Iterator[_Misfit]], ...] = (_launch, _fabric, _containers, _network)

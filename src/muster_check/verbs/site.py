@@ -24,7 +24,7 @@ def _survey(words: Words) -> Survey:
     answers = survey(
         look(), job=words.srun if words.job or words.srun or words.reach else None, reach=_host(words.reach)
     )
-    if not set(answers.answers) - OF_THE_SHELL:
+    if answers.cluster is None and not set(answers.answers) - OF_THE_SHELL:
         from muster.errors import SiteError
 
         reason = next(iter(not_answered(answers).values()), "")
@@ -37,15 +37,18 @@ def _survey(words: Words) -> Survey:
     return answers
 
 
-def _status(survey: Survey, findings: Sequence[WrongFact] = (), *, proved: bool = True) -> int:
+def _status(survey: Survey, findings: Sequence[WrongFact] = (), *, unproved: str = "") -> int:
     """Return 1 where a fact is wrong, 3 where nothing is known of the other facts: too little was answered."""
     from muster.cli.app import print_error
     from muster_check.survey.draft import WITHOUT_WHICH, not_answered
 
     missing = [sentence for key, sentence in not_answered(survey).items() if key in WITHOUT_WHICH]
-    missing += [] if proved else ["two compute nodes"]
+    hint = "try again in a minute"
+    if unproved:
+        missing.append(unproved)
+        hint = f"{hint}; --srun=FLAG gives the job of --job what this site requires, as --srun=-Aphys"
     if missing and not findings:
-        print_error(f"the cluster did not answer all that was asked: {'; '.join(missing)}", "try again in a minute")
+        print_error(f"the cluster did not answer all that was asked: {'; '.join(missing)}", hint)
     return 1 if findings else 3 if missing else 0
 
 
@@ -65,27 +68,28 @@ def _probe(words: Words) -> int:
     survey = _survey(words)
     print(draft(survey, words.first or "mine"), end="")
     say("keep it as ~/.config/muster/sites/NAME.toml, or give it to --site")
-    return _status(survey, proved="node" not in survey.refused)
+    return _status(survey, unproved="a compute node" if "node" in survey.refused else "")
 
 
 def _check(words: Words) -> int:
     from muster.look.probe import look
     from muster.sites.load import choose_site
     from muster.sites.tell import third_party_keys
-    from muster_check.survey.draft import seen_profile
-    from muster_check.survey.verify import verify
+    from muster_check.survey.verify import SLURM_SAYS, unlisted, verify
 
     site = choose_site(words.first, look())
-    survey, proved = _survey(words), True
-    findings = verify(site, seen_profile(survey))
+    survey, unproved = _survey(words), ""
+    findings = verify(site, survey)
+    others = unlisted(site.profile, survey.cluster) if survey.cluster else {}
     if words.job or words.srun:
-        proved, wrong_facts = _prove(site, words.first or site.name, words.srun)
+        unproved, wrong_facts = _prove(site, words.first or site.name, words.srun)
         findings += wrong_facts
     if words.json:
         rows = [
             {
                 "key": finding.key,
                 "says": finding.says,
+                "by": finding.by,
                 "seen": finding.seen,
                 "file": finding.origin.file,
                 "line": finding.origin.line,
@@ -95,14 +99,26 @@ def _check(words: Words) -> int:
         ]
         unanswered = sorted(survey.refused)
         third_party = third_party_keys(site)
-        print_json({"site": site.name, "findings": rows, "third_party": third_party, "not_answered": unanswered})
-        return _status(survey, findings, proved=proved)
+        print_json(
+            {
+                "site": site.name,
+                "findings": rows,
+                "not_in_the_profile": others,
+                "third_party": third_party,
+                "not_answered": unanswered,
+            }
+        )
+        return _status(survey, findings, unproved=unproved)
     for finding in findings:
         print(finding.words())
         if finding.hint:
             print(f"    for one command: {finding.hint}")
     wrong = "1 fact does" if len(findings) == 1 else f"{len(findings)} facts do"
     say(f"{wrong} not hold at {site.name}" if findings else f"what could be asked of {site.name} holds")
+    if any(finding.by == SLURM_SAYS for finding in findings):
+        say("plans here follow Slurm already; muster site report writes this into a file for an issue")
+    for kind, names in others.items():
+        say(f"the {kind} that the profile does not have: {', '.join(names)}")
     reported_keys = third_party_keys(site)
     if reported_keys:
         words_of_others = "fact is" if len(reported_keys) == 1 else "facts are"
@@ -111,7 +127,7 @@ def _check(words: Words) -> int:
     help_address = site.profile.help.support or site.profile.help.guide
     if findings and help_address:
         say(f"if the site has changed, tell us; if it is broken: {help_address}")
-    return _status(survey, findings, proved=proved)
+    return _status(survey, findings, unproved=unproved)
 
 
 def _report(words: Words) -> int:
@@ -119,34 +135,32 @@ def _report(words: Words) -> int:
     from muster.look.probe import look
     from muster.sites.load import choose_site
     from muster_check.survey.ask import private_of
-    from muster_check.survey.draft import seen_profile
     from muster_check.survey.report import report
     from muster_check.survey.verify import verify
 
     facts = look()
     site = choose_site(words.first, facts)
     survey = _survey(words)
-    measured = seen_profile(survey)
-    findings = verify(site, measured)
-    proved = True
+    findings = verify(site, survey)
+    unproved = ""
     if words.job or words.srun:
-        proved, wrong_facts = _prove(site, words.first or site.name, words.srun)
+        unproved, wrong_facts = _prove(site, words.first or site.name, words.srun)
         findings += wrong_facts
-    print(report(site, survey, measured, findings, __version__, private_of(facts, survey)), end="")
+    print(report(site, survey, findings, __version__, private_of(facts, survey)), end="")
     say(f"read it, then attach it to an issue: it says what {site.name} is on {survey.day}")
-    return _status(survey, proved=proved)
+    return _status(survey, unproved=unproved)
 
 
-def _prove(site: Site, name: str, flags: Sequence[str]) -> tuple[bool, list[WrongFact]]:
-    """Return whether two nodes answered, and what they and Muster's own launch over them show of the profile."""
+def _prove(site: Site, name: str, flags: Sequence[str]) -> tuple[str, list[WrongFact]]:
+    """Return who did not answer, and what two nodes and Muster's own launch over them show of the profile."""
     from muster_check.survey.ask import ask_two_nodes
     from muster_check.survey.nodes import findings_of_nodes
 
     answers, trouble = ask_two_nodes(site.profile, flags)
     if not answers:
         say(f"two nodes could not be asked: {trouble}")
-        return False, []
-    return True, [*findings_of_nodes(site, answers), *_launched(site, name, flags)]
+        return "two compute nodes", []
+    return "", [*findings_of_nodes(site, answers), *_launched(site, name, flags)]
 
 
 def _launched(site: Site, name: str, flags: Sequence[str]) -> list[WrongFact]:
@@ -181,26 +195,10 @@ def _launched(site: Site, name: str, flags: Sequence[str]) -> list[WrongFact]:
     last = next((line for line in reversed(result.stderr.splitlines()) if line.strip()), f"status {result.status}")
     points = [stopped or Point(ok=False, text=last, key="request")] if not rank_answers else judge(plan, rank_answers)
     return [
-        WrongFact(point.key, "Muster's launch over two nodes is right", f"shows: {point.text}", site.origin(point.key))
+        WrongFact(point.key, "a launch over two nodes is right", "the launch shows", point.text, site.origin(point.key))
         for point in points
         if not point.ok
     ]
-
-
-_SRUN = option(
-    "--srun",
-    metavar="FLAG",
-    repeated=True,
-    whole_flags=True,
-    group="output",
-    help="add a flag of srun for the job of --job: --srun=-Aphys",
-)
-_REACH = option(
-    "--reach",
-    metavar="HOST",
-    group="output",
-    help="let the compute node of --job try one connection to port 443 of this host, to see whether there is a way out",
-)
 
 
 _SRUN = option(
@@ -224,6 +222,7 @@ COMMANDS = (
         summary="""\
 Write a draft of this cluster's profile to stdout.
 
+The draft holds what Slurm cannot say: modules, fabric, containers, file systems.
 Slurm is asked only what every user may ask.""",
         operands="[NAME]",
         most=1,
@@ -237,7 +236,7 @@ Slurm is asked only what every user may ask.""",
         name="site check",
         start=_check,
         summary="""\
-Check whether the profile is right here. Print one line for each fact that is wrong.
+Check whether the profile is right here. Print one line for each fact that is wrong, with both values and both origins.
 
 Status 0: all facts are right; 1: a fact is wrong.""",
         operands="[SITE]",
