@@ -81,6 +81,29 @@ def test_another_node_loses_what_the_profile_says_of_its_inside() -> None:
     assert f"nodes.{name}.gpus" in {each.key for each in site.disagreements}
 
 
+@pytest.mark.parametrize(
+    ("shape", "memory", "keys"),
+    [
+        # LUMI keeps 8 of 64 cores and a part of the memory, and its profile counts cores.
+        ("1:56:1", "500000", {"nodes.g.gpus"}),
+        ("1:64:2", "600000", {"nodes.g.gpus"}),
+        ("1:60:1", "500000", {"nodes.g.gpus", "nodes.g.cores"}),
+        ("1:56:1", "100000", {"nodes.g.gpus", "nodes.g.memory_mib"}),
+    ],
+)
+def test_a_node_counted_without_what_jobs_do_not_get_is_no_contradiction(
+    shape: str, memory: str, keys: set[str]
+) -> None:
+    _, cores, threads = map(int, shape.split(":"))
+    known = cluster(
+        [partition_line("standard-g")],
+        [kind_line("standard-g", 8, cores * threads, gres="gpu:4", shape=shape, memory=memory)],
+        ClusterName="lumi",
+    )
+    found = {each.key for each in changed(known).disagreements}
+    assert {key for key in found if key.startswith("nodes.g.")} == keys
+
+
 def test_less_memory_than_the_profile_asks_for_is_less() -> None:
     site = changed(
         cluster([partition_line("main", Default="YES")], [kind_line("main", 4, 48, "gpu:a100:4", memory="9000")]),

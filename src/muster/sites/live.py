@@ -405,6 +405,19 @@ class Disagreement(msgspec.Struct, frozen=True):
         return f"{self.key}: {self.cluster} ({SAID_HERE}), not {self.profile} ({self.place})"
 
 
+def is_counted_otherwise(profile: Profile, path: Sequence[object], value: Any) -> bool:
+    """Return whether Slurm's number for a node may be that of the profile, counted without what jobs do not get."""
+    node = profile.nodes.get(str(path[1])) if path[0] == "nodes" else None
+    if node is None:
+        return False
+    if path[-1] == "cores":
+        return value in _core_counts(node)
+    if path[-1] == "threads_per_core":
+        return profile.request.cpus != "threads"
+    usable = node.memory_usable
+    return path[-1] == "memory_mib" and usable is not None and value >= parse_memory_mib(usable)
+
+
 def leaves(table: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield each value of a layer's table with its path."""
     for key, value in table.items():

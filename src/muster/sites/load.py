@@ -16,7 +16,7 @@ from muster.facts import Facts
 from muster.parts import SITES, parts_of_others
 from muster.sites.heads import DEFAULT_SITE, Head, SearchPath, evidence_from, heads
 from muster.sites.layers import Layer, Merged, merge
-from muster.sites.live import Disagreement, leaves, live_layer
+from muster.sites.live import Disagreement, is_counted_otherwise, leaves, live_layer
 from muster.sites.match import LAB_SITE, Evidence, SiteMatch, decide, signs
 from muster.sites.schema import Profile
 from muster.sites.site import Site
@@ -83,7 +83,7 @@ def _disagreements(base: Site, layer: Layer) -> Iterator[Disagreement]:
         own_value = base.value_at(path)
         if own_value is None and path[-1] == "open" and base.value_at(path[:-1]) is not None:
             own_value = True  # a queue of a profile is open unless the profile says otherwise
-        if own_value is not None and own_value != value:
+        if own_value is not None and own_value != value and not is_counted_otherwise(base.profile, path, value):
             yield Disagreement(".".join(path), _shown(own_value), base.origin_at(path).words(), _shown(value))
 
 
