@@ -84,7 +84,7 @@ bench-launch: packages-test $(TORCH_READY) bytecode all-garbage ## what a launch
 	@$(BIN)/python benchmarks/hang.py
 
 bytecode: $(MADE) # pip compiles what it installs; a checkout has no bytecode where PYTHONDONTWRITEBYTECODE is set
-	@$(BIN)/python -m compileall -q src/muster
+	@$(BIN)/python -m compileall -q src
 
 # A rank of torch's spends two fifths of its processor time on searches for garbage, half of them as Python ends. What
 # is measured, and `make test-long`, searches as Python does.

@@ -258,6 +258,7 @@ class _BashReader:
 
     def __init__(self, source: bytes, line: int, column: int) -> None:
         self.source = source
+        self._lines = () if source.isascii() else tuple(source.split(b"\n"))  # once: a word may ask for its place
         self._line, self._column = line, column
         self.commands: list[SimpleCommand] = []
         self.assignments: list[Assignment] = []
@@ -511,10 +512,9 @@ class _BashReader:
 
     def _characters(self, row: int, column: int) -> int:
         """Return how many characters the first `column` bytes of a line are."""
-        if column == 0 or self.source.isascii():
+        if column == 0 or not self._lines:
             return column
-        line = self.source.split(b"\n")[row]
-        return len(line[:column].decode(errors="replace"))
+        return len(self._lines[row][:column].decode(errors="replace"))
 
     def _next(self) -> int:
         self._order += 1

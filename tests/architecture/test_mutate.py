@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import json
 import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from muster.runner import checked, run
+from plugins.patience import patient
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -105,43 +109,56 @@ _TESTS = {
 }
 
 
-@pytest.fixture
-def small_house(mutate: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A house with one function."""
-    (tmp_path / "src").mkdir()
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "src/own.py").write_text(_OWN)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  lab\n  torch\n  gpu\n  versions\n  long\n  wide\n")
-    for name, value in {"ROOT": tmp_path, "SOURCE": tmp_path / "src", "TESTS": tmp_path / "tests"}.items():
-        monkeypatch.setattr(mutate, name, value)
-    monkeypatch.setattr(mutate, "WORK", tmp_path)
-    monkeypatch.setattr(mutate, "_TEST_CPU_S", 1.0)
-    monkeypatch.setattr(mutate, "_passing", set())
-    monkeypatch.setattr(mutate, "_failing", set())
+_CASES: list[tuple[list[str], str | None, list[str]]] = [
+    (["notices"], "notices", []),
+    (["does-not"], None, []),
+    (["fails-anyway"], None, ["fails-anyway"]),
+    (["fails-anyway", "notices"], "notices", ["fails-anyway"]),
+    (["never-ends"], "never-ends", []),
+]
+# In a process of its own: the verdict forks, and the process of thousands of tests is ten times as large.
+_JUDGE = """\
+import ast, json, sys
+from pathlib import Path
+
+sys.path.insert(0, sys.argv[1])
+import mutate
+
+verdicts = []
+for folder in map(Path, sys.argv[2:]):
+    mutate.ROOT, mutate.SOURCE, mutate.TESTS, mutate.WORK = folder, folder / "src", folder / "tests", folder
+    mutate._TEST_CPU_S = 1.0
+    mutate._passing.clear()
+    mutate._failing.clear()
     mutate._test_files.cache_clear()
-    return tmp_path
+    source = (folder / "src/own.py").read_text()
+    (change,) = [each for each in mutate.changes_of(source, ast.parse(source).body[0]) if each.kind == "test"]
+    verdicts.append(mutate._judge(mutate.Mutation(folder / "src/own.py", "double", change), 600.0))
+print(json.dumps([(each.noticed_by, each.left_out, each.in_time) for each in verdicts]))
+"""
 
 
-@pytest.mark.parametrize(
-    ("tests", "noticed_by", "left_out"),
-    [
-        (["notices"], "notices", []),
-        (["does-not"], None, []),
-        (["fails-anyway"], None, ["fails-anyway"]),
-        (["fails-anyway", "notices"], "notices", ["fails-anyway"]),
-        (["never-ends"], "never-ends", []),
-    ],
-)
-def test_a_change_is_noticed_by_a_test_that_passes_without_it(
-    mutate: ModuleType, small_house: Path, tests: list[str], noticed_by: str | None, left_out: list[str]
-) -> None:
-    for name in tests:
-        (small_house / f"tests/test_{name}.py").write_text(f"import own\n\ndef test_it():\n    {_TESTS[name]}\n")
-    (change,) = [each for each in mutate.changes_of(_OWN, ast.parse(_OWN).body[0]) if each.kind == "test"]
+def test_a_change_is_noticed_by_a_test_that_passes_without_it(tmp_path: Path) -> None:
+    houses = []
+    for number, (tests, _, _) in enumerate(_CASES):
+        house = tmp_path / str(number)
+        (house / "src").mkdir(parents=True)
+        (house / "tests").mkdir()
+        (house / "src/own.py").write_text(_OWN)
+        (house / "pytest.ini").write_text("[pytest]\nmarkers =\n  lab\n  torch\n  gpu\n  versions\n  long\n  wide\n")
+        for name in tests:
+            (house / f"tests/test_{name}.py").write_text(f"import own\n\ndef test_it():\n    {_TESTS[name]}\n")
+        houses.append(house)
 
-    verdict = mutate._judge(mutate.Mutation(small_house / "src/own.py", "double", change), 600.0)
+    words = [sys.executable, "-c", _JUDGE, str(ROOT / "scripts"), *map(str, houses)]
+    verdicts = json.loads(checked(run(words, cwd=tmp_path, timeout_s=patient(600))).stdout)
 
-    assert verdict.noticed_by == (noticed_by and f"tests/test_{noticed_by}.py::test_it")
-    assert [*verdict.left_out] == [f"tests/test_{name}.py::test_it" for name in left_out]
-    assert verdict.in_time
-    assert (small_house / "src/own.py").read_text() == _OWN
+    assert verdicts == [
+        [noticed_by and _name(noticed_by), [_name(each) for each in left_out], True]
+        for _, noticed_by, left_out in _CASES
+    ]
+    assert {(house / "src/own.py").read_text() for house in houses} == {_OWN}
+
+
+def _name(test: str) -> str:
+    return f"tests/test_{test}.py::test_it"

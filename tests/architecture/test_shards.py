@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from fnmatch import fnmatch
 from pathlib import Path
 from types import ModuleType
 
@@ -97,3 +98,10 @@ def test_lint_fails_the_whole(
 
     assert run_tests.main([]) == status
     assert capsys.readouterr().out.splitlines()[-1] == "4 passed, 0 failed, 0 skipped"
+
+
+def test_no_folder_of_tests_is_passed_over_where_all_are_asked_for(request: pytest.FixtureRequest) -> None:
+    """By default pytest enters no folder that is called build: with 100 random inputs tests/build never ran."""
+    patterns = request.config.getini("norecursedirs")
+    folders = [path.name for path in (ROOT / "tests").iterdir() if list(path.glob("test_*.py"))]
+    assert [name for name in folders if any(fnmatch(name, pattern) for pattern in patterns)] == []

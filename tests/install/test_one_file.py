@@ -64,6 +64,7 @@ def test_it_takes_the_part_for_this_python_from_a_private_folder(one_file: Path,
     assert [each.stat().st_ino for each in folder.iterdir()] == [before]
 
 
+@pytest.mark.wide
 def test_it_is_a_command_and_twenty_at_once_unpack_it_once(one_file: Path, tmp_path: Path) -> None:
     environment = {"PATH": os.environ["PATH"], "XDG_DATA_HOME": str(tmp_path)}
     running = [subprocess.Popen([one_file], env=environment, stdout=subprocess.DEVNULL) for _ in range(20)]

@@ -15,6 +15,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 from part_wheels import PARTS, write_part_wheels  # noqa: E402
 
+pytestmark = pytest.mark.wide
 # What the wheels require, as it lies beside these tests.
 REQUIRED = ("msgspec", "rich", "markdown_it", "mdurl", "pygments", "tomli", "eval_type_backport")
 OF_LINT = ("tree_sitter", "tree_sitter_bash")

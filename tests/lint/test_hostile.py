@@ -46,7 +46,7 @@ _READ: dict[str, bytes] = {
     "nested-braces.sh": _HEAD + b"{ " * 5000 + b"a; " + b"} " * 5000 + b"\n",
     "nested.py": b"x = " + b"(" * 5000 + b"1" + b")" * 5000 + b"\n",
     "endless-line.sh": _HEAD + b"echo " + b"x" * 1_000_000 + b"\n",
-    "endless-words.sh": _HEAD + b"srun python t.py " + b"$A " * 100_000 + b"\n",
+    "endless-words.sh": _HEAD + b"srun python t.py " + b"$A " * 20_000 + b"\n",
     "open-quote.sh": _HEAD + b"echo 'never closed\n" * 200,
     "latin-1.sh": _HEAD + "echo Müller\n".encode("latin-1"),
     "carriage.sh": _GOOD.replace(b"\n", b"\r\n"),

@@ -8,7 +8,7 @@ import compileall
 import sys
 from pathlib import Path
 
-SOURCES = Path(__file__).resolve().parents[2] / "src" / "muster"
+SOURCES = Path(__file__).resolve().parents[2] / "src"
 
 
 def pytest_configure() -> None:

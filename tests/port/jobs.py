@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import ast
 import os
 import re
 import shlex
@@ -19,7 +19,7 @@ from sites.profiles import bundled
 
 from .scripts import read
 
-__all__ = ["Job", "Ranks", "after", "before"]
+__all__ = ["Job", "Ranks", "after", "before", "carried_here"]
 
 _STUB = Path(__file__).parent / "stubs" / "program"
 _NAMES = ["srun", "mpirun", "mpiexec", "torchrun", "accelerate", "python", "python3"]
@@ -49,13 +49,16 @@ def before(job: Job, folder: Path) -> Ranks:
     return ranks
 
 
+def carried_here(job: Job, folder: Path) -> Carried:
+    """Return how the script is carried to the same site."""
+    _, draft = read(job.text)
+    generic = bundled("generic")
+    return carry(draft, generic, generic, facts_of(str(folder), str(folder / "home"), "ada"))
+
+
 def after(job: Job, folder: Path) -> tuple[Ranks | None, Carried]:
     """Return what the ranks of the ported job get, and how it was carried; None where there is no job to run."""
-    home = str(folder / "home")
-    _, draft = read(job.text)
-    facts = facts_of(str(folder), home, "ada")
-    generic = bundled("generic")
-    carried = carry(draft, generic, generic, facts)
+    carried = carried_here(job, folder)
     if carried.plan is None:
         return None, carried
     shape = carried.plan.shape
@@ -66,11 +69,11 @@ def after(job: Job, folder: Path) -> tuple[Ranks | None, Carried]:
 
 
 def _run(words: list[str], folder: Path, more: dict[str, str]) -> Ranks:
-    tools, record, home = folder / "tools", folder / f"{Path(words[0]).stem}.jsonl", folder / "home"
+    tools, record, home = folder / "tools", folder / f"{Path(words[0]).stem}.ranks", folder / "home"
     tools.mkdir(exist_ok=True)
     for name in _NAMES:
         shutil.copy(_STUB, tools / name)
-        (tools / name).write_text(_STUB.read_text().replace("/usr/bin/env python3", sys.executable, 1))
+        (tools / name).write_text(_STUB.read_text().replace("/usr/bin/env python3", f"{sys.executable} -IS", 1))
     (tools / "scontrol").write_text('#!/bin/sh\n[ "$1" != show ] || printf "node%s\\n" $(seq $SLURM_JOB_NUM_NODES)\n')
     (tools / "scontrol").chmod(0o755)
     for name in ("module", "conda"):  # functions of a login shell: nothing of them matters here
@@ -85,7 +88,7 @@ def _run(words: list[str], folder: Path, more: dict[str, str]) -> Ranks:
     }  # fmt: skip
     run(["bash", *words], env=environment, cwd=folder, timeout_s=60)
     lines = record.read_text().splitlines() if record.exists() else []
-    return sorted((json.loads(line) for line in lines), key=lambda rank: (rank["words"], rank["rank"]))
+    return sorted((ast.literal_eval(line) for line in lines), key=lambda rank: (rank["words"], rank["rank"]))
 
 
 def _sizes(text: str) -> dict[str, str]:

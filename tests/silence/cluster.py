@@ -31,7 +31,7 @@ from plugins.patience import patient
 
 from .kinds import HEALTHY, HELPERS, KINDS, Kind
 
-__all__ = ["PYTHON", "Silences", "Verb", "kinds_for"]
+__all__ = ["PYTHON", "Silences", "Verb", "case_of", "kinds_for"]
 
 _HEALTHY = Kind("healthy", tuple(HEALTHY), "@healthy", is_answer=True)
 PYTHON = "from Python"
@@ -89,6 +89,13 @@ def kinds_for(verb: Verb) -> list[Kind]:
         if (set(kind.programs) & {*verb.needs, *verb.names})
         and not (verb.starts_others and (kind.hangs or kind.is_no_slurm))
     ]
+
+
+def case_of(name: str, kind: Kind, *, is_in_test: bool, full: Sequence[str]) -> Any:
+    """Return a verb and a kind as a case; `make test-fast` meets each kind with one of the verbs that meet them all."""
+    is_fast = name in full and KINDS.index(kind) % len(full) == full.index(name)
+    marks = (() if is_fast else (pytest.mark.wide,)) if is_in_test else (pytest.mark.long,)
+    return pytest.param(name, kind, id=f"{name}-{kind.name}", marks=marks)
 
 
 class Silences:

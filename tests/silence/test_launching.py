@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .cluster import PYTHON, Silences, Verb, kinds_for
+from .cluster import PYTHON, Silences, Verb, case_of, kinds_for
 from .kinds import KINDS, Kind
 
 VERBS = {
@@ -44,10 +44,11 @@ LIKE_OTHERS = {
 
 def _cases() -> Iterator[object]:
     """Yield every verb with every kind; what another verb shows too is a sample, and the rest is long."""
+    full = [name for name in VERBS if name not in LIKE_OTHERS]
     for name, verb in VERBS.items():
+        shift = LIKE_OTHERS.get(name)
         for number, kind in enumerate(kinds_for(verb)):
-            is_sample = name not in LIKE_OTHERS or number % 6 == LIKE_OTHERS[name]
-            yield pytest.param(name, kind, id=f"{name}-{kind.name}", marks=() if is_sample else pytest.mark.long)
+            yield case_of(name, kind, is_in_test=shift is None or number % 6 == shift, full=full)
 
 
 @pytest.fixture(scope="module")

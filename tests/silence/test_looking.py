@@ -11,7 +11,7 @@ import pytest
 import muster_check.stacks.ask
 import muster_check.verbs.top
 
-from .cluster import Silences, Verb
+from .cluster import Silences, Verb, case_of
 from .kinds import KINDS, Kind
 
 # Of job 7, which squeue knows: accounting is not asked, so its silence does no harm.
@@ -91,8 +91,7 @@ def _cases() -> Iterator[Any]:
     for place, (name, verb) in enumerate(VERBS.items()):
         kinds = [kind for kind in KINDS if set(kind.programs) & set(verb.needs)]
         for number, kind in enumerate(kinds):
-            is_sample = name in _IN_FULL or number % 6 == place % 6
-            yield pytest.param(name, kind, id=f"{name}-{kind.name}", marks=() if is_sample else pytest.mark.long)
+            yield case_of(name, kind, is_in_test=name in _IN_FULL or number % 6 == place % 6, full=_IN_FULL)
 
 
 @pytest.mark.parametrize(("name", "kind"), list(_cases()))

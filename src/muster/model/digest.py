@@ -6,6 +6,7 @@ Reasons are for people, and count nowhere.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -61,8 +62,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Hidden):
         return {"Hidden": {}}
     if isinstance(value, msgspec.Struct):
-        fields = {field.encode_name: getattr(value, field.name) for field in _changed_fields(value)}
-        return {type(value).__name__: _plain(fields)}
+        return {type(value).__name__: _plain(_changed_fields(value))}
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items() if not _is_reason(item)}
     if isinstance(value, (tuple, list)):
@@ -75,9 +75,18 @@ def _is_reason(value: Any) -> bool:
     return isinstance(value, Reason) or (isinstance(value, tuple) and any(isinstance(item, Reason) for item in value))
 
 
-def _changed_fields(value: msgspec.Struct) -> list[msgspec.structs.FieldInfo]:
-    return [field for field in msgspec.structs.fields(value) if getattr(value, field.name) != _default(field)]
+def _changed_fields(value: msgspec.Struct) -> dict[str, Any]:
+    """Return the fields of a struct that differ from their defaults, by the names that they are written with."""
+    kind = type(value)
+    return {
+        encode_name: getattr(value, name)
+        for name, encode_name, default in zip(kind.__struct_fields__, kind.__struct_encode_fields__, _defaults_of(kind))
+        if default is msgspec.NODEFAULT or getattr(value, name) != default
+    }
 
 
-def _default(field: msgspec.structs.FieldInfo) -> Any:
-    return field.default_factory() if field.default_factory is not msgspec.NODEFAULT else field.default
+@functools.cache
+def _defaults_of(kind: type[msgspec.Struct]) -> tuple[Any, ...]:
+    """Return the default of each field; `msgspec.structs.fields` would read all types again, a millisecond a class."""
+    with_default = [getattr(each, "factory", lambda each=each: each)() for each in kind.__struct_defaults__]
+    return (*[msgspec.NODEFAULT] * (len(kind.__struct_fields__) - len(with_default)), *with_default)

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
-from msgspec.structs import fields
 
 from muster.errors import ProfileError, nearest_hint
 from muster.images import engine_names, is_engine
@@ -239,7 +238,7 @@ _ANY_OF = frozenset({"launchers", "stacks", "gpu_kinds"})
 
 def _covers(earlier: QueueRule, later: QueueRule) -> bool:
     """Return whether every job of the later rule is one of the earlier rule."""
-    return all(_as_wide(field.name, earlier.when, later.when) for field in fields(When))
+    return all(_as_wide(name, earlier.when, later.when) for name in When.__struct_fields__)
 
 
 def _as_wide(name: str, earlier: When, later: When) -> bool:

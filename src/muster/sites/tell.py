@@ -162,9 +162,10 @@ def missing_keys(site: Site) -> Iterator[str]:
 
 
 def _missing_in(site: Site, prefix: str, part: msgspec.Struct) -> Iterator[str]:
-    for field in msgspec.structs.fields(type(part)):
-        key = f"{prefix}.{field.encode_name}"
-        if getattr(part, field.name) is None and not _meaningless(site, key) and not _said_unpublished(site, key):
+    kind = type(part)
+    for name, encode_name in zip(kind.__struct_fields__, kind.__struct_encode_fields__):
+        key = f"{prefix}.{encode_name}"
+        if getattr(part, name) is None and not _meaningless(site, key) and not _said_unpublished(site, key):
             yield key
 
 
