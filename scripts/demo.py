@@ -1,8 +1,8 @@
 """`make demo`: one unchanged script, trained on this machine and over a private Slurm cluster of four hosts.
 
 Every step is the command that a person would type. On a terminal a table fills while they run. The cluster goes down
-whatever happens in between. At the end a table says how far the weights of each way lie from those of one process
-that saw the whole batch.
+whatever happens in between. At the end a picture shows where the ranks of each way were and how its loss fell, and how
+far its weights lie from those of one process that saw the whole batch.
 """
 
 from __future__ import annotations
@@ -99,6 +99,9 @@ class Way:
     """One way to start the script, and how far it is."""
 
     name: str
+    ranks: str
+    """A square for each rank, apart where each is on a host of its own."""
+
     command: list[str]
     weights: Path
     began: float = 0.0
@@ -117,32 +120,42 @@ class Way:
 
     def cells(self) -> tuple[str, ...]:
         """Return its row of the last table."""
-        return self.name, self.losses[0], self.losses[-1], f"{self.seconds:.1f}", self.distance
+        losses = [float(loss) for loss in self.losses]
+        ends = f"{losses[0]:.2f} {curve(losses)} {losses[-1]:.2f}"
+        return self.name, self.ranks, ends, f"{self.seconds:.1f}", self.distance
 
 
 clock = time.monotonic
-COLUMNS = ("started by", "first loss", "last loss", "seconds", "weights differ by")
+COLUMNS = ("started by", "ranks", "loss", "seconds", "weights differ by")
+BARS = "▁▂▃▄▅▆▇█"
+
+
+def curve(losses: list[float]) -> str:
+    """Return the losses as a row of bars; the first one is the highest."""
+    return "".join(BARS[min(7, int(8 * loss / max(losses)))] for loss in losses)
 
 
 def show(folder: Path) -> int:
     """Train in every way, and draw what came of it."""
     lab = [*MUSTER, "lab", "exec", "--name", LAB, "--"]
     commands = {
-        "one process, the whole batch": ONE_PROCESS,
-        "this machine, 4 ranks": ON_THIS_MACHINE,
+        ("one process", "■"): ONE_PROCESS,
+        ("this machine", "■■■■"): ON_THIS_MACHINE,
         **{
-            f"4 hosts, {launcher}": [*lab, *ON_THE_CLUSTER, "--launcher", launcher, "--", PYTHON, SCRIPT]
+            (f"4 hosts, {launcher}", "■ ■ ■ ■"): [*lab, *ON_THE_CLUSTER, "--launcher", launcher, "--", PYTHON, SCRIPT]
             for launcher in ("srun", "torchrun", "mpirun")
         },
     }
-    ways = [Way(name, command, folder / f"{at}.pt") for at, (name, command) in enumerate(commands.items())]
+    ways = [
+        Way(name, ranks, command, folder / f"{at}.pt") for at, ((name, ranks), command) in enumerate(commands.items())
+    ]
     with watched(ways):
         for way in ways:
             train(way)
     distances = distances_from_first([way.weights for way in ways])
     for way, distance in list(zip(ways, distances))[1:]:
         way.distance = f"{distance:.0e}"
-    print_table("the same script, trained five times", COLUMNS, [way.cells() for way in ways])
+    print_table("the same script, trained five times: a square is a rank", COLUMNS, [way.cells() for way in ways])
     fell = all(float(way.losses[-1]) < float(way.losses[0]) / 2 for way in ways)
     agree = all(distance <= CLOSE_ENOUGH for distance in distances)
     say("all ways agree, and the loss fell" if fell and agree else "error: the ways do not agree")
@@ -187,7 +200,7 @@ def picture(ways: list[Way], width: int) -> RenderableType:
 def train(way: Way) -> None:
     """Run one way to its end, and note the losses while they are printed."""
     if not draws():
-        say(f"{way.name}: {shlex.join(Path(word).name if '/' in word else word for word in way.command)}")
+        say(f"{way.name} trains: {shlex.join(Path(word).name if '/' in word else word for word in way.command)}")
     way.began = clock()
     with tempfile.TemporaryFile() as words:
         process = start([*way.command, "--out", str(way.weights)], cwd=ROOT, stdout=PIPE, stderr=words)
@@ -209,6 +222,8 @@ def train(way: Way) -> None:
                 f"{way.name} ended with status {status}: {cause_in(words.read().decode(errors='replace'))}"
             )
     way.seconds = clock() - way.began
+    if not draws():
+        say(f"{way.name}: {way.seconds:.0f} s, the loss fell from {way.losses[0]} to {way.losses[-1]}")
 
 
 def next_steps() -> None:

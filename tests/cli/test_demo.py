@@ -26,7 +26,7 @@ _SPEC.loader.exec_module(demo)
 
 def drawn(width: int) -> list[str]:
     names = ("one process, the whole batch", "this machine, 4 ranks", "4 hosts, srun", "4 hosts, mpirun")
-    ways = [demo.Way(name, [], Path("x.pt")) for name in names]
+    ways = [demo.Way(name, "■", [], Path("x.pt")) for name in names]
     ways[0].began, ways[0].seconds, ways[0].losses = 1.0, 3.1, ["2.349774", "0.079136"]
     ways[1].began, ways[1].losses = demo.clock() - 4.0, ["2.349774"]
     ways[2].began = demo.clock() - 1.0
@@ -44,6 +44,14 @@ def test_the_table_says_how_far_each_way_is(width: int) -> None:
     assert "starts, 1 s" in text
     assert text.splitlines()[-1] == "4 hosts, mpirun"
     assert max(map(len, text.splitlines())) <= width
+
+
+def test_the_last_table_shows_the_ranks_and_how_the_loss_fell() -> None:
+    losses = ["2.349774", "1.2", "0.5", "0.079136"]
+    way = demo.Way("4 hosts, srun", "■ ■ ■ ■", [], Path("x.pt"), seconds=3.14, losses=losses, distance="4e-15")
+
+    assert way.cells() == ("4 hosts, srun", "■ ■ ■ ■", "2.35 █▅▂▁ 0.08", "3.1", "4e-15")
+    assert len(way.cells()) == len(demo.COLUMNS)
 
 
 def test_a_pipe_and_a_simple_terminal_get_lines(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from muster.errors import RequestError
 from muster.job.options import parse, request_from
 from muster.model.plan import Plan
 from muster.plan.build import make_plan
-from muster.sites.load import load
+from muster.sites.load import load, overrides_from
 from muster.slurm.cluster_facts import ClusterFacts
 from slurm.clusters import accounting_text, cluster, kind_line, like_site, partition_line
 
@@ -289,3 +289,28 @@ def test_a_whole_node_stays_one_where_its_partition_is_gone() -> None:
     planned = plan_on(replace(known, partitions=kept, kinds=kinds), *words, site="lumi")
     assert header(planned)["cpus-per-task"] == header(plan_on(known, *words, site="lumi"))["cpus-per-task"]
     assert any(text.startswith("partitions.standard-g: it is not there") for text in warnings(planned))
+
+
+@pytest.mark.parametrize("binds", [False, None])
+def test_masks_are_written_only_where_the_cluster_can_bind(binds: bool | None) -> None:
+    """On a cluster with task/none srun warned that it lacks support for binding."""
+    known = replace(like_site(load("lumi", None, None, None).profile), binds=binds)
+    planned = plan_on(known, "-N", "2", "-g", "8", "-A", "project_1", "-t", "30", site="lumi")
+    assert any(str(flag.word).startswith("--cpu-bind=mask_cpu") for flag in planned.step_flags) == (binds is None)
+    told = any(note.text.startswith("ranks are not bound to cores") for note in planned.notes)
+    assert told == (binds is False)
+
+
+def test_the_nearest_gpus_are_asked_for_whatever_binds_the_cores() -> None:
+    known = replace(like_site(load("lumi", None, None, None).profile), binds=False)
+    site = load("lumi", None, overrides_from(["binding.kind=closest"]), known)
+    values, origins, command = parse(["-N", "2", "-g", "8", "-A", "project_1", "-t", "30", "--", "true"])
+    planned = make_plan(request_from({}, values, origins, command), site, FACTS, typed=())
+    assert "--gpu-bind=closest" in [flag.word for flag in planned.step_flags]
+    assert not any(note.text.startswith("ranks are not bound") for note in planned.notes)
+
+
+def test_a_cluster_says_whether_it_binds() -> None:
+    assert cluster([partition_line("main")], [], TaskPlugin="task/none").binds is False
+    assert cluster([partition_line("main")], [], TaskPlugin="task/affinity,task/cgroup").binds is None
+    assert cluster([partition_line("main")], []).binds is None

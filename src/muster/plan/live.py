@@ -102,6 +102,8 @@ def live_notes(asked: Asked, used_keys: Collection[str], *, gpus: int, partition
     if why and cluster.default_partition is not None:
         text = f"{cluster.default_partition.name}, the default partition, is closed to this job: {why} ({SAID_HERE})"
         yield Note(f"{text}; a plug-in of the site may send it to another one", warning=True)
+    if cluster.binds is False and site.profile.binding.kind not in {None, "none", "closest"}:
+        yield Note(f"ranks are not bound to cores: this cluster binds none (TaskPlugin task/none, {SAID_HERE})")
     if cluster.associations == () and "associations" in cluster.enforces:
         text = "Slurm knows no account of yours on this cluster, and takes no job without one"
         yield Note(f"{text}: ask the site's support", warning=True)

@@ -247,7 +247,10 @@ def _step_flags(site: Site, shape: Shape, job: Situation, request: Request) -> I
     if launcher_named(job.launcher).rank_tasks:
         _, node = node_kind(site, request)
         bound = bind_ranks(site.profile, node, ranks=shape.ntasks_per_node, whole_node=job.whole_node)
+        binds_none = site.cluster is not None and site.cluster.binds is False
         for flag in bound.flags:
+            if binds_none and flag.startswith("--cpu-bind"):
+                continue
             yield Flag(
                 flag, reason_for(site, "binding.kind", bound.reason, short="each rank on the cores beside its GPU")
             )

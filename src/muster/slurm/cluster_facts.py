@@ -122,6 +122,9 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     has_ports: bool = False
     """MpiParams reserves ports for steps."""
 
+    binds: bool | None = None
+    """Whether srun can bind tasks to cores; False: it warns that the cluster cannot. None: a plug-in decides."""
+
     kills_on_bad_exit: bool | None = None
     topology: str = ""
     preempt_type: str = ""
@@ -275,6 +278,7 @@ def facts_of_cluster(
         associations=accounting.associations if accounting else None,
         enforces=() if enforced == "none" else tuple(enforced.split(",")),
         has_ports=bool(re.search(r"ports=\d+-\d+", config.get("MpiParams", ""))),
+        binds=False if config.get("TaskPlugin") in {"task/none", "(null)"} else None,
         kills_on_bad_exit={"0": False, "1": True}.get(config.get("KillOnBadExit", "")),
         topology=config.get("TopologyPlugin", ""),
         preempt_type=config.get("PreemptType", "preempt/none"),
