@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -47,3 +49,44 @@ def test_a_reason_is_said_when_it_comes_and_not_again_until_it_changes(monkeypat
 
     assert said == ["others are before it", "no node is free"]
     assert len(asked) == len(answers), "the ranks run: nothing is waited for"
+
+
+@contextmanager
+def allocated(said: list[str]) -> Iterator[keep._Allocated]:
+    with Path(os.devnull).open("w") as guard:
+        settings = KeepSettings(1.0, said.append, lambda _: "", steps_of_slurm=True)
+        keeper = keep._Allocated(settings, {}, Guard(guard.fileno()))
+        try:
+            yield keeper
+        finally:
+            for pump in keeper.pumps:
+                os.close(pump.reader)
+                os.close(pump.writer)
+
+
+def test_a_salloc_that_names_no_job_is_told_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, said = [1000.0], list[str]()
+    monkeypatch.setattr("muster.act.keep.time.monotonic", lambda: clock[0])
+    with allocated(said) as keeper:
+        for _ in range(3):
+            clock[0] += keep._SILENT_S / 2 - 1
+            keeper.look()
+        assert said == [keep._SILENT]
+        keeper.look()
+        clock[0] += 600.0
+        keeper.look()
+    assert said == [keep._SILENT]
+
+
+def test_a_salloc_that_has_ended_or_named_its_job_is_not_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, said = [1000.0], list[str]()
+    monkeypatch.setattr("muster.act.keep.time.monotonic", lambda: clock[0])
+    with allocated(said) as keeper:
+        keeper.child_status = 1
+        clock[0] += 600.0
+        keeper.look()
+        keeper.child_status = None
+        keeper._hear_salloc("salloc: Pending job allocation 7")
+        clock[0] += 600.0
+        keeper.look()
+    assert said == []

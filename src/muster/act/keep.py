@@ -91,6 +91,10 @@ class Kept(msgspec.Struct, frozen=True):
     """When the allocation was asked for, in seconds since 1970."""
 
 
+_SILENT_S = 15.0
+_SILENT = f"salloc has named no job for {_SILENT_S:.0f} s: it waits for an answer of Slurm; Ctrl-C ends the wait"
+
+
 class KeepSettings(msgspec.Struct, frozen=True):
     """How a script is kept in its allocation."""
 
@@ -302,6 +306,7 @@ class _Allocated(_Keeper):
         self._waits_since = time.monotonic()
         self._ask_at = self._waits_since + 1.0
         self._last_words = ""
+        self._is_silence_told = False
 
     def _hear_salloc(self, line: str) -> None:
         match = _JOB.match(line)
@@ -358,9 +363,17 @@ class _Allocated(_Keeper):
             super()._send(number)
 
     def look(self) -> None:
-        """Say why the job waits, and when Slurm expects it to start: once, and whenever that changes."""
+        """Say why the job waits, and when Slurm expects it to start: once, and whenever that changes.
+
+        Of a salloc that names no job it is said once that it is silent.
+        """
         now = time.monotonic()
-        if self.started or self.job is None or self.child_status is not None or now < self._ask_at:
+        if self.started or self.child_status is not None or now < self._ask_at:
+            return
+        if self.job is None:
+            if now > self._waits_since + _SILENT_S and not self._is_silence_told:
+                self._is_silence_told = True
+                self._asked.say(_SILENT)
             return
         words = self._asked.wait_words(self.job)
         # Slurm looks at a job some moments after it was queued; until then there is no reason to say.
