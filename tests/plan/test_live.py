@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from launch.plans import FACTS
-from muster.errors import RequestError
+from muster.errors import MusterError, RequestError
 from muster.job.options import parse, request_from
 from muster.model.plan import Plan
 from muster.plan.build import make_plan
@@ -127,6 +127,90 @@ def test_memory_is_asked_for_where_a_cpu_brings_little() -> None:
     assert header(plan_on(little, "-g", "1", "--mem", "7G"))["mem"] == "7G"
 
 
+def one(words: dict[str, str], *, gpus: int = 7, **config: str) -> ClusterFacts:
+    """A cluster of one kind of node: 192 CPUs and 500,000 MiB."""
+    return cluster(
+        [partition_line("all", Default="YES", TotalNodes="4", **words)],
+        [kind_line("all", 4, 192, f"gpu:{gpus}", shape="2:48:2", memory="500000")],
+        **config,
+    )
+
+
+@pytest.mark.parametrize(
+    ("known", "words", "expected"),
+    [
+        # Every CPU brings 48 GiB: two of them have more than a GPU's share, 26 more than the node.
+        (one({"DefMemPerCPU": "49152"}), ["-g", "1"], {"mem": "71428M"}),
+        (one({"DefMemPerCPU": "49152"}), ["-g", "7"], {"mem": "500000M"}),
+        (one({"DefMemPerCPU": "49152"}), ["-g", "0", "-c", "2"], {}),
+        (one({"DefMemPerCPU": "49152"}), ["-g", "0", "-c", "20"], {"mem-per-cpu": "2604M"}),
+        # A limit of the partition, or of the cluster, is below the node's memory.
+        (one({"DefMemPerCPU": "4000", "MaxMemPerNode": "131072"}), ["-g", "7"], {"mem": "131072M"}),
+        (one({"DefMemPerCPU": "4000"}, MaxMemPerNode="131072"), ["-g", "2"], {"mem": "131072M"}),
+        (one({"DefMemPerCPU": "4000"}, MaxMemPerNode="131072"), ["-g", "1"], {}),
+        # The default may stand in one number for a node, or for a GPU.
+        (one({}, DefMemPerNode="512"), ["-g", "1"], {"mem": "71428M"}),
+        (one({}, DefMemPerNode="512"), ["-g", "0", "-c", "4"], {"mem-per-cpu": "2604M"}),
+        (one({}, DefMemPerNode="400000"), ["-g", "1"], {}),
+        (one({"JobDefaults": "DefMemPerGPU=60000"}, DefMemPerCPU="256"), ["-g", "1"], {}),
+        (one({"JobDefaults": "DefMemPerGPU=1000"}), ["-g", "1"], {"mem": "71428M"}),
+        (one({}, JobDefaults="DefMemPerGPU=90000"), ["-g", "7"], {"mem": "500000M"}),
+        (
+            one({"JobDefaults": "DefMemPerGPU=60000"}, DefMemPerCPU="256"),
+            ["-g", "0", "-c", "2"],
+            {"mem-per-cpu": "2604M"},
+        ),
+    ],
+)
+def test_memory_is_asked_for_where_slurm_would_refuse_what_it_gives_unasked(
+    known: ClusterFacts, words: list[str], expected: dict[str, str]
+) -> None:
+    asked = header(plan_on(known, *words))
+    assert {name: value for name, value in asked.items() if name in {"mem", "mem-per-cpu"}} == expected
+
+
+def test_the_reason_of_such_memory_has_both_numbers() -> None:
+    (reason,) = [
+        each.reason for each in plan_on(one({"DefMemPerCPU": "49152"}), "-g", "7").directives if each.name == "mem"
+    ]
+    text = "a job gets 500000 MiB of a node at most, and 49152 MiB a CPU, where nothing is asked for"
+    assert (reason.text, reason.origin) == (text, "what Slurm says here")
+
+
+def test_the_clusters_own_share_of_cpus_holds_in_each_partition() -> None:
+    known = one({}, JobDefaults="DefCpuPerGPU=8,DefMemPerGPU=60000")
+    assert header(plan_on(known, "-g", "1"))["cpus-per-task"] == "8"
+    assert (
+        header(plan_on(one({"JobDefaults": "DefCpuPerGPU=4"}, JobDefaults="DefCpuPerGPU=8"), "-g", "1"))[
+            "cpus-per-task"
+        ]
+        == "4"
+    )
+
+
+def test_a_partition_that_is_down_is_told_and_one_that_takes_nothing_refused() -> None:
+    def planned(state: str, *words: str) -> Plan:
+        lines = [partition_line("gpu", State=state), partition_line("old")]
+        kinds = [kind_line("gpu", 4, 64, "gpu:4"), kind_line("old", 4, 64, "gpu:2")]
+        return plan_on(cluster(lines, kinds), "-g", "2", *words)
+
+    assert warnings(planned("UP", "-p", "gpu")) == []
+    text = "gpu is down now (what Slurm says here): the job waits until it is up again"
+    assert warnings(planned("DOWN", "-p", "gpu")) == [text]
+    for state in ("DRAIN", "INACTIVE"):
+        with pytest.raises(MusterError) as caught:
+            planned(state, "-p", "gpu")
+        assert "gpu takes no new jobs now (what Slurm says here)" in caught.value.message
+    # A partition that is to be found is one that is up.
+    assert header(planned("DOWN"))["partition"] == "old"
+
+
+def test_the_only_partition_that_is_down_is_still_the_one_of_the_job() -> None:
+    lines = [partition_line("gpu", Default="YES", State="DOWN")]
+    planned = plan_on(cluster(lines, [kind_line("gpu", 4, 64, "gpu:4")]), "-g", "4")
+    assert any(text.startswith("gpu is down now") for text in warnings(planned))
+
+
 def test_memory_that_slurm_does_not_give_out_is_not_asked_for() -> None:
     known = two(gpu_memory="256", SelectTypeParameters="CR_CORE")
     assert "mem" not in header(plan_on(known, "-g", "1"))
@@ -218,7 +302,7 @@ def test_a_partition_of_a_rule_that_is_gone_is_told_with_the_one_that_takes_the_
         "1",
         site="kempner",
     )
-    assert any("is not there" in text for text in warnings(planned)), warnings(planned)
+    assert any("none (what Slurm says here)" in text for text in warnings(planned)), warnings(planned)
 
 
 def test_a_user_without_an_account_is_told() -> None:
@@ -288,7 +372,7 @@ def test_a_whole_node_stays_one_where_its_partition_is_gone() -> None:
     words = ("-A", "project_465000000", "-N", "2", "-g", "8", "-t", "30")
     planned = plan_on(replace(known, partitions=kept, kinds=kinds), *words, site="lumi")
     assert header(planned)["cpus-per-task"] == header(plan_on(known, *words, site="lumi"))["cpus-per-task"]
-    assert any(text.startswith("partitions.standard-g: it is not there") for text in warnings(planned))
+    assert any(text.startswith("partitions.standard-g: none") for text in warnings(planned))
 
 
 @pytest.mark.parametrize("binds", [False, None])

@@ -54,7 +54,7 @@ def test_each_word_of_a_partition_is_read() -> None:
         10,
     )
     assert (gpu.preempt_mode, gpu.is_exclusive, gpu.needs_reservation, gpu.only_root) == ("REQUEUE", True, True, True)
-    assert (gpu.is_up, gpu.is_default) == (False, False)
+    assert (gpu.state, gpu.takes_jobs, gpu.is_default) == ("DRAIN", False, False)
     assert (gpu.cpus_per_node_max, gpu.cpus_per_gpu, gpu.memory_per_gpu_mib) == (24, 6, 64000)
     assert (gpu.memory_per_cpu_mib, gpu.memory_per_cpu_max_mib, gpu.memory_per_node_max_mib) == (4000, 8000, None)
 

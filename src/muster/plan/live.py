@@ -108,6 +108,9 @@ def live_notes(asked: Asked, used_keys: Collection[str], *, gpus: int, partition
         text = "Slurm knows no account of yours on this cluster, and takes no job without one"
         yield Note(f"{text}: ask the site's support", warning=True)
     name = partition or (cluster.default_partition.name if cluster.default_partition else None)
+    used = cluster.partition(name) if name else None
+    if used is not None and used.takes_jobs and not used.is_up:
+        yield Note(f"{used.name} is down now ({SAID_HERE}): the job waits until it is up again", warning=True)
     kinds = cluster.kinds_of(name) if name else ()
     if not kinds:
         return

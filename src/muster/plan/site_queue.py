@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from muster.errors import Refusal, refused
 from muster.job.request import Request
-from muster.model.plan import Directive, Reason
+from muster.model.plan import Directive, Reason, Shape
 from muster.plan.live import ask_of
 from muster.plan.site_values import node_kind, reason_for
 from muster.policy.cluster import choose_partition, qos_of
@@ -17,6 +18,7 @@ from muster.policy.queues import Choice, choose_queue
 from muster.sites.live import SAID_HERE
 from muster.sites.site import Site
 from muster.sites.when import Situation
+from muster.slurm.cluster_facts import PartitionFacts
 from muster.slurm.flags import gpu_type_in_gres
 from muster.units import parse_memory_mib
 
@@ -66,7 +68,7 @@ def queue_of(site: Site, request: Request, job: Situation) -> Choice:
     return replace(queue, partition=chosen.partition, reason=f"{chosen.reason}; {queue.reason}")
 
 
-def memory_of(site: Site, job: Situation, request: Request, partition: str | None) -> Iterator[Directive]:
+def memory_of(site: Site, job: Situation, request: Request, shape: Shape) -> Iterator[Directive]:
     """Yield what has to be asked for: a whole node's where all of it is the job's, else a share for each GPU."""
     memory = site.profile.memory
     of_kind = site.profile.nodes[job.gpu_kind].mem_per_gpu if job.gpu_kind in site.profile.nodes else None
@@ -78,39 +80,85 @@ def memory_of(site: Site, job: Situation, request: Request, partition: str | Non
     elif memory.policy in {"explicit", "per-gpu"} and share and job.gpus_per_node:
         yield Directive("mem-per-gpu", share, reason_for(site, key, "a GPU's share"))
     elif memory.policy != "forbidden" and (memory.policy != "whole-node" or site.cluster is not None):
-        yield from _instead_of_little(site, job, request, partition)
+        yield from _instead_of_default(site, job, request, shape)
 
 
 _LITTLE_MIB = 1024
 """A default for each CPU that is below this is meant to be overruled: torch alone takes more."""
 
+_LITTLE_FOR_GPU_MIB = 4 * _LITTLE_MIB
 
-def _instead_of_little(site: Site, job: Situation, request: Request, partition: str | None) -> Iterator[Directive]:
-    """Yield a share of the node's memory where the default is too little for a program of this kind."""
-    default_mib = _default_per_cpu_mib(site, partition)
-    _, node = node_kind(site, replace(request, partition=partition))
+
+class _Unasked(NamedTuple):
+    """The memory that a job gets on a node where it asks for none."""
+
+    mib: int
+    least_mib: int
+    """Less than this is too little for a program of this kind."""
+
+    reason: Reason
+
+
+def _instead_of_default(site: Site, job: Situation, request: Request, shape: Shape) -> Iterator[Directive]:
+    """Yield a share of the node's memory where the default is too little for the job, or more than a node has."""
+    unasked = _unasked(site, request.partition, shape)
+    _, node = node_kind(site, request)
     whole_mib = parse_memory_mib(node.memory_usable) if node.memory_usable else node.memory_mib
-    if default_mib is None or default_mib >= _LITTLE_MIB or not whole_mib or not node.cores:
+    if unasked is None or not whole_mib or not node.cores:
         return
-    text = f"{default_mib} MiB a CPU, where nothing is asked for"
-    own_reason = reason_for(site, "memory.default_per_cpu", text)
+    most_mib = min(whole_mib, _most_mib(site, request.partition) or whole_mib)
+    if unasked.least_mib <= unasked.mib <= most_mib:
+        return
+    reason = unasked.reason
+    if unasked.mib > most_mib:
+        reason = replace(reason, text=f"a job gets {most_mib} MiB of a node at most, and {unasked.reason.text}")
     if job.whole_node:
-        yield Directive("mem", f"{whole_mib}M", own_reason)
+        yield Directive("mem", f"{most_mib}M", reason)
     elif job.gpus_per_node and node.gpus:
-        share_mib = whole_mib * job.gpus_per_node // node.gpus
-        yield Directive("mem", f"{share_mib}M", replace(own_reason, text=f"the share of its GPUs: {text}"))
+        share_mib = min(whole_mib * job.gpus_per_node // node.gpus, most_mib)
+        yield Directive("mem", f"{share_mib}M", replace(reason, text=f"the share of its GPUs: {reason.text}"))
     else:
-        share_mib = whole_mib // (node.cores * threads_counted(site.profile, node))
-        yield Directive("mem-per-cpu", f"{share_mib}M", replace(own_reason, text=f"the share of a CPU: {text}"))
+        share_mib = min(whole_mib // (node.cores * threads_counted(site.profile, node)), most_mib // _cpus(shape))
+        yield Directive("mem-per-cpu", f"{share_mib}M", replace(reason, text=f"the share of a CPU: {reason.text}"))
 
 
-def _default_per_cpu_mib(site: Site, partition: str | None) -> int | None:
-    """Return the memory that a CPU brings with it: what the partition says, else the site; None: not known, or all."""
+def _cpus(shape: Shape) -> int:
+    return shape.ntasks_per_node * (shape.cpus_per_task or 1)
+
+
+def _most_mib(site: Site, partition: str | None) -> int | None:
+    """Return the most memory of a node that Slurm gives to one job, where there is a limit beside the node's own."""
     cluster = site.cluster
+    named = _partition_of(site, partition)
+    return None if cluster is None else (named and named.memory_per_node_max_mib) or cluster.memory_per_node_max_mib
+
+
+def _partition_of(site: Site, name: str | None) -> PartitionFacts | None:
+    cluster = site.cluster
+    return None if cluster is None else cluster.partition(name) if name else cluster.default_partition
+
+
+def _unasked(site: Site, partition: str | None, shape: Shape) -> _Unasked | None:
+    """Return what a job gets unasked: by the word of its partition, else of the cluster; None: not known, or all."""
+    cluster, named, cpus = site.cluster, _partition_of(site, partition), _cpus(shape)
     if cluster is not None and not cluster.shares_memory:
         return None
-    named = cluster.partition(partition) if cluster and partition else cluster.default_partition if cluster else None
-    if named is not None and (named.memory_per_cpu_mib or named.memory_per_node_mib):
-        return named.memory_per_cpu_mib
+    for said in (named, cluster):
+        per_gpu = said.memory_per_gpu_mib if said and shape.gpus_per_node else None
+        per_cpu, per_node = (said.memory_per_cpu_mib, said.memory_per_node_mib) if said else (None, None)
+        if per_gpu:
+            reason = Reason(f"{per_gpu} MiB a GPU, where nothing is asked for", SAID_HERE)
+            gpus = shape.gpus_per_node
+            return _Unasked(per_gpu * gpus, _LITTLE_FOR_GPU_MIB * gpus, reason)
+        if per_cpu:
+            reason = Reason(f"{per_cpu} MiB a CPU, where nothing is asked for", SAID_HERE)
+            return _Unasked(per_cpu * cpus, _LITTLE_MIB * cpus, reason)
+        if per_node:
+            reason = Reason(f"{per_node} MiB a node, where nothing is asked for", SAID_HERE)
+            return _Unasked(per_node, _LITTLE_MIB * cpus, reason)
     default = site.profile.memory.default_per_cpu
-    return parse_memory_mib(default) if default else None
+    if not default:
+        return None
+    mib = parse_memory_mib(default)
+    text = f"{mib} MiB a CPU, where nothing is asked for"
+    return _Unasked(mib * cpus, _LITTLE_MIB * cpus, reason_for(site, "memory.default_per_cpu", text))

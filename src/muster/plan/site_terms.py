@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from msgspec.structs import replace
+
 from muster.errors import UnknownName
 from muster.images.reference import ImageReference
 from muster.job.request import Request
@@ -161,7 +163,7 @@ def terms_of(site: Site, request: Request, shape: Shape, job: Situation) -> Term
         requeue_reason=requeue_reason,
         export=site_request.export.upper(),
         export_reason=_export_reason(site),
-        directives=tuple(_directives(site, request, job)),
+        directives=tuple(_directives(site, request, shape, job)),
         step_flags=tuple(_step_flags(site, shape, job, request)),
         mpi=_mpi(site, request, job),
         wireup=request.wireup or launch.wireup,
@@ -217,7 +219,7 @@ def _address_rule(site: Site) -> tuple[str, ...]:
     return ("numeric",) if meeting.host == "numeric" else ()
 
 
-def _directives(site: Site, request: Request, job: Situation) -> Iterator[Directive]:
+def _directives(site: Site, request: Request, shape: Shape, job: Situation) -> Iterator[Directive]:
     profile = site.profile
     queue = queue_of(site, request, job)
     for name, value in (("partition", queue.partition), ("qos", queue.qos)):
@@ -236,7 +238,7 @@ def _directives(site: Site, request: Request, job: Situation) -> Iterator[Direct
         name, equals, value = flag.lstrip("-").partition("=")
         yield Directive(name, value if equals else None, reason_for(site, "request.sbatch", "every job of this site"))
     if request.mem is None and (job.gpu_kind is not None or not profile.nodes):
-        yield from memory_of(site, job, request, request.partition or queue.partition)
+        yield from memory_of(site, job, replace(request, partition=request.partition or queue.partition), shape)
 
 
 def _step_flags(site: Site, shape: Shape, job: Situation, request: Request) -> Iterator[Flag]:

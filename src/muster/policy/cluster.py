@@ -114,7 +114,8 @@ def why_not_default(cluster: ClusterFacts, ask: Ask) -> str:
     default = cluster.default_partition
     if default is None or ask.partition or not cluster.routes:
         return ""
-    return next((refusal.message for refusal in _reached(cluster, default, ask)), "")
+    broken = (refusal for refusal in _reached(cluster, default, ask) if refusal.rule != "down-queue")
+    return next((refusal.message for refusal in broken), "")
 
 
 def _any_partition(cluster: ClusterFacts, ask: Ask) -> Iterator[Refusal]:
@@ -192,8 +193,8 @@ def _access(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Itera
     key, name = f"partitions.{partition.name}", partition.name
     account, qos = account_of(cluster, ask), qos_of(cluster, ask)
     others = f"muster queues lists the partitions; {_others(cluster, ask, name)}"
-    if not partition.is_up:
-        yield Refusal("closed-queue", f"{name} is not up", others, key, name)
+    if not partition.takes_jobs:
+        yield Refusal("closed-queue", f"{name} takes no new jobs now", others, key, name)
     if partition.needs_reservation and "reservation" not in ask.flags:
         yield Refusal("closed-queue", f"{name} takes jobs of a reservation only", others, key, name)
     if partition.only_root and not _is_root(cluster):
@@ -423,8 +424,10 @@ def _cpus_and_memory(kinds: Sequence[KindFacts], ask: Ask) -> Iterator[Refusal]:
 
 def _reached(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[Refusal]:
     """Yield what _access says, without its hints, which look at all other partitions."""
-    if not partition.is_up or partition.needs_reservation:
-        yield Refusal("closed-queue", "it is not open", "")
+    if not partition.is_up:
+        yield Refusal("closed-queue" if not partition.takes_jobs else "down-queue", "it is not up", "")
+    if partition.needs_reservation:
+        yield Refusal("closed-queue", "it takes jobs of a reservation only", "")
     if partition.only_root and not _is_root(cluster):
         yield Refusal("closed-queue", "it takes jobs of administrators only", "")
     if partition.groups is not None and _is_outside(partition.groups, cluster):

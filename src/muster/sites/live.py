@@ -240,8 +240,6 @@ def _partition(
     preempted = how_preempted(cluster, partition)
     if preempted is not None and preempted != said.preempted:
         value["preempted"] = preempted
-    if said.open and not partition.is_up:
-        value["open"] = False
     taken = [name for name in said.qos if cluster.qos_named(name) is not None and _takes_qos(partition, name)]
     if cluster.qos and taken != [*said.qos]:
         value["qos"] = taken

@@ -81,8 +81,6 @@ def _disagreements(base: Site, layer: Layer) -> Iterator[Disagreement]:
             yield Disagreement(key, "", base.origin(key).words(), None)
     for path, value in leaves(layer.table):
         own_value = base.value_at(path)
-        if own_value is None and path[-1] == "open" and base.value_at(path[:-1]) is not None:
-            own_value = True  # a queue of a profile is open unless the profile says otherwise
         if own_value is not None and own_value != value and not is_counted_otherwise(base.profile, path, value):
             yield Disagreement(".".join(path), _shown(own_value), base.origin_at(path).words(), _shown(value))
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from muster.errors import RequestError
 from muster.slurm.cluster import CONFIGURATION, QosLimit, read_qos
@@ -26,7 +27,7 @@ class PartitionFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     name: str
     is_default: bool = False
-    is_up: bool = True
+    state: str = "UP"
     time_max_s: int | None = None
     """None: no limit."""
 
@@ -62,6 +63,15 @@ class PartitionFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     memory_per_node_max_mib: int | None = None
     cpus_per_gpu: int | None = None
     memory_per_gpu_mib: int | None = None
+
+    @property
+    def takes_jobs(self) -> bool:
+        """Return whether a job may be queued; of a partition that is DOWN it waits until the partition is up."""
+        return self.state in {"UP", "DOWN"}
+
+    @property
+    def is_up(self) -> bool:
+        return self.state == "UP"
 
 
 class KindFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -138,6 +148,8 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     memory_per_cpu_mib: int | None = None
     memory_per_node_mib: int | None = None
     memory_per_cpu_max_mib: int | None = None
+    memory_per_node_max_mib: int | None = None
+    memory_per_gpu_mib: int | None = None
     requeues: bool | None = None
     routes: bool = False
     """A plug-in of the site reads every job, and may send it to a partition that nobody named."""
@@ -272,7 +284,7 @@ def facts_of_cluster(
     return ClusterFacts(
         name=config.get("ClusterName", ""),
         version=config.get("SLURM_VERSION", ""),
-        partitions=controller.partitions,
+        partitions=_with_share(controller.partitions, _gpu_default(config, "DefCpuPerGPU")),
         kinds=controller.kinds,
         qos=accounting.qos if accounting else (),
         associations=accounting.associations if accounting else None,
@@ -288,11 +300,26 @@ def facts_of_cluster(
         memory_per_cpu_mib=_size(config.get("DefMemPerCPU")),
         memory_per_node_mib=_size(config.get("DefMemPerNode")),
         memory_per_cpu_max_mib=_size(config.get("MaxMemPerCPU")),
+        memory_per_node_max_mib=_size(config.get("MaxMemPerNode")),
+        memory_per_gpu_mib=_gpu_default(config, "DefMemPerGPU"),
         routes=config.get("JobSubmitPlugins", "(null)") not in {"(null)", "", "N/A"},
         requeues={"0": False, "1": True}.get(config.get("JobRequeue", "")),
         unanswered=tuple(unanswered),
         user_groups=user_groups,
     )
+
+
+def _with_share(partitions: tuple[PartitionFacts, ...], cpus: int | None) -> tuple[PartitionFacts, ...]:
+    """Return the partitions, each with the cluster's CPUs for a GPU where it has none of its own."""
+    return tuple(
+        replace(partition, cpus_per_gpu=cpus) if partition.cpus_per_gpu is None else partition
+        for partition in partitions
+    )
+
+
+def _gpu_default(words: Mapping[str, str], name: str) -> int | None:
+    """Return what a job gets with each GPU, of JobDefaults=DefCpuPerGPU=8,DefMemPerGPU=64000."""
+    return _count(dict(re.findall(r"(\w+)=(\d+)", words.get("JobDefaults", ""))).get(name))
 
 
 # ---------------------------------------------------------------- reading
@@ -312,11 +339,10 @@ def _partitions(text: str) -> Iterator[PartitionFacts]:
 
 
 def _partition(words: Mapping[str, str]) -> PartitionFacts:
-    gpu_defaults = dict(re.findall(r"(\w+)=(\d+)", words.get("JobDefaults", "")))
     return PartitionFacts(
         name=words["PartitionName"],
         is_default=words.get("Default") == "YES",
-        is_up=words.get("State", "UP") == "UP",
+        state=words.get("State", "UP").upper(),
         time_max_s=_seconds(words.get("MaxTime")),
         time_default_s=_seconds(words.get("DefaultTime")),
         nodes=_count(words.get("TotalNodes")) or 0,
@@ -338,8 +364,8 @@ def _partition(words: Mapping[str, str]) -> PartitionFacts:
         memory_per_node_mib=_size(words.get("DefMemPerNode")),
         memory_per_cpu_max_mib=_size(words.get("MaxMemPerCPU")),
         memory_per_node_max_mib=_size(words.get("MaxMemPerNode")),
-        cpus_per_gpu=_count(gpu_defaults.get("DefCpuPerGPU")),
-        memory_per_gpu_mib=_count(gpu_defaults.get("DefMemPerGPU")),
+        cpus_per_gpu=_gpu_default(words, "DefCpuPerGPU"),
+        memory_per_gpu_mib=_gpu_default(words, "DefMemPerGPU"),
     )
 
 

@@ -110,6 +110,10 @@ def _by_slurm(site: Site, cluster: ClusterFacts) -> Iterator[_Misfit]:
             yield disagreement.key, "there is one", SLURM_SAYS, "there is none"
         else:
             yield disagreement.key, disagreement.profile, SLURM_SAYS, disagreement.cluster
+    for name, queue in profile.partitions.items():
+        there = cluster.partition(name)
+        if there is not None and queue.open and not there.is_up:
+            yield f"partitions.{name}.open", "yes", SLURM_SAYS, f"no, it is {there.state}"
     for field, value in (("kills_on_bad_exit", cluster.kills_on_bad_exit), ("slurm", cluster.version or None)):
         own_value = getattr(profile.launch, field)
         if own_value is not None and value is not None and own_value != value:
