@@ -16,6 +16,7 @@ from muster.facts import Facts
 from muster.job.option import OriginKind, ValueOrigin
 from muster.job.options import parse, request_from
 from muster.job.request import options_of
+from muster.job.roles import ROLE_OPTIONS
 from muster.look.size import sized_by_allocation
 from muster.model.plan import Engine, Plan
 from muster.plan.build import make_plan
@@ -85,7 +86,7 @@ VALUES = {
     "per_rank_files": None,
 }
 ELSEWHERE = {"launcher", "stack", "workload", "environment", "image", "engine", "bind", "here", "site", "fresh"}
-ELSEWHERE |= {"site_set", "stage_env", "stage", "stage_out", "sweep"}
+ELSEWHERE |= {"site_set", "stage_env", "stage", "stage_out", "sweep", *ROLE_OPTIONS}
 # What a run does unasked.
 ALREADY = {("export", "run"), ("export", "within"), ("export", "here")}
 

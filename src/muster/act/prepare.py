@@ -17,19 +17,30 @@ def request_for(
     facts: Facts, values: Mapping[str, Any], origins: Mapping[str, ValueOrigin], command: Sequence[str]
 ) -> tuple[Facts, Request]:
     """Return what was asked, over what the settings files say, and the facts that it names."""
-    from muster.job.home import at_home
     from muster.job.options import request_from
     from muster.job.settings import merge_settings
     from muster.look.probe import settings_files
-    from muster.plan.python_environment import chosen
 
     settings = merge_settings(settings_files(facts), facts.environment)
-    request = at_home(chosen(request_from(settings, values, origins, command)), facts.home)
-    if request.conda:
-        from muster.look.conda import find_conda
+    request = _settled(request_from(settings, values, origins, command), facts)
+    if request.roles:
+        from msgspec.structs import replace
 
-        request = find_conda(request, facts)
+        request = replace(request, roles=tuple(_settled(role, facts) for role in request.roles))
     return facts, request
+
+
+def _settled(request: Request, facts: Facts) -> Request:
+    """Return the request with one environment, whose place is known."""
+    from muster.job.home import at_home
+    from muster.plan.python_environment import chosen
+
+    request = at_home(chosen(request), facts.home)
+    if not request.conda:
+        return request
+    from muster.look.conda import find_conda
+
+    return find_conda(request, facts)
 
 
 def plan_for(
@@ -56,6 +67,10 @@ def plan_for(
 
     def make(cluster: ClusterFacts | None) -> Plan:
         site = choose_site(name, facts, overrides, cluster)
+        if request.roles:
+            from muster.plan.roles import make_job_of_roles
+
+            return make_job_of_roles(request, site, lambda role: gather_facts(role, site, facts, engine), typed_words)
         seen_facts = gather_facts(request, site, facts, engine)
         return make_plan(request, site, seen_facts, typed=typed_words, engine=engine, within=is_within, stream=stream)
 

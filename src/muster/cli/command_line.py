@@ -7,6 +7,7 @@ completion (`completion.py`) are made from the same value, so that no verb has a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -124,6 +125,8 @@ def fields_but(*names: str) -> tuple[str, ...]:
 def read_typed(command: CommandLine, words: Sequence[str]) -> Typed:
     """Return what was typed, if it is what the verb takes."""
     launch = _launch_options() if command.fields else {}
+    if "file" in command.fields:
+        words = _with_file(words)
     typed_words = read_words(words, {**launch, **command.own}, mixed=not command.runs)
     for name in typed_words.values:
         if name in launch and name not in command.fields and "help" not in typed_words.values:
@@ -132,6 +135,32 @@ def read_typed(command: CommandLine, words: Sequence[str]) -> Typed:
                 hint=f"muster {command.name} --help all lists what it takes",
             )
     return typed_words
+
+
+def _with_file(words: Sequence[str]) -> Sequence[str]:
+    """Return the words with those of the job's file: its options first, so that those typed hold, its roles last."""
+    own_words = words[: words.index("--")] if "--" in words else words
+    place = next((place for place, word in enumerate(own_words) if word.partition("=")[0] == "--file"), None)
+    if place is None:
+        return words
+    _, equals, name = own_words[place].partition("=")
+    behind = place + (1 if equals else 2)
+    if not equals:
+        name = next(iter(own_words[place + 1 : place + 2]), "")
+    if not name:
+        return words  # the reader of options says what is missing
+    from muster.job.roles import words_of_file
+
+    try:
+        text = Path(name).expanduser().read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise RequestError(
+            f"--file {name} cannot be read: {reason}", hint="muster docs roles shows such a file"
+        ) from None
+    options, rest = words_of_file(text, name)
+    typed_beside = [*words[:place], *words[behind:]]
+    return [*options, *typed_beside, *rest]
 
 
 def read_command(command: CommandLine, words: Sequence[str]) -> Words:
@@ -143,7 +172,9 @@ def words_of(command: CommandLine, typed_words: Typed) -> Words:
     """Return the values behind the words that were typed; raises RequestError for a wrong number of operands."""
     own_values = {name: _value(name, option, typed_words) for name, option in command.own.items()}
     fields = {
-        name: value for name, value in typed_words.values.items() if name in command.fields and name not in own_values
+        name: value
+        for name, value in typed_words.values.items()
+        if (name in command.fields or name == "roles") and name not in own_values
     }
     _check_operands(command, typed_words.rest)
     pieces = [

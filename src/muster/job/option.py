@@ -253,6 +253,38 @@ def parse_lead(value: str) -> int:
     return seconds
 
 
+def parse_seconds(value: str) -> int:
+    """Return a time in seconds, at least one."""
+    seconds = parse_walltime(value).seconds
+    if not seconds:
+        raise RequestError(f"{value!r} is not a time to wait", hint="write 90s, 10m or 1h")
+    return seconds
+
+
+def parse_names(value: str) -> tuple[str, ...]:
+    """Return the names of a list with commas."""
+    names = tuple(name.strip() for name in value.split(","))
+    if not all(names):
+        raise RequestError(f"{value!r} is not a list of names", hint="names with commas between them: serve,data")
+    return names
+
+
+def parse_role_port(value: str) -> str:
+    """Return what a role's port speaks, its number, or both."""
+    scheme, colon, number = value.rpartition(":")
+    if not colon and not value.isdigit():
+        scheme, number = value, ""
+    if number:
+        parse_port(number)
+    if (scheme or colon) and not re.fullmatch(r"[a-z][a-z0-9+.-]*", scheme):
+        raise RequestError(
+            f"{shown(value)} is not a port", hint="what it speaks, its number, or both: grpc, 8000, http:8000"
+        )
+    if colon and not number:
+        raise RequestError(f"{shown(value)} names no number behind the colon", hint=f"{scheme}, or {scheme}:8000")
+    return value
+
+
 def parse_signal(value: str) -> str:
     """Return the name of a signal that a program can handle, without SIG."""
     import signal  # hardly anybody needs it

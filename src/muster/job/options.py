@@ -14,6 +14,15 @@ if TYPE_CHECKING:
     from muster.job.request import Request
 
 
+class TypedRole(NamedTuple):
+    """What stood behind one --role."""
+
+    name: str
+    values: Mapping[str, Any]
+    origins: Mapping[str, ValueOrigin]
+    command: tuple[str, ...]
+
+
 class Typed(NamedTuple):
     """What stood on a command line."""
 
@@ -61,6 +70,10 @@ def read_words(words: Sequence[str], options: Mapping[str, Option], *, mixed: bo
             break
         flag, text = _split(word, by_flag, words_left)
         name, option = by_flag[flag]
+        if name == "role" and not mixed:  # the roles of a launch reach to the end
+            values["roles"] = _read_roles((word, *words_left), options)
+            pieces += ((None, (each,)) for each in (word, *words_left))
+            return Typed(values, origins, (), tuple(pieces))
         if option.is_switch:
             if text is not None:
                 raise RequestError(f"{flag} takes no value", hint=f"write {flag} alone")
@@ -77,6 +90,22 @@ def read_words(words: Sequence[str], options: Mapping[str, Option], *, mixed: bo
         pieces.append((name, spelling))
     pieces += ((None, (word,)) for word in words_left)
     return Typed(values, origins, (*rest, *words_left), tuple(pieces))
+
+
+def _read_roles(words: Sequence[str], options: Mapping[str, Option]) -> tuple[TypedRole, ...]:
+    """Return what was typed for each role; options before the first hold for all, and stand elsewhere."""
+    from muster.job.roles import split_roles
+
+    roles: list[TypedRole] = []
+    for name, own_words in split_roles(words):
+        try:
+            typed = read_words(
+                own_words, {key: option for key, option in options.items() if key not in {"role", "file"}}
+            )
+        except RequestError as error:
+            raise RequestError(f"role {name}: {error.message}", hint=error.hint) from None
+        roles.append(TypedRole(name, typed.values, typed.origins, typed.rest))
+    return tuple(roles)
 
 
 def _next_word(flag: str, option: Option, words_left: list[str]) -> str:
@@ -154,6 +183,8 @@ def request_from(
     """Return the request: what was typed, over what the settings files say. Lists add up, single values replace."""
     from muster.job.request import Request, options_of
 
+    if values.get("roles"):
+        return _job_of_roles(settings, values, origins)
     merged: dict[str, Any] = {}
     origin_of: dict[str, ValueOrigin] = {}
     table = options_of()
@@ -166,3 +197,17 @@ def request_from(
         else:
             merged[name], origin_of[name] = value, origins[name]
     return Request(command=tuple(command), origins=origin_of, **merged)
+
+
+def _job_of_roles(
+    settings: Mapping[str, tuple[Any, ValueOrigin]], values: Mapping[str, Any], origins: Mapping[str, ValueOrigin]
+) -> Request:
+    """Return the request of a job with roles: each role has what holds for all, and over it what is its own."""
+    from msgspec.structs import replace
+
+    common = {name: value for name, value in values.items() if name != "roles"}
+    job = request_from(settings, common, origins, ())
+    held = {name: (getattr(job, name), origin) for name, origin in job.origins.items()}
+    roles: tuple[TypedRole, ...] = values["roles"]
+    requests = (request_from(held, role.values, role.origins, role.command) for role in roles)
+    return replace(job, roles=tuple(replace(own, role=role.name) for own, role in zip(requests, roles)))

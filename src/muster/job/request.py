@@ -90,6 +90,17 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     engine: Optional[str] = None
     bind: tuple[str, ...] = ()
 
+    role: Optional[str] = None
+    file: Optional[str] = None
+    preset: Optional[str] = None
+    after: tuple[str, ...] = ()
+    beside: Optional[str] = None
+    port: Optional[str] = None
+    ready: Optional[str] = None
+    ready_within: int = 600
+    main: bool = False
+    on_failure: str = "end"
+
     stage_env: bool = False
     stage: tuple[str, ...] = ()
     stage_out: Optional[str] = None
@@ -100,6 +111,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     here: bool = False
     no_label: bool = False
     per_rank_files: bool = False
+
+    roles: tuple["Request", ...] = ()
+    """The programs of a job with several: each is a request of its own. Empty: the job is one program, this one."""
 
     def origin(self, name: str) -> str:
         """Return where the value of a field came from, in words."""

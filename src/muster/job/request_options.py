@@ -24,8 +24,11 @@ from muster.job.option import (
     parse_image,
     parse_lead,
     parse_memory,
+    parse_names,
     parse_port,
     parse_port_range,
+    parse_role_port,
+    parse_seconds,
     parse_signal,
     parse_silence,
     parse_site_fact,
@@ -33,6 +36,7 @@ from muster.job.option import (
     parse_variable,
     parse_walltime,
 )
+from muster.job.presets import PRESETS
 from muster.launchers import TYPED_NAMES, WIREUPS
 
 
@@ -255,6 +259,39 @@ _GROUPS: Mapping[str, tuple[tuple[str, Option], ...]] = {
         ),
         row("--engine NAME", f"container engine: {', '.join(engines_in_options())} (default: the site's)"),
         row("--bind SRC[:DST[:ro]]", "show a path of the host in the image: /data:/mnt:ro", repeated=True),
+    ),
+    "several programs in one job": (
+        row("--role NAME", "begin the options and the command of one program; options before the first hold for all"),
+        row("--file TOML", "read the job from a TOML file; options typed beside it hold: --file job.toml", parse_text),
+        row(
+            "--preset NAME",
+            "start a program that has rules of its own: "
+            f"{', '.join(PRESETS)} (default: none): --role ray --preset ray -N 3",
+            choices=PRESETS,
+        ),
+        row("--after ROLES", "start when these roles are ready (default: at once): --after serve,data", parse_names),
+        row("--beside ROLE", "run on the nodes of that role, with GPUs and cores of its own (default: own nodes)"),
+        row(
+            "--port WORD",
+            "what the role's port speaks, or its number, or both (default: http, a free one): grpc, 8000, http:8000",
+            parse_role_port,
+        ),
+        row(
+            "--ready HOW",
+            "when the role counts as ready: port, an address for 2xx, log:TEXT, command:COMMAND, or joined "
+            "(default: joined, its ranks have begun): --ready 'http://{host}:{port}/health'",
+        ),
+        row(
+            "--ready-within TIME",
+            "end the job when the role is not ready after this time (default: 10m): 90s",
+            parse_seconds,
+        ),
+        row("--main", "end the job when this role ends, with its status (default: the last role)"),
+        row(
+            "--on-failure WHAT",
+            "what follows when the role fails, its restarts included: end the job (default), or note it and go on",
+            choices=("end", "note"),
+        ),
     ),
     "staging": (
         row(

@@ -11,11 +11,12 @@ from typing import Any
 from muster.errors import ProfileError, RequestError, nearest_hint
 from muster.job.option import Option, OriginKind, ValueOrigin, convert
 from muster.job.request import options_of
+from muster.job.roles import ROLE_OPTIONS
 from muster.older import tomllib
 from muster.ownership import system_directory
 from muster.rank import contract
 
-_NOT_IN_FILES = frozenset({"here"})
+_NOT_IN_FILES = frozenset({"here", *ROLE_OPTIONS})
 
 
 def system_file(environment: Mapping[str, str]) -> str:

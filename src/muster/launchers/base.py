@@ -17,6 +17,7 @@ from muster.model.failure import Failure
 from muster.model.plan import Engine, Flag, Plan, Variable
 from muster.model.words import Fragment, Word
 from muster.older import StrEnum
+from muster.rank import contract
 
 Part = Union[str, Path]
 """A shell text: the name of a file in render/shell, or the path of a file elsewhere."""
@@ -76,6 +77,7 @@ def rank_prologue(
     one, meeting = plan.visibility == "one", plan.rendezvous
     start: tuple[tuple[Part, bool], ...] = (
         ("size_as_planned", True),
+        ("role_port", is_role(plan)),
         ("address_asked", meeting.address is not None or bool(meeting.rule)),
         ("gpus", plan.shape.gpus_per_node > 0 and not one),
         ("cpus", True),
@@ -90,6 +92,11 @@ def rank_prologue(
     identities = (*step_parts(plan, identity), *size_parts(plan, identity))
     lasts = ("door", *last) if meeting.closed else last
     return Prologue(RANK, ("stop", "meeting"), identities, parts, lasts, counted=meeting.closed)
+
+
+def is_role(plan: Plan) -> bool:
+    """Return whether the plan is that of one role among several."""
+    return any(variable.name == contract.ROLE for variable in plan.variables)
 
 
 def place_parts(plan: Plan) -> tuple[Part, ...]:

@@ -20,6 +20,7 @@ from muster.launchers.base import (
     door_prologues,
     door_words,
     identity_part,
+    is_role,
     place_parts,
     prologue_words,
     step_parts,
@@ -39,7 +40,8 @@ _SIGTERM_STATUS = 128 + 15
 
 def _prologues(plan: Plan, identity: Part, last: Part) -> tuple[Prologue, ...]:
     """Return the agent's prologue, checked first or not, and that of its ranks."""
-    start = (*place_parts(plan), "agent", *(("checked_agent",) if plan.gate else ()))
+    port: tuple[Part, ...] = ("role_port",) if is_role(plan) else ()
+    start = (*place_parts(plan), *port, "agent", *(("checked_agent",) if plan.gate else ()))
     worker: tuple[Part, ...] = ("worker_door",) if plan.rendezvous.closed else ()
     door: tuple[Part, ...] = ("door", "agent_door") if plan.rendezvous.closed else ()
     agent = Prologue(

@@ -34,12 +34,14 @@ DIGESTED = (
     ),
     *("output", "label", "within", "overlap", "grace_s", "visibility", "node_prologue", "python", "rank_library"),
     *("agent", "gate", "staging", "hang", "ready", "may_be_alone", "cpu_flags", "finish", "sweep", "pack"),
+    "roles",
 )
 """The fields of a plan that make it this launch."""
 
 LEFT_OUT = {
     "typed": "another spelling of the same launch; each word that does something stands in another field",
     "launcher_reason": "a sentence for people",
+    "own_python": "another Python runs the same program",
     "notes": "sentences for people, which may depend on the hour",
 }
 """The fields of a plan that do not count, each with its reason."""
@@ -49,7 +51,7 @@ def digest_of(plan: Plan) -> str:
     """Return a digest that is the same for the same launch: what two submissions of one job have in common."""
     import hashlib  # costs as much as a dozen of our modules, and only a job that is queued needs it
 
-    values = {name: getattr(plan, name) for name in DIGESTED}
+    values = {name: getattr(plan, name) for name in DIGESTED if name != "roles" or plan.roles}
     # The comment holds the digest.
     values["directives"] = tuple(each for each in plan.directives if each.name != "comment")
     # In ASCII: a word may hold bytes that no UTF-8 has.

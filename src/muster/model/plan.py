@@ -329,6 +329,58 @@ class Pack(msgspec.Struct, frozen=True):
     """The memory of one row; None: the rows share that of the job."""
 
 
+class ReadyKind(StrEnum):
+    """By what a role counts as ready."""
+
+    JOINED = "joined"  # the command began on each of its nodes
+    PORT = "port"  # its port takes connections on each of its nodes
+    ADDRESS = "address"  # an address answers with 2xx
+    LOG = "log"  # a line with this text stands in its output
+    COMMAND = "command"  # a command succeeds on its first node
+
+
+class Ready(msgspec.Struct, frozen=True):
+    """When a role counts as ready."""
+
+    kind: ReadyKind
+    within_s: int
+    text: Word = ""
+    """The address, the text of the line or the command."""
+
+
+class Role(msgspec.Struct, frozen=True):
+    """One of several programs in a job: where it runs, when it starts, and what its end means."""
+
+    name: str
+    plan: Plan
+    """What starts its ranks: a launch over the role's nodes, as any other launch is."""
+
+    first: int
+    """Its first node among those of the job, counted from 0."""
+
+    ready: Ready
+    reasons: tuple[tuple[str, Reason], ...] = ()
+    """What the division of the job decided for it."""
+
+    after: tuple[str, ...] = ()
+    """The roles that have to be ready before it starts."""
+
+    is_main: bool = False
+    """Whether its end ends the job, with its status."""
+
+    ends_job: bool = True
+    """Whether its failure ends the job."""
+
+    scheme: str = "http"
+    port: int | None = None
+    """The port that its program insists on; None: one is chosen in the job."""
+
+    @property
+    def hosts_held(self) -> range:
+        """Return the numbers of its nodes among those of the job."""
+        return range(self.first, self.first + self.plan.shape.nodes)
+
+
 class Plan(msgspec.Struct, frozen=True):
     """One launch, before it is an act."""
 
@@ -401,6 +453,12 @@ class Plan(msgspec.Struct, frozen=True):
 
     pack: Pack | None = None
     """Several rows share one node; None: each row is a job of its own."""
+
+    roles: tuple[Role, ...] = ()
+    """The programs of the job, each with a plan of its own; empty: the job is one program, and this is its plan."""
+
+    own_python: str | None = None
+    """Muster's own Python, which steers the roles where the first node has it; None: any other does."""
 
     @property
     def step_indent(self) -> int:

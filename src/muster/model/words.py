@@ -36,7 +36,7 @@ class Template(msgspec.Struct, frozen=True, repr_omit_defaults=True):
 
     text: str
     columns: tuple[str, ...] = ()
-    """Of a table: {lr} stands for the value in the row of this task."""
+    """Of a table: {lr} stands for the value in the row of this task. Of a job's roles: {serve.url} for the address."""
 
     def filled(self, values: Mapping[str, str]) -> str:
         """Return the text with every gap filled whose value is given."""
@@ -75,13 +75,15 @@ def quote(word: Word) -> str:
 
 def _gap(columns: Iterable[str]) -> re.Pattern[str]:
     """Return the pattern of what a text leaves open."""
-    names = tuple(columns)
+    names = tuple(map(re.escape, columns))
     # ${lr} is the shell's, or Hydra's.
     return re.compile(r"(?<!\$)\{(" + "|".join((*PLACEHOLDERS, *names)) + r")\}") if names else _PLACEHOLDER
 
 
 def _expression(name: str) -> str:
     """Return the shell expression that fills a gap."""
+    if "." in name:
+        return f'"$MUSTER_{name.upper().replace(".", "_")}"'
     return PLACEHOLDERS.get(name) or f'"${COLUMN_PREFIX}{name}"'
 
 

@@ -15,6 +15,7 @@ from muster.images.reference import NO_IMAGE
 from muster.job.home import at_home
 from muster.job.option import OriginKind, ValueOrigin, convert
 from muster.job.request import Request, options_of
+from muster.job.roles import ROLE_OPTIONS
 from muster.model.plan import Engine
 from muster.sites.site import Site
 from muster.slurm.flags import SlurmFlag, is_flag, refuse_flag, split_flag
@@ -69,12 +70,21 @@ def read_request(
     stream: bool = False,
 ) -> Asked:
     """Return what was asked for, each value in its one place: whole flags of Slurm among the options."""
+    _refuse_role_options(request)
     asked = Asked(request, site, engine, tuple(typed), facts.working_directory, within=within, stream=stream)
     table = _table_of(asked, facts)
     without_none = replace(request, image=None) if request.image == NO_IMAGE else request
     absorbed, flags = absorb_flags(at_home(without_none, facts.home))
     directory = asked.directory if absorbed.chdir is None else str(PurePosixPath(asked.directory) / absorbed.chdir)
     return replace(asked, request=absorbed, directory=directory, flags=flags, table=table)
+
+
+def _refuse_role_options(request: Request) -> None:
+    """Refuse an option of a role where the job has none: it would change nothing."""
+    for field in ROLE_OPTIONS:
+        if getattr(request, field) and request.typed(field):
+            message = f"{request.origin(field)} is for one role among several, but the job has no role"
+            raise RequestError(message, hint="--role NAME begins the options and the command of a role")
 
 
 def _table_of(asked: Asked, facts: Facts) -> SweepTable | None:

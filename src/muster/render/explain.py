@@ -34,7 +34,7 @@ def explain(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
     for prelude in plan.prelude:
         yield "prelude", " ".join(quote(word) for word in prelude.shown), prelude.reason
     for variable in plan.variables:
-        assignment = "" if variable.value is None else f"={_shown(variable.value)}"
+        assignment = "" if variable.value is None or variable.pass_on else f"={_shown(variable.value)}"
         verb = "pass on" if variable.pass_on else ("unset" if variable.value is None else "export")
         yield "environment", f"{verb} {variable.name}{assignment}", variable.reason
     if plan.rank_library is not None:

@@ -28,6 +28,7 @@ from muster.render.finish import (
 )
 from muster.render.image import definition_lines, prologue_end, step_words, with_step_flags
 from muster.render.parts import compose, kept, part
+from muster.render.roles import last_lines, role_function, role_lines, runner_text, texts_of_roles
 from muster.render.sweep import choose_row, pack_lines, port_range_of_row, row_job, row_lines
 from muster.slurm.directives import format_header
 from muster.slurm.variables import CLASHING, CLASHING_WITHIN
@@ -54,7 +55,7 @@ def job_script(requested_plan: Plan) -> str:
     job, own_part = job_part(plan), own_text(plan)
     digest = _digest(own_part)
     sentence = f"Below is Muster's own text ({plan.version}, sha256 {digest}), explained in docs/explanation/script.md."
-    return f"{job}\n{RULE}\n# {sentence}\n\n{own_part}\njob\n"
+    return f"{job}\n{RULE}\n# {sentence}\n\n{own_part}\n{last_lines() if plan.roles else 'job' + chr(10)}"
 
 
 def job_shown(requested_plan: Plan, whole: str = "into a file or a pipe, the whole script is written") -> str:
@@ -106,6 +107,7 @@ def job_part(plan: Plan, shown_rows: int | None = None) -> str:
         *(f"    {line}" if line else "" for line in _main(plan, launcher)),
         "}",
         *(row_job(_run(plan, launcher)) if plan.pack is not None else ()),
+        *(line for role in plan.roles for line in role_function(role, _main_of_role(role.plan))),
         *row_lines(plan, shown_rows),
     ]
     return "\n".join(lines) + "\n"
@@ -132,7 +134,16 @@ def _main(plan: Plan, launcher: Launcher) -> Iterator[str]:
     if plan.pack is not None:
         yield from pack_lines(plan)
         return
+    if plan.roles:
+        yield from role_lines(plan)
+        return
     yield from _run(plan, launcher)
+
+
+def _main_of_role(requested_plan: Plan) -> Iterator[str]:
+    """Yield the lines of a role: those of any other launch."""
+    plan = with_step_flags(requested_plan)
+    return _main(plan, launcher_named(plan.launcher))
 
 
 def _run(plan: Plan, launcher: Launcher) -> Iterator[str]:
@@ -143,7 +154,20 @@ def _run(plan: Plan, launcher: Launcher) -> Iterator[str]:
 
 def own_text(plan: Plan) -> str:
     """Return Muster's own text: what every started process runs, and what the job calls, each function once."""
-    return "\n".join(_texts(plan, launcher_named(plan.launcher)))
+    texts = _texts(plan, launcher_named(plan.launcher))
+    if plan.roles:
+        plans = {role.name: with_step_flags(role.plan) for role in plan.roles}
+        of_roles = {name: list(_texts(each, launcher_named(each.launcher))) for name, each in plans.items()}
+        texts = texts_of_roles(list(_texts_of_job(plan)), of_roles)
+    return "\n".join(texts)
+
+
+def _texts_of_job(plan: Plan) -> Iterator[str]:
+    """Yield what the job of several roles needs itself: it starts no rank."""
+    yield part("stop")
+    yield from map(part, ("words", "begin", "run_directory", "size_granted", "go_to", "roles"))
+    yield _forget(plan)
+    yield runner_text()
 
 
 def _texts(plan: Plan, launcher: Launcher) -> Iterator[str]:

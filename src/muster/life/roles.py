@@ -1,0 +1,606 @@
+"""The runner of a job with several programs: starts each role when those that it needs are ready, and ends all of them.
+
+`decide(roles, state, event, now)` is pure: it returns the next state and what is to be done. The rest of the file does
+it: starts roles, asks whether they are ready, ends them. A script carries this file. Standard library, Python 3.6.
+"""
+
+import glob
+import json
+import os
+import queue
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+LAST_S = 30.0
+"""So long after SIGKILL a role may take to end; then the job ends without it."""
+
+WAITS, STARTS, READY, OVER = "waits", "starts", "ready", "over"
+
+
+class RoleTerms(NamedTuple):
+    """What was asked for one role."""
+
+    name: str
+    after: Tuple[str, ...] = ()
+    is_main: bool = False
+    ends_job: bool = True
+    """Whether its failure ends the job."""
+    within_s: float = 600.0
+    is_asked: bool = False
+    """Whether a way to be ready was asked for; else the role counts as ready when its ranks have begun."""
+    grace_s: float = 10.0
+
+
+class RolePhase(NamedTuple):
+    """Where a role stands, and since when."""
+
+    phase: str = WAITS
+    since: float = 0.0
+
+
+class RolesState(NamedTuple):
+    """Where the job stands."""
+
+    phases: Dict[str, RolePhase]
+    status: Optional[int] = None
+    """The status of the job, once its end is decided."""
+    kill_at: float = 0.0
+    was_killed: bool = False
+
+
+class JobBegins(NamedTuple):
+    """The script of the job begins."""
+
+
+class RoleReady(NamedTuple):
+    """A role is ready."""
+
+    name: str
+
+
+class RoleEnded(NamedTuple):
+    """The script of a role has ended."""
+
+    name: str
+    status: int
+
+
+class JobTold(NamedTuple):
+    """The job was told to end; the status is that of the signal."""
+
+    status: int
+
+
+class TimePasses(NamedTuple):
+    """Nothing has happened."""
+
+
+class Start(NamedTuple):
+    """Start the ranks of a role."""
+
+    name: str
+
+
+class Tell(NamedTuple):
+    """Tell a role to end: SIGTERM."""
+
+    name: str
+
+
+class Kill(NamedTuple):
+    """End a role: SIGKILL."""
+
+    name: str
+
+
+class Note(NamedTuple):
+    """Write down what happened to a role."""
+
+    name: str
+    what: str
+    """ready, ended, failed (the first cause of the job's end), noted (a failure that ends nothing) or left."""
+    status: int = 0
+    words: str = ""
+
+
+class Finish(NamedTuple):
+    """End the job."""
+
+    status: int
+
+
+def decide(roles: Sequence[RoleTerms], state: RolesState, event: Any, now: float) -> Tuple[RolesState, List[Any]]:
+    """Return the next state, and what is to be done."""
+    if isinstance(event, JobBegins):
+        return _start_next(roles, state, now, [])
+    if isinstance(event, RoleReady):
+        return _ready(roles, state, event.name, now)
+    if isinstance(event, RoleEnded):
+        return _ended(roles, state, event, now)
+    if isinstance(event, JobTold):
+        return _end(roles, state, event.status, now, [])
+    return _time(roles, state, now)
+
+
+def _with(state: RolesState, name: str, phase: str, now: float) -> RolesState:
+    return state._replace(phases={**state.phases, name: RolePhase(phase, now)})
+
+
+def _start_next(
+    roles: Sequence[RoleTerms], state: RolesState, now: float, done: List[Any]
+) -> Tuple[RolesState, List[Any]]:
+    """Start each role that waits and whose needs are met: a role that was ready and has ended well meets them."""
+    for role in roles:
+        met = all(state.phases[name].phase in (READY, OVER) for name in role.after)
+        if state.status is None and state.phases[role.name].phase == WAITS and met:
+            state = _with(state, role.name, STARTS, now)
+            done = done + [Start(role.name)]
+    return state, done
+
+
+def _ready(roles: Sequence[RoleTerms], state: RolesState, name: str, now: float) -> Tuple[RolesState, List[Any]]:
+    if state.phases[name].phase != STARTS:
+        return state, []
+    return _start_next(roles, _with(state, name, READY, now), now, [Note(name, "ready")])
+
+
+def _ended(roles: Sequence[RoleTerms], state: RolesState, event: RoleEnded, now: float) -> Tuple[RolesState, List[Any]]:
+    role = next(each for each in roles if each.name == event.name)
+    before = state.phases[role.name].phase
+    state = _with(state, role.name, OVER, now)
+    done = [Note(role.name, "ended", event.status)]  # type: List[Any]
+    if state.status is not None:
+        return (state, done + [Finish(state.status)]) if _is_over(state) else (state, done)
+    if role.is_main:
+        failed = [Note(role.name, "failed", event.status)] if event.status else []
+        return _end(roles, state, event.status, now, done + failed)
+    is_early = before == STARTS and (role.is_asked or event.status != 0)
+    if is_early and _is_needed(roles, state, role.name):
+        words = "it ended before it was ready"
+        return _end(roles, state, event.status or 1, now, done + [Note(role.name, "failed", event.status, words)])
+    if event.status == 0:
+        return _start_next(roles, state, now, done)
+    if role.ends_job:
+        return _end(roles, state, event.status, now, done + [Note(role.name, "failed", event.status)])
+    return state, done + [Note(role.name, "noted", event.status)]
+
+
+def _is_needed(roles: Sequence[RoleTerms], state: RolesState, name: str) -> bool:
+    """Return whether a role that waits needs this one."""
+    return any(name in each.after and state.phases[each.name].phase == WAITS for each in roles)
+
+
+def _is_over(state: RolesState) -> bool:
+    return all(each.phase in (OVER, WAITS) for each in state.phases.values())
+
+
+def _end(
+    roles: Sequence[RoleTerms], state: RolesState, status: int, now: float, done: List[Any]
+) -> Tuple[RolesState, List[Any]]:
+    """End the job: the roles that run are told; a second reason changes nothing."""
+    if state.status is not None:
+        return state, done
+    running = [role for role in roles if state.phases[role.name].phase in (STARTS, READY)]
+    grace = max([role.grace_s for role in running] or [0.0])
+    state = state._replace(status=status, kill_at=now + grace)
+    if not running:
+        return state, done + [Finish(status)]
+    return state, done + [Tell(role.name) for role in running]
+
+
+def _time(roles: Sequence[RoleTerms], state: RolesState, now: float) -> Tuple[RolesState, List[Any]]:
+    running = [role for role in roles if state.phases[role.name].phase in (STARTS, READY)]
+    if state.status is None:
+        for role in running:
+            phase = state.phases[role.name]
+            counts = role.is_asked or _is_needed(roles, state, role.name)
+            if phase.phase == STARTS and counts and now - phase.since > role.within_s:
+                words = "it was not ready after {:g} s".format(role.within_s)
+                return _end(roles, state, 1, now, [Note(role.name, "failed", 1, words)])
+        return state, []
+    if now >= state.kill_at and not state.was_killed:
+        return state._replace(was_killed=True), [Kill(role.name) for role in running]
+    if now >= state.kill_at + LAST_S:
+        return state, [Note(role.name, "left") for role in running] + [Finish(state.status)]
+    return state, []
+
+
+# What follows acts.
+
+_LOOK_S = 0.1
+_ASK_S = 5.0
+_LINES = 15
+_TEXT_BYTES = 1 << 20
+
+
+class Unit:
+    """One role as it runs: its place, its addresses and its process."""
+
+    def __init__(self, words: Dict[str, str], hosts: Sequence[str]) -> None:
+        self.name = words["role"]
+        first, nodes = int(words["first"]), int(words["nodes"])
+        self.hosts = tuple(hosts[first : first + nodes])
+        self.ranks = int(words["ranks"])
+        self.ready, self.text = words["ready"], words.get("text", "")
+        self.scheme = words.get("scheme", "http")
+        self.fixed_port = int(words.get("port") or 0)
+        self.port = 0
+        self.is_step = words.get("starter", "step") == "step"
+        after = tuple(name for name in words.get("after", "").split(",") if name)
+        self.terms = RoleTerms(
+            self.name,
+            after,
+            words.get("main") == "yes",
+            words.get("fails") != "noted",
+            float(words["within"]),
+            self.ready != "joined",
+            float(words["grace"]),
+        )
+        self.process = None  # type: Optional[subprocess.Popen[bytes]]
+
+    def addresses(self) -> Dict[str, str]:
+        """Return where this role is, by the names of the gaps."""
+        url = "{}://{}:{}".format(self.scheme, self.hosts[0], self.port)
+        return {"host": self.hosts[0], "hosts": ",".join(self.hosts), "port": str(self.port), "url": url}
+
+
+class Runner:
+    """Steers the roles of one job."""
+
+    def __init__(self, script: str, run: str, units: Sequence[Unit], low: int, count: int) -> None:
+        self.script, self.run = script, run
+        self.units = {unit.name: unit for unit in units}
+        self.terms = tuple(unit.terms for unit in units)
+        self.state = RolesState({unit.name: RolePhase() for unit in units})
+        self.events = queue.Queue()  # type: queue.Queue[Any]
+        self.told = 0
+        self.killed = []  # type: List[Unit]
+        job = os.environ.get("SLURM_JOB_ID", "0")
+        self.job = job
+        _choose_ports(units, int(re.sub("[^0-9]", "", job) or 0), low, count)
+
+    def steer(self) -> int:
+        """Run the roles; return the status of the job."""
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._hear)
+        folder = self._folder()
+        if os.path.exists(os.path.join(folder, "events")):  # of the run before, if Slurm has put the job back
+            os.rename(os.path.join(folder, "events"), os.path.join(folder, "events.{:.0f}".format(time.time())))
+        places = {name: dict(unit.addresses(), nodes=unit.hosts, ranks=unit.ranks) for name, unit in self.units.items()}
+        _write(os.path.join(folder, "roles.json"), json.dumps(places, indent=2) + "\n")
+        status = self._do(JobBegins())
+        while status is None:
+            try:
+                event = self.events.get(timeout=_LOOK_S)
+            except queue.Empty:
+                event = TimePasses()
+            if self.told:
+                self.told, event, kept = 0, JobTold(self.told), event
+                if not isinstance(kept, TimePasses):
+                    self.events.put(kept)
+            status = self._do(event)
+            if status is None and not isinstance(event, TimePasses):
+                status = self._do(TimePasses())
+        for unit in self.killed:
+            self._sweep(unit)
+        return status
+
+    def _hear(self, number: int, frame: Any) -> None:
+        del frame
+        self.told = 128 + number
+
+    def _folder(self, *names: str) -> str:
+        path = os.path.join(self.run, "roles", *names)
+        os.makedirs(path, mode=0o700, exist_ok=True)
+        return path
+
+    def _do(self, event: Any) -> Optional[int]:
+        self.state, actions = decide(self.terms, self.state, event, time.monotonic())
+        status = None
+        for action in actions:
+            if isinstance(action, Finish):
+                status = action.status
+            elif isinstance(action, Note):
+                self._note(action)
+            else:
+                unit = self.units[action.name]
+                {Start: self._start, Tell: self._tell, Kill: self._kill}[type(action)](unit)
+        return status
+
+    def _note(self, note: Note) -> None:
+        """Write into the job's own output, and for the verbs that look at it."""
+        sentences = {
+            "ready": "role {0} is ready",
+            "ended": "role {0} ended with status {1}",
+            "failed": "role {0} ends the job: {2}",
+            "noted": "role {0} failed with status {1}; the job goes on without it",
+            "left": "role {0} could not be ended",
+        }
+        words = note.words or "it ended with status {}".format(note.status)
+        print("muster: " + sentences[note.what].format(note.name, note.status, words), flush=True)
+        if note.what == "failed" and note.words:
+            lines = self._last_lines(note.name)
+            if lines:
+                print("the last lines of role {}:\n  {}".format(note.name, "\n  ".join(lines)), flush=True)
+        entry = {"time": time.time(), "role": note.name, "what": note.what, "status": note.status, "words": words}
+        try:
+            with open(os.path.join(self._folder(), "events"), "a") as file:
+                file.write(json.dumps(entry) + "\n")
+        except OSError:
+            pass
+
+    def _last_lines(self, name: str) -> List[str]:
+        lines = []  # type: List[str]
+        for text in _texts(os.path.join(self.run, "roles", name, "logs")):
+            lines += [line for line in text.splitlines() if line.strip()][-_LINES:]
+        return lines[-_LINES:]
+
+    def environment(self, unit: Unit) -> Dict[str, str]:
+        """Return the variables of a role: the addresses of all roles, and Slurm's names for its own nodes alone."""
+        given = dict(os.environ)
+        for each in self.units.values():
+            for what, value in each.addresses().items():
+                given["MUSTER_{}_{}".format(each.name, what).upper()] = value
+        names, count = ",".join(unit.hosts), str(len(unit.hosts))
+        given.update(
+            SLURM_JOB_NODELIST=names,
+            SLURM_NODELIST=names,
+            SLURM_JOB_NUM_NODES=count,
+            SLURM_NNODES=count,
+            SLURM_TASKS_PER_NODE="{}(x{})".format(unit.ranks, count) if len(unit.hosts) > 1 else str(unit.ranks),
+            SLURM_OPEN_MODE="append",
+            muster_of_role=unit.name,
+            MUSTER_ROLE_PORT=str(unit.port),
+        )
+        return given
+
+    def _start(self, unit: Unit) -> None:
+        self._folder(unit.name, "logs")
+        with open(os.path.join(self.run, "roles", unit.name, "logs", "batch.log"), "ab") as log:
+            process = subprocess.Popen(
+                ["bash", self.script],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self.environment(unit),
+                start_new_session=True,
+            )
+        unit.process = process
+        threading.Thread(target=self._wait, args=(unit, process), daemon=True).start()
+        threading.Thread(target=self._look, args=(unit, process), daemon=True).start()
+
+    def _wait(self, unit: Unit, process: "subprocess.Popen[bytes]") -> None:
+        code = process.wait()
+        self.events.put(RoleEnded(unit.name, code if code >= 0 else 128 - code))
+
+    def _look(self, unit: Unit, process: "subprocess.Popen[bytes]") -> None:
+        """Ask until the role is ready, or has ended; the pauses grow to a second."""
+        pause = 0.05
+        while process.poll() is None:
+            if self._is_ready(unit):
+                self.events.put(RoleReady(unit.name))
+                return
+            time.sleep(pause)
+            pause = min(1.0, pause * 1.2)
+
+    def _is_ready(self, unit: Unit) -> bool:
+        logs = os.path.join(self.run, "roles", unit.name)
+        if unit.ready == "joined":
+            return _count_begun(logs) >= len(unit.hosts)
+        if unit.ready == "log":
+            return any(
+                self._filled(unit, unit.text, unit.hosts[0]) in text for text in _texts(os.path.join(logs, "logs"))
+            )
+        if unit.ready == "command":
+            return self._succeeds(unit)
+        if unit.ready == "port":
+            return all(_answers(host, unit.port) for host in unit.hosts)
+        return all(_is_2xx(self._filled(unit, unit.text, host)) for host in unit.hosts)
+
+    def _filled(self, unit: Unit, text: str, host: str) -> str:
+        """Return a text with addresses in the place of its gaps; the role's own host is `host`."""
+        for each in self.units.values():
+            for what, value in each.addresses().items():
+                own = each is unit and what in ("host", "url")
+                shown = value if not own else value.replace(unit.hosts[0], host)
+                text = text.replace("{{{}.{}}}".format(each.name, what), shown)
+        return text
+
+    def _succeeds(self, unit: Unit) -> bool:
+        """Return whether the command of --ready succeeds on the role's first node, beside the role."""
+        text = self._filled(unit, unit.text, unit.hosts[0])
+        words = ["srun", "--overlap", "--quiet", "--nodes=1", "--ntasks=1", "--mem=0", "--input=none", "--mpi=none"]
+        words += ["--nodelist=" + unit.hosts[0], "sh", "-c", text]
+        return _run(words, 30.0, self.environment(unit))[0] == 0
+
+    def _steps(self, unit: Unit) -> List[str]:
+        """Return the ids of the role's steps: each is named after it."""
+        status, text = _run(["scontrol", "--oneliner", "show", "step", self.job], _ASK_S)
+        found = re.findall(r"^StepId=(\S+) .*\bName={}(?: |$)".format(unit.name), text, re.MULTILINE)
+        return found if status == 0 else []
+
+    def _tell(self, unit: Unit) -> None:
+        """Send SIGTERM: to the role's script, which starts nothing again, and to its ranks."""
+        if unit.process is None or unit.process.poll() is not None:
+            return
+        if not unit.is_step:
+            _signal_group(unit.process.pid, signal.SIGTERM)
+            return
+        _signal(unit.process.pid, signal.SIGTERM)
+        self._signal_steps(unit, "TERM")
+
+    def _kill(self, unit: Unit) -> None:
+        self.killed.append(unit)
+        if unit.process is None or unit.process.poll() is not None:
+            return
+        self._signal_steps(unit, "KILL")
+        pid = unit.process.pid
+        # A script that waits for a step that does not end is ended too.
+        patience = 0.0 if not unit.is_step else LAST_S / 3
+        timer = threading.Timer(patience, lambda: _signal_group(pid, signal.SIGKILL))
+        timer.daemon = True
+        timer.start()
+
+    def _signal_steps(self, unit: Unit, name: str) -> None:
+        steps = self._steps(unit)
+        if steps:
+            _run(["scancel", "--quiet", "--signal=" + name] + steps, _ASK_S)
+
+    def _sweep(self, unit: Unit) -> None:
+        """End what a role that was killed has left on its nodes: its processes carry its mark."""
+        mark = "MUSTER_MARK={}/roles/{}/".format(self.run, unit.name)
+        text = (
+            'for file in /proc/[0-9]*/environ; do [ -O "$file" ] && grep -qszF -e "$1" "$file" || continue; '
+            'pid=${file#/proc/}; pid=${pid%/environ}; [ "$pid" = "$$" ] || kill -KILL "$pid"; done 2>/dev/null'
+        )
+        words = ["srun", "--overlap", "--quiet", "--ntasks-per-node=1", "--mem=0", "--input=none", "--mpi=none"]
+        words += [
+            "--nodes={}".format(len(unit.hosts)),
+            "--nodelist=" + ",".join(unit.hosts),
+            "sh",
+            "-c",
+            text,
+            "sh",
+            mark,
+        ]
+        _run(words, 30.0)
+
+
+def _choose_ports(units: Sequence[Unit], job: int, low: int, count: int) -> None:
+    """Give each role a port that no other has, below the ephemeral range; one on this host is tried."""
+    here = os.environ.get("SLURMD_NODENAME") or socket.gethostname().split(".")[0]
+    taken = {unit.fixed_port for unit in units if unit.fixed_port}
+    port = low + (job * 61 + 17) % count
+    for unit in units:
+        unit.port = unit.fixed_port
+        for _ in range(count if not unit.fixed_port else 0):
+            port = low + (port + 1 - low) % count
+            if port not in taken and (here not in unit.hosts or _is_free(port)):
+                unit.port = port
+                taken.add(port)
+                break
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("", port))
+        except OSError:
+            return False
+        return True
+
+
+def _answers(host: str, port: int) -> bool:
+    try:
+        with socket.create_connection((host, port), timeout=2):
+            return True
+    except OSError:
+        return False
+
+
+def _is_2xx(address: str) -> bool:
+    try:
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(address, timeout=5) as answer:
+            return 200 <= int(answer.getcode()) < 300
+    except Exception:  # noqa: BLE001  # whatever an address does, the role is not ready
+        return False
+
+
+def _count_begun(folder: str) -> int:
+    """Return on how many nodes the newest start of a role has begun the command."""
+    starts = sorted(glob.glob(os.path.join(folder, "ranks", "*")), key=os.path.getmtime)
+    begun = set()
+    for path in glob.glob(os.path.join(starts[-1], "*.*")) if starts else []:
+        try:
+            with open(path) as file:
+                if " begins" in file.read(_TEXT_BYTES):
+                    begun.add(path.rpartition(".")[2])
+        except OSError:
+            continue
+    return len(begun)
+
+
+def _texts(folder: str) -> List[str]:
+    """Return the ends of all logs in a folder, that of the script first."""
+    texts = []
+    for path in sorted(glob.glob(os.path.join(folder, "*.log")), key=lambda path: not path.endswith("batch.log")):
+        try:
+            with open(path, "rb") as file:
+                file.seek(max(0, os.path.getsize(path) - _TEXT_BYTES))
+                texts.append(file.read().decode(errors="replace"))
+        except OSError:
+            continue
+    return texts
+
+
+def _run(words: Sequence[str], timeout_s: float, given: Optional[Dict[str, str]] = None) -> Tuple[int, str]:
+    try:
+        done = subprocess.run(
+            list(words),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=timeout_s,
+            env=given,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return 1, ""
+    return done.returncode, done.stdout.decode(errors="replace")
+
+
+def _signal(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except OSError:
+        pass
+
+
+def _signal_group(pid: int, number: int) -> None:
+    try:
+        os.killpg(pid, number)
+    except OSError:
+        pass
+
+
+def _write(path: str, text: str) -> None:
+    with open(path + ".new", "w") as file:
+        file.write(text)
+    os.rename(path + ".new", path)
+
+
+def _hosts() -> List[str]:
+    return _run(["scontrol", "show", "hostnames", os.environ.get("SLURM_JOB_NODELIST", "")], 60.0)[1].split()
+
+
+def main(arguments: Sequence[str], hosts: Callable[[], List[str]] = _hosts) -> int:
+    """Run the roles that these words describe: the script, the run directory, the ports, then NAME=VALUE of each."""
+    script, run, low, count = arguments[0], arguments[1], int(arguments[2]), int(arguments[3])
+    described = []  # type: List[Dict[str, str]]
+    for word in arguments[4:]:
+        name, _, value = word.partition("=")
+        if name == "role":
+            described.append({})
+        described[-1][name] = value
+    names = hosts()
+    needed = max(int(each["first"]) + int(each["nodes"]) for each in described)
+    if len(names) < needed:
+        sentence = (
+            "muster: error: the roles need {} nodes, but the job has {}\n\nhint: write a new script with muster plan"
+        )
+        print(sentence.format(needed, len(names)), flush=True)
+        return 2
+    return Runner(script, run, [Unit(each, names) for each in described], low, count).steer()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

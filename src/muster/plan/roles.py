@@ -1,0 +1,431 @@
+"""Several programs in one job: each role is planned as any launch is, and the job holds what all of them need. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from muster.errors import RequestError, UnknownName
+from muster.facts import Facts
+from muster.job.option import OriginKind, ValueOrigin
+from muster.job.request import Request
+from muster.launchers import launcher_named
+from muster.launchers.base import Starter
+from muster.model.plan import Engine, Flag, Note, Plan, Ready, ReadyKind, Reason, Role, Shape, Variable
+from muster.model.words import Fragment, Template, Word
+from muster.plan.build import make_plan
+from muster.plan.header import add_comment
+from muster.plan.shape import NodeShape
+from muster.plan.size import node_shape
+from muster.rank import contract
+from muster.sites.site import Site
+
+# What the whole job has: one allocation, one place in the queue.
+_OF_THE_JOB = (
+    *("account", "partition", "qos", "trial", "constraint", "nodelist", "exclude", "mem", "exclusive", "time"),
+    *("gpu_type", "gres", "job_name", "sbatch", "site", "site_set", "fresh", "requeue"),
+)
+# What a job of several programs cannot do yet, and what does instead.
+_NOT_WITH_ROLES = {
+    "here": "muster lab: a cluster on this machine",
+    "sweep": "a job for each row: muster submit in a loop",
+    "sweep_at_once": "omit it",
+    "sweep_per_node": "omit it",
+    "until_done": "omit it; --restart N and --checkpoint DIR of the role that trains hold within the job",
+    "links": "omit it",
+    "spares": "omit it",
+    "save_before": "omit it; a role gets SIGTERM before it is ended",
+    "hang": "omit it; muster stacks JOB shows where the ranks stand",
+    "output": "omit it: muster logs JOB --role NAME",
+    "error": "omit it: muster logs JOB --role NAME",
+    "per_rank_files": "omit it: muster logs JOB --role NAME --rank R",
+    "stage_env": "muster stage, before the job",
+    "stage": "muster stage, before the job",
+    "stage_out": "omit it",
+    "closed": "omit it",
+    "snapshot": "omit it, and leave the project as it is until the job has begun",
+    "check": "muster check in a job of its own",
+}
+_OF_ROLES = (
+    "preset",
+    "after",
+    "beside",
+    "port",
+    "ready",
+    "ready_within",
+    "main",
+    "on_failure",
+    "role",
+    "roles",
+    "file",
+)
+_ADDRESS = re.compile(r"(?<!\$)\{([a-z][a-z0-9_]*)\.(host|hosts|port|url)\}")
+_OWN = re.compile(r"(?<!\$)\{(host|hosts|port|url)\}")
+_WHATS = ("host", "hosts", "port", "url")
+
+
+class Placed(msgspec.Struct, frozen=True):
+    """A role, and the part of the job's nodes that it has."""
+
+    request: Request
+    first: int
+    nodes: int
+    is_shared: bool
+    reason: Reason
+
+
+def make_job_of_roles(request: Request, site: Site, look: Callable[[Request], Facts], typed: Sequence[str]) -> Plan:
+    """Return the plan of a job with several programs; `look` gathers the facts that a role's request names."""
+    _check(request)
+    roles = tuple(_with_preset(role) for role in request.roles)
+    main_name = _main_of(roles)
+    places = _place(roles)
+    names = [_name(role) for role in roles]
+    plans: dict[str, Plan] = {}
+    node = node_shape(site, request)
+    for placed in places:
+        own_request = _request_of(placed, places, node)
+        try:
+            plan = make_plan(own_request, site, look(own_request), typed=typed, within=True)
+        except RequestError as error:
+            message = f"role {_name(placed.request)}: {error.message}"
+            raise RequestError(message, hint=error.hint, refusals=error.refusals) from None
+        plans[_name(placed.request)] = plan
+    _check_room(places, plans, node)
+    has_gpus = any(plan.shape.gpus_per_node for plan in plans.values())
+    made = tuple(_role(placed, plans, names, main_name, has_gpus=has_gpus) for placed in places)
+    return _job(request, site, look, typed, places, made, node)
+
+
+def _name(request: Request) -> str:
+    return request.role or ""
+
+
+def _check(request: Request) -> None:
+    """Refuse what roles cannot have, and roles that speak of none that is there."""
+    for field, hint in _NOT_WITH_ROLES.items():
+        for asked in (request, *request.roles):
+            if asked.typed(field) and getattr(asked, field):
+                raise RequestError(f"{asked.origin(field)}: it is not known to a job with roles", hint=hint)
+    names = [_name(role) for role in request.roles]
+    for role in request.roles:
+        name = _name(role)
+        for field in _OF_THE_JOB:
+            if role.given(field) and getattr(role, field) != getattr(request, field):
+                message = f"role {name}: {role.origin(field)} is for the whole job, whose nodes are of one kind"
+                raise RequestError(message, hint="write it before the first --role; nodes of two kinds: two jobs")
+        if not role.command and role.preset is None:
+            raise RequestError(f"role {name} has no command", hint=f"--role {name} -N 1 -- python {name}.py")
+        for field, others in (("after", role.after), ("beside", (role.beside,) if role.beside else ())):
+            for other in others:
+                if other not in names:
+                    raise UnknownName(f"role (role {name}, {role.origin(field)})", other, names)
+                if other == name:
+                    raise RequestError(f"role {name}: {role.origin(field)} names the role itself", hint="omit it")
+    _refuse_circle({_name(role): role.after for role in request.roles}, "starts after")
+    _refuse_circle({_name(role): (role.beside,) if role.beside else () for role in request.roles}, "runs beside")
+
+
+def _refuse_circle(needs: Mapping[str, Sequence[str]], verb: str) -> None:
+    """Refuse roles of which each waits for another one."""
+
+    def walk(name: str, path: tuple[str, ...]) -> None:
+        if name in path:
+            circle = f" {verb} ".join((*path[path.index(name) :], name))
+            raise RequestError(f"the roles wait for each other: {circle}", hint="omit one of them")
+        for other in needs[name]:
+            walk(other, (*path, name))
+
+    for name in needs:
+        walk(name, ())
+
+
+def _with_preset(role: Request) -> Request:
+    if role.preset is None:
+        return role
+    from muster.plan.presets import apply_preset
+
+    return apply_preset(role)
+
+
+def _main_of(roles: Sequence[Request]) -> str:
+    mains = [_name(role) for role in roles if role.main]
+    if len(mains) > 1:
+        raise RequestError(f"two roles are the main one: {mains[0]} and {mains[1]}", hint="--main for one of them")
+    return mains[0] if mains else _name(roles[-1])
+
+
+def _place(roles: Sequence[Request]) -> list[Placed]:
+    """Return the roles with their nodes: nodes of its own for each, or those of the role that it is beside."""
+    by_name = {_name(role): role for role in roles}
+    first_of: dict[str, int] = {}
+    next_node = 0
+    for role in roles:
+        if not role.beside:
+            first_of[_name(role)] = next_node
+            next_node += role.nodes or 1
+    hosts_of = {name: _root(by_name, name) for name in by_name}
+    crowded = [hosts_of[_name(role)] for role in roles if role.beside]
+    places = []
+    for role in roles:
+        root = by_name[hosts_of[_name(role)]]
+        held = root.nodes or 1
+        own = role.beside and role.given("nodes") and _own_nodes(role, root)
+        nodes = (role.nodes or 1) if own or not role.beside else held
+        if nodes > held:
+            message = f"role {_name(role)}: {nodes} nodes beside {_name(root)}, which has {held}"
+            raise RequestError(message, hint=f"-N {held} or less, or omit --beside")
+        reason = (
+            Reason(f"beside {role.beside}, GPUs and cores divided", role.origin("beside"))
+            if role.beside
+            else Reason("nodes of its own", role.origin("nodes"))
+        )
+        places.append(Placed(role, first_of[_name(root)], nodes, _name(root) in crowded, reason))
+    return places
+
+
+def _own_nodes(role: Request, root: Request) -> bool:
+    """Return whether the role's number of nodes was said of it, and not of all roles."""
+    return role.origins["nodes"] != root.origins.get("nodes")
+
+
+def _root(by_name: Mapping[str, Request], name: str) -> str:
+    other = by_name[name].beside
+    return name if other is None else _root(by_name, other)
+
+
+def _request_of(placed: Placed, places: Sequence[Placed], node: NodeShape) -> Request:
+    """Return the request of a role as a launch over its own nodes: what the job has is not asked for again."""
+    request = placed.request
+    reset = {
+        field.name: field.default
+        for field in msgspec.structs.fields(Request)
+        if field.name in {*_NOT_WITH_ROLES, *_OF_ROLES, "gres", "sbatch", "nodelist", "exclude", "mem"}
+    }
+    origins = {name: each for name, each in request.origins.items() if name not in {*_OF_THE_JOB, *reset}}
+    changed = replace(request, **reset, origins=origins, nodes=placed.nodes)
+    if not placed.is_shared or request.given("gpus_per_node"):
+        return changed
+    if request.beside:
+        return replace(changed, gpus_per_node=0)
+    # The role that the others are beside has what they leave.
+    beside = [
+        other.request.gpus_per_node or 0 for other in places if other.request.beside and other.first == placed.first
+    ]
+    if node.gpus and node.is_taken_whole and sum(beside) and request.ntasks_per_node is None:
+        return replace(changed, gpus_per_node=max(0, node.gpus - sum(beside)))
+    return changed
+
+
+def _check_room(places: Sequence[Placed], plans: Mapping[str, Plan], node: NodeShape) -> None:
+    """Refuse roles that together need more of a node than it has."""
+    gpus = {name: plan.shape.gpus_per_node for name, plan in plans.items()}
+    cpus = {name: _cores_of(plan.shape) for name, plan in plans.items()}
+    for noun, option, counts, held in (("GPUs", "-g", gpus, node.gpus), ("CPUs", "-c", cpus, node.cpus)):
+        for number in range(max(placed.first + placed.nodes for placed in places)):
+            there = [_name(placed.request) for placed in places if number - placed.first in range(placed.nodes)]
+            total = sum(counts[name] for name in there)
+            if held and len(there) > 1 and total > held:
+                parts = " + ".join(f"{counts[name]} ({name})" for name in there)
+                message = f"roles share a node: {parts} = {total} {noun}, but a node has {held} ({node.origin})"
+                raise RequestError(message, hint=f"give each role its part with {option}")
+
+
+def _cores_of(shape: Shape) -> int:
+    """Return the CPUs of one node that a role has; Slurm gives one to a rank that asks for none."""
+    return shape.ntasks_per_node * (shape.cpus_per_task or 1)
+
+
+def _role(placed: Placed, plans: Mapping[str, Plan], names: Sequence[str], main: str, *, has_gpus: bool) -> Role:
+    """Return the role, with the plan that keeps to its part of the nodes and knows all addresses."""
+    request, name = placed.request, _name(placed.request)
+    plan = plans[name]
+    launcher = launcher_named(plan.launcher)
+    if launcher.starter(Engine.SLURM) is Starter.PROGRAM and placed.is_shared:
+        message = f"role {name} shares its nodes, but {plan.launcher} takes whole nodes"
+        raise RequestError(message, hint="--launcher srun or torchrun, or nodes of its own")
+    gaps = tuple(f"{role}.{what}" for role in names for what in _WHATS)
+    variables = (*_address_variables(names, name), *(_open(each, name, names, gaps) for each in plan.variables))
+    bound = ("--cpu-bind", "--gpu-bind")
+    site_flags = [flag for flag in plan.step_flags if not (placed.is_shared and str(flag.word).startswith(bound))]
+    ready = _ready(request, name, names, gaps)
+    reasons = [(f"nodes {_range(placed.first, placed.nodes)} of the job", placed.reason)]
+    reasons += _reasons_of_order(request, name == main, ready)
+    scheme, port = _port_of(request)
+    own_plan = replace(
+        plan,
+        command=tuple(_filled(word, name, names, gaps) for word in plan.command),
+        variables=variables,
+        step_flags=(*site_flags, *_flags(placed, plan, has_gpus=has_gpus)),
+        overlap=False,
+        notes=(*plan.notes, *_note_of_cores(placed, plan)),
+    )
+    return Role(
+        name,
+        own_plan,
+        placed.first,
+        ready,
+        tuple(reasons),
+        after=request.after,
+        is_main=name == main,
+        ends_job=request.on_failure == "end",
+        scheme=scheme,
+        port=port,
+    )
+
+
+def _range(first: int, nodes: int) -> str:
+    return str(first + 1) if nodes == 1 else f"{first + 1}-{first + nodes}"
+
+
+def _flags(placed: Placed, plan: Plan, *, has_gpus: bool) -> Iterator[Flag]:
+    """Yield the flags by which the step of a role keeps to its part of the job."""
+    name = _name(placed.request)
+    yield Flag(f"--job-name={name}", Reason("the step is known by the role's name"))
+    yield Flag(Fragment('--nodelist="$SLURM_JOB_NODELIST"'), Reason("the role's nodes among those of the job"))
+    if has_gpus and not plan.shape.gpus_per_node:
+        yield Flag("--gres=none", Reason("the role has no GPU: without it the step would hold those of the others"))
+    if placed.is_shared:
+        yield Flag("--exact", Reason("this role's part of the node; without it a step takes all CPUs"))
+        yield Flag("--mem=0", Reason("roles share the memory: a step would take it all"))
+
+
+def _note_of_cores(placed: Placed, plan: Plan) -> Iterator[Note]:
+    if placed.is_shared and not plan.shape.cpus_per_task:
+        text = "it shares its nodes and no cores are asked for: Slurm gives its default, often one for each rank; -c N"
+        yield Note(text)
+
+
+def _address_variables(names: Sequence[str], own: str) -> Iterator[Variable]:
+    """Yield what each process is told of the roles: the job's runner has set it before the role starts."""
+    yield Variable(contract.ROLE, own, Reason("which of the job's programs this is"))
+    for name in names:
+        for what in _WHATS:
+            variable = f"MUSTER_{name}_{what}".upper()
+            reason = Reason(f"where role {name} is", short="the roles, and where they are")
+            yield Variable(variable, "", reason, pass_on=True)
+
+
+def _open(variable: Variable, own: str, names: Sequence[str], gaps: tuple[str, ...]) -> Variable:
+    value = variable.value
+    if not isinstance(value, (str, Template)):
+        return variable
+    return replace(variable, value=_filled(value, own, names, gaps))
+
+
+def _filled(word: Word, own: str, names: Sequence[str], gaps: tuple[str, ...]) -> Word:
+    """Return a word in which addresses of roles are gaps; {port} is the role's own."""
+    text = word.text if isinstance(word, Template) else word
+    if not isinstance(text, str):
+        return word
+    whole = _OWN.sub(lambda match: f"{{{own}.{match[1]}}}", text)
+    for name, _ in _ADDRESS.findall(whole):
+        if name not in names:
+            raise UnknownName(f"role (role {own}, {{{name}.…}})", name, names)
+    return Template(whole, gaps) if whole != text or _ADDRESS.search(whole) or isinstance(word, Template) else word
+
+
+def _port_of(request: Request) -> tuple[str, int | None]:
+    scheme, _, number = (request.port or "").rpartition(":")
+    if number and not number.isdigit():
+        scheme, number = number, ""
+    return scheme or "http", int(number) if number else None
+
+
+def _ready(request: Request, own: str, names: Sequence[str], gaps: tuple[str, ...]) -> Ready:
+    how = request.ready or "joined"
+    within = request.ready_within
+    kind, colon, text = how.partition(":")
+    if how in {"port", "joined"}:
+        return Ready(ReadyKind(how), within)
+    if colon and kind in {"http", "https"}:
+        return Ready(ReadyKind.ADDRESS, within, _filled(how, own, names, gaps))
+    if colon and kind in {"log", "command"} and text.strip():
+        return Ready(ReadyKind(kind), within, _filled(text, own, names, gaps))
+    hint = "port, joined, log:TEXT, command:COMMAND, or an address: 'http://{host}:{port}/health'"
+    raise RequestError(f"role {own}: {request.origin('ready')} is no way to be ready", hint=hint)
+
+
+def _reasons_of_order(request: Request, is_main: bool, ready: Ready) -> Iterator[tuple[str, Reason]]:
+    if request.after:
+        words = f"after {', '.join(request.after)}"
+        yield words, Reason("starts when they are ready", request.origin("after"))
+    text = ready.text.text if isinstance(ready.text, Template) else str(ready.text)
+    detail = f" {text}" if text else ""
+    yield (
+        f"ready: {ready.kind.value}{detail}, within {ready.within_s} s",
+        Reason("others may wait for it", request.origin("ready")),
+    )
+    if is_main:
+        yield (
+            "main",
+            Reason(
+                "its end ends the job, with its status", request.origin("main") if request.main else "the last role"
+            ),
+        )
+    elif request.on_failure == "note":
+        yield "its failure is noted", Reason("the job goes on without it", request.origin("on_failure"))
+    else:
+        yield "its failure ends the job", Reason("a role that others count on is gone", request.origin("on_failure"))
+
+
+def _job(
+    request: Request,
+    site: Site,
+    look: Callable[[Request], Facts],
+    typed: Sequence[str],
+    places: Sequence[Placed],
+    roles: tuple[Role, ...],
+    node: NodeShape,
+) -> Plan:
+    """Return the plan of the job that holds the roles: its header asks for what they need together."""
+    main = next(role for role in roles if role.is_main)
+    main_request = next(placed.request for placed in places if _name(placed.request) == main.name)
+    nodes = max(role.first + role.plan.shape.nodes for role in roles)
+    gpus, ranks, cpus = _sums(roles, nodes, node)
+    origin = ValueOrigin(OriginKind.OPTION, "the roles")
+    held: dict[str, Any] = {"nodes": nodes, "ntasks_per_node": ranks, "gpus_per_node": gpus, "cpus_per_task": cpus}
+    own_fields = {name: getattr(request, name) for name in _OF_THE_JOB}
+    origins = {name: each for name, each in request.origins.items() if name in _OF_THE_JOB}
+    origins.update((name, origin) for name, value in held.items() if value is not None)
+    job_request = Request(command=main_request.command, **own_fields, **held, origins=origins)
+    facts = look(job_request)
+    plan = make_plan(job_request, site, facts, typed=typed)
+    own_notes = tuple(dict.fromkeys(plan.notes))
+    known = {note.text for note in own_notes}
+    of_roles = (
+        replace(note, text=f"role {role.name}: {note.text}")
+        for role in roles
+        for note in role.plan.notes
+        if note.text not in known
+    )
+    bare = replace(
+        plan,
+        directives=tuple(directive for directive in plan.directives if directive.name != "comment"),
+        prelude=(),
+        variables=(),
+        conditions=(),
+        hang=None,
+        roles=roles,
+        own_python=facts.own_python,
+        notes=(*own_notes, *of_roles),
+    )
+    return add_comment(bare)
+
+
+def _sums(roles: Sequence[Role], nodes: int, node: NodeShape) -> tuple[int, int, int | None]:
+    """Return GPUs of a node, ranks of a node and CPUs of a rank that hold all roles of every node."""
+    there = [[role.plan.shape for role in roles if number in role.hosts_held] for number in range(nodes)]
+    gpus = max(sum(shape.gpus_per_node for shape in shapes) for shapes in there)
+    ranks = max(sum(shape.ntasks_per_node for shape in shapes) for shapes in there)
+    if all(shape.cpus_per_task is None for shapes in there for shape in shapes) and (ranks <= gpus or not gpus):
+        return gpus, ranks, None
+    cpus = max(sum(map(_cores_of, shapes)) for shapes in there)
+    each = -(-cpus // ranks)
+    if (gpus and ranks > gpus) or (node.cpus and ranks * each > node.cpus):
+        return gpus, 1, cpus
+    return gpus, ranks, each
