@@ -135,6 +135,8 @@ def place_parts(plan: Plan, say: Say) -> None:
     """Write what the ranks of a plan will look for: the rank library, the program of --check, the packed archives."""
     from muster.act.rank_library import make_rank_library
 
+    for role in plan.roles:
+        place_parts(role.plan, say)
     make_rank_library(plan.rank_library)
     if plan.gate:
         from muster.parts import service

@@ -39,6 +39,7 @@ _OURS = frozenset(
             "looks",
             "over",
             "progress",
+            "roles",
             "saves",
             "status",
             "well",

@@ -9,6 +9,8 @@
     RUN/output         of a job that sbatch alone queued: the file that takes all output
     RUN/logs/batch.log the batch script's own output and srun's messages
     RUN/logs/NODE.log  the ranks of that node, each line "RANK: …"    (NODE.RANK.log with --per-rank-files)
+    RUN/roles/NAME/    of a job with several programs: plan, logs and the like of each role; roles.json: where each is;
+                       events: what happened to them
     RUN/task-N/logs/   of an array: each task's own
     RUN/task-N/row.json of --sweep: the values of the task's row
     RUN/task-N/status  of a row that shared its job with others: how it ended

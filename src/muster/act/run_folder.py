@@ -51,6 +51,11 @@ def _fill(plan: Plan, runner: Runner, directory: Path) -> None:
         copy_project(plan.working_directory, directory, runner=runner)
     if not _tasks(plan):
         hand_over(plan, directory)
+    for role in plan.roles:
+        folder = directory / "roles" / role.name
+        (folder / "logs").mkdir(mode=0o700, parents=True)
+        write_whole(folder / "plan.json", plan_as_json(role.plan))
+        hand_over(role.plan, folder)
     for index in _tasks(plan):
         task = directory / f"task-{index}"
         (task / "logs").mkdir(mode=0o700, parents=True)

@@ -117,9 +117,12 @@ def _launch_options() -> dict[str, Option]:
     return options_of()
 
 
-def fields_but(*names: str) -> tuple[str, ...]:
-    """Return the fields of the request without these."""
-    return tuple(name for name in _launch_options() if name not in names)
+def fields_but(*names: str, has_roles: bool = False) -> tuple[str, ...]:
+    """Return the fields of the request without these; `has_roles`: with those of a job of several programs."""
+    from muster.job.roles import ROLE_OPTIONS
+
+    others = names if has_roles else (*names, *ROLE_OPTIONS)
+    return tuple(name for name in _launch_options() if name not in others)
 
 
 def read_typed(command: CommandLine, words: Sequence[str]) -> Typed:
@@ -128,6 +131,9 @@ def read_typed(command: CommandLine, words: Sequence[str]) -> Typed:
     if "file" in command.fields:
         words = _with_file(words)
     typed_words = read_words(words, {**launch, **command.own}, mixed=not command.runs)
+    if "roles" in typed_words.values and "role" not in command.fields and command.fields:
+        message = f"muster {command.name} starts one program, and takes no --role"
+        raise RequestError(message, hint="muster submit queues a job of several programs, muster plan shows it")
     for name in typed_words.values:
         if name in launch and name not in command.fields and "help" not in typed_words.values:
             raise RequestError(

@@ -45,8 +45,8 @@ def main(words: Words) -> int:
     for text in () if as_json else row_line(case):
         say(text)
     if words.follow:
-        return _follow(case, slurm, rank, words.tail, as_json=as_json)
-    output = _output(case, words.attempt)
+        return _follow(case, slurm, words)
+    output = _of_role(_output(case, words.attempt), words.role)
     if rank is not None:
         output.check_rank(rank)
     lines = _last(Follower(output).new_lines(final=True), rank, words.tail)
@@ -178,14 +178,19 @@ def _refuse_closed(case: JobCase) -> None:
         )
 
 
-def _follow(case: JobCase, slurm: Scheduler, rank: int | None, tail: int | None, *, as_json: bool) -> int:
+def _of_role(output: JobOutput, role: str | None) -> JobOutput:
+    return output if role is None else output.of_role(role)
+
+
+def _follow(case: JobCase, slurm: Scheduler, asked: Words) -> int:
     """Print what is new until the job is over; then once more, as its last words may have come in between."""
     from msgspec.structs import replace
 
     from muster.follow.scheduler import pauses
     from muster.follow.watch import Follower
 
-    output = replace(_output(case), every_attempt=True)
+    rank, tail, as_json = asked.rank, asked.tail, asked.json
+    output = _of_role(replace(_output(case), every_attempt=True), asked.role)
     if rank is not None:
         output.check_rank(rank)
     follower = Follower(output)
@@ -205,7 +210,7 @@ def _follow(case: JobCase, slurm: Scheduler, rank: int | None, tail: int | None,
                 say(words)
             last_words = words
             if case.run is None or output.named:
-                follower.output = replace(_output(case), every_attempt=True)
+                follower.output = _of_role(replace(_output(case), every_attempt=True), asked.role)
         line_count += _show(_last(follower.new_lines(final=is_over), rank, tail), rank, as_json=as_json)
         tail = None
         if is_over:
@@ -298,7 +303,10 @@ def _print_json(line: OutputLine) -> None:
     import json
 
     task = {} if line.task is None else {"task": line.task}
-    print(json.dumps({"rank": line.rank, **task, "text": line.text.decode(errors="replace")}, ensure_ascii=False))
+    role = {"role": line.role} if line.role else {}
+    print(
+        json.dumps({"rank": line.rank, **role, **task, "text": line.text.decode(errors="replace")}, ensure_ascii=False)
+    )
 
 
 COMMAND = CommandLine(
@@ -319,6 +327,7 @@ rank wrote them. For a job of Muster's this works also while Slurm does not answ
             group="output",
         ),
         option("--rank", metavar="R", parse=_rank, help="show only this rank", group="output"),
+        option("--role", metavar="NAME", help="show only this role, of a job with several programs", group="output"),
         option(
             "--tail",
             metavar="N",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from io import TextIOWrapper
 
@@ -21,6 +22,14 @@ def main(words: Words) -> int:
 
     forms = {"script": job_shown if sys.stdout.isatty() else job_script, "json": plan_as_json, "why": plan_as_text}
     form = getattr(words, "as") or ("json" if words.json else "script")
+    if form == "toml":
+        from muster.job.roles import file_of_words
+
+        print(file_of_words(words.launch.typed), end="")
+        return 0
+    if form == "words":
+        print(shlex.join(("muster", "submit", *words.launch.typed)))
+        return 0
     facts, request = facts_and_request(words.launch, quiet=words.quiet)
     plan = plan_for(request, facts, words.launch.typed, engine=Engine.HERE if request.here else Engine.SLURM)
     warn(plan.notes, quiet=words.quiet)
@@ -40,14 +49,15 @@ nothing. Slurm is asked what this cluster is where nobody has asked it for an ho
     operands="[--] COMMAND…",
     most=None,
     runs=True,
-    fields=fields_but("no_label"),
+    fields=fields_but("no_label", has_roles=True),
     options=(
         option(
             "--as",
             metavar="FORM",
-            choices=("script", "json", "why"),
+            choices=("script", "json", "why", "toml", "words"),
             group="output",
-            help="what to print: script, json, or why, the reason for every line (default: script)",
+            help="what to print: script, json, why (the reason for every line), toml (a file for --file) or words "
+            "(the command line) (default: script)",
         ),
         JSON,
         QUIET,

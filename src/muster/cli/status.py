@@ -34,8 +34,19 @@ def describe(case: JobCase) -> Iterator[str]:
     yield from (f"  {text}" for text in (*row_line(case), *case.earlier_runs()))
     if case.job is not None:
         yield from (f"  {name:<10} {text}" for name, text in _details(case.job) if text)
+    yield from role_lines(case)
     if case.run is not None:
         yield f"  {'directory':<10} {case.run.directory}"
+
+
+def role_lines(case: JobCase) -> Iterator[str]:
+    """Yield a line for each role of a job of several programs."""
+    if case.run is None:
+        return
+    from muster.follow.roles import stands_of
+
+    for stand in stands_of(case.run.directory):
+        yield f"  {'role':<10} {stand.name}: {stand.sentence}"
 
 
 def headline(case: JobCase) -> str:

@@ -31,7 +31,7 @@ COMMAND = CommandLine(
     operands="[--] COMMAND…",
     most=None,
     runs=True,
-    fields=fields_but("here", "no_label"),
+    fields=fields_but("here", "no_label", has_roles=True),
     options=(JSON, QUIET),
     examples=("muster submit -N 2 -g 4 -t 12h -A ACCOUNT -- python train.py",),
 )

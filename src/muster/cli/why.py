@@ -11,7 +11,7 @@ from muster.cli.command_line import JSON, CommandLine, Words
 from muster.cli.job_json import as_json
 from muster.cli.job_words import plain, row_line, when
 from muster.cli.output import at_words, print_json
-from muster.cli.status import headline
+from muster.cli.status import headline, role_lines
 from muster.follow.cases import JobCase
 from muster.follow.last_words import last_words
 from muster.parts import service_if_there
@@ -49,6 +49,7 @@ def explain_case(case: JobCase) -> Iterator[str]:
         yield from _neighbours(case)
     elif case.job is not None and case.job.state.phase is Phase.RUNNING:
         yield f"  since {when(case.job.started)} on {case.job.node_list or 'nodes unknown'}"
+        yield from role_lines(case)
         yield from service_if_there("running-ranks", _unseen)(case)
         yield f"  what it says: muster logs -f {case.id_to_type}"
     else:
@@ -114,6 +115,7 @@ def _ended(case: JobCase) -> Iterator[str]:
     lines = last_words(output, failure)
     if lines:
         owner_words = f"of rank {failure.tasks[0]}" if failure is not None and failure.tasks else "of its output"
+        owner_words += f", role {failure.role}" if failure is not None and failure.role else ""
         yield f"  last lines {owner_words}:"
         yield from (f"    {plain(_shortened(line))}" for line in lines)
         explanation = _known(lines, failure)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from muster.follow.roles import failed_role, of_role
 from muster.follow.watch import JobOutput, LogFile, OutputLine, lines_at_end
 from muster.launchers import by_agents_first, known_launcher
 from muster.launchers.base import Launcher
@@ -29,7 +30,19 @@ def first_failure(output: JobOutput) -> Failure | None:
 
     A job that is not Muster's may have any launcher: the report of each is looked for.
     """
+    if output.roles and output.folder is not None:
+        return _of_roles(output, output.folder.parent)
     return _first_of([_Unlabelled(file) for file in output.files()], known_launcher(output.launcher))
+
+
+def _of_roles(output: JobOutput, directory: Path) -> Failure | None:
+    """Return the failure of the role that ended the job; where the runner could not say which, of any that failed."""
+    failed = failed_role(directory)
+    if failed is not None:
+        name, status, words = failed
+        return of_role(name, first_failure(output.of_role(name)), status, words)
+    failures = ((name, first_failure(of_one)) for name, of_one in output.roles)
+    return next((of_role(name, failure, 1, "") for name, failure in failures if failure is not None), None)
 
 
 def failure_in(text: str, launcher: str) -> Failure | None:

@@ -18,6 +18,8 @@ def last_words(output: JobOutput | None, failure: Failure | None) -> list[str]:
 
     if output is None:
         return []
+    if failure is not None and failure.role and output.roles:
+        output = output.of_role(failure.role)
     rank = failure.tasks[0] if failure is not None and failure.tasks else None
     lines = last_lines(output, rank=rank, count=_LINES)
     words = [line.text.decode(errors="replace").rstrip("\r") for line in lines]

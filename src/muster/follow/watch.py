@@ -17,7 +17,7 @@ from typing import BinaryIO
 import msgspec
 from msgspec.structs import replace
 
-from muster.errors import RequestError
+from muster.errors import RequestError, UnknownName
 from muster.launchers import known_launcher
 from muster.model.pieces import Pieces
 from muster.units import whole_number
@@ -44,13 +44,16 @@ class LogFile(msgspec.Struct, frozen=True):
     attempt: int | None = None
     """The attempt whose lines are meant, of a file that holds those of all; None: all are."""
 
+    role: str = ""
+    """The role whose ranks write it, in a job of several programs."""
+
     def line(self, raw: bytes) -> OutputLine:
         """Return the line as what it is: of a rank, or of nobody."""
         match = _LABEL.match(raw) if self.labelled else None
         if match is None:
-            return OutputLine(self.rank, raw, labelled=False, task=self.task)
+            return OutputLine(self.rank, raw, labelled=False, task=self.task, role=self.role)
         rank = int(match[match.lastindex or 1])
-        return OutputLine(rank, raw[match.end() :], labelled=True, label=match[0], task=self.task)
+        return OutputLine(rank, raw[match.end() :], labelled=True, label=match[0], task=self.task, role=self.role)
 
     @property
     def task(self) -> str | None:
@@ -79,8 +82,13 @@ class OutputLine(msgspec.Struct, frozen=True):
     task: str | None = None
     """Of an array: the task that wrote it."""
 
+    role: str = ""
+    """Of a job of several programs: the role that wrote it."""
+
     def merged(self) -> bytes:
         """Return the line as it stands among the lines of other ranks."""
+        if self.role:
+            return b"%s%s: %s" % (self.role.encode(), b"" if self.rank is None else b".%d" % self.rank, self.text)
         return self.label + self.text if self.labelled or self.rank is None else b"%d: %s" % (self.rank, self.text)
 
 
@@ -103,12 +111,17 @@ class JobOutput(msgspec.Struct, frozen=True):
     every_attempt: bool = False
     """Whether the files of all attempts are meant, each attempt after the one before."""
 
+    roles: tuple[tuple[str, JobOutput], ...] = ()
+    """Of a job of several programs: the output of each role, by its name."""
+
     def files(self) -> list[LogFile]:
         """Return the files that are there now.
 
         The batch script's own is the last, as its end tells of the job's end.
         """
-        files = [] if self.folder is None else [self._of_run(path) for path in sorted(self._logs(), key=_in_order)]
+        files = [replace(file, role=name) for name, output in self.roles for file in output.files()]
+        if self.folder is not None:
+            files += [self._of_run(path) for path in sorted(self._logs(), key=_in_order)]
         named_files = (self._of_run(path) for path in self.named if path.is_file())
         return [*files, *(replace(file, attempt=self.attempt) for file in named_files)]
 
@@ -139,8 +152,20 @@ class JobOutput(msgspec.Struct, frozen=True):
         # One rank alone needs no label.
         return LogFile(path, rank=0 if in_run and self.ranks == 1 else None, labelled=self.labelled)
 
+    def of_role(self, name: str) -> JobOutput:
+        """Return the output of one role alone."""
+        outputs = dict(self.roles)
+        if not outputs:
+            raise RequestError("the job has no roles: it is one program", hint="omit --role")
+        if name not in outputs:
+            raise UnknownName("role", name, outputs)
+        return replace(outputs[name], every_attempt=self.every_attempt)
+
     def check_rank(self, rank: int) -> None:
         """Refuse a rank that the job does not have, or that cannot be told from the others."""
+        if self.roles:
+            names = ", ".join(name for name, _ in self.roles)
+            raise RequestError(f"each role of the job has a rank {rank}", hint=f"--role NAME --rank {rank}: {names}")
         if self.ranks is not None and not 0 <= rank < self.ranks:
             raise RequestError(f"the job has no rank {rank}", hint=f"its ranks are 0 to {self.ranks - 1}")
         if not self.labelled and not self.a_file_each and self.ranks != 1:
@@ -163,8 +188,10 @@ def output_of_run(
         # Where srun knows agents alone, a file each is an agent's.
         launcher = known_launcher(str(plan["launcher"]))
         has_rank_files = plan["output"] == "rank-files" and launcher is not None and launcher.rank_tasks
+        names = [str(role["name"]) for role in plan.get("roles", ())]
+        roles = tuple((name, output_of_run(directory / "roles" / name)) for name in names)
         return JobOutput(
-            logs, tuple(moved_paths), bool(plan["label"]), ranks, has_rank_files, plan["launcher"], attempt
+            logs, tuple(moved_paths), bool(plan["label"]), ranks, has_rank_files, plan["launcher"], attempt, roles=roles
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return JobOutput(logs, tuple(moved_paths), attempt=attempt)

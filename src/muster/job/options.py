@@ -97,14 +97,13 @@ def _read_roles(words: Sequence[str], options: Mapping[str, Option]) -> tuple[Ty
     from muster.job.roles import split_roles
 
     roles: list[TypedRole] = []
-    for name, own_words in split_roles(words):
+    options_of_roles = {name: option for name, option in options.items() if name not in {"role", "file"}}
+    for name, role_words in split_roles(words):
         try:
-            typed = read_words(
-                own_words, {key: option for key, option in options.items() if key not in {"role", "file"}}
-            )
+            values, origins, command, _ = read_words(role_words, options_of_roles)
         except RequestError as error:
             raise RequestError(f"role {name}: {error.message}", hint=error.hint) from None
-        roles.append(TypedRole(name, typed.values, typed.origins, typed.rest))
+        roles.append(TypedRole(name, values, origins, command))
     return tuple(roles)
 
 
@@ -207,7 +206,9 @@ def _job_of_roles(
 
     common = {name: value for name, value in values.items() if name != "roles"}
     job = request_from(settings, common, origins, ())
-    held = {name: (getattr(job, name), origin) for name, origin in job.origins.items()}
-    roles: tuple[TypedRole, ...] = values["roles"]
-    requests = (request_from(held, role.values, role.origins, role.command) for role in roles)
-    return replace(job, roles=tuple(replace(own, role=role.name) for own, role in zip(requests, roles)))
+    for_all = {name: (getattr(job, name), origin) for name, origin in job.origins.items()}
+    roles = tuple(
+        replace(request_from(for_all, role.values, role.origins, role.command), role=role.name)
+        for role in values["roles"]
+    )
+    return replace(job, roles=roles)

@@ -11,6 +11,7 @@ from muster.launchers.base import (
     Wrap,
     door_prologues,
     identity_part,
+    is_role,
     rank_prologue,
     rank_words,
 )
@@ -61,7 +62,7 @@ def step_flags(plan: Plan, *, tasks_per_node: str, cpus: str | None, label: bool
                 ),
             )
         )
-    if plan.within and plan.shape.gpus_per_node:
+    if plan.within and plan.shape.gpus_per_node and not is_role(plan):
         flags.append(
             Flag(f"--gpus-per-node={plan.shape.gpus_per_node}", Reason("part of the allocation's GPUs, as asked"))
         )

@@ -1,7 +1,8 @@
 """The runner of a job with several programs: starts each role when those that it needs are ready, and ends all of them.
 
 `decide(roles, state, event, now)` is pure: it returns the next state and what is to be done. The rest of the file does
-it: starts roles, asks whether they are ready, ends them. A script carries this file. Standard library, Python 3.6.
+it: starts roles, asks whether they are ready, ends them. The file is long because a script carries it as one text, and
+needs nothing beside it. Standard library, Python 3.6.
 """
 
 import glob
@@ -82,35 +83,35 @@ class TimePasses(NamedTuple):
     """Nothing has happened."""
 
 
-class Start(NamedTuple):
-    """Start the ranks of a role."""
+class StartRole(NamedTuple):
+    """StartRole the ranks of a role."""
 
     name: str
 
 
-class Tell(NamedTuple):
-    """Tell a role to end: SIGTERM."""
+class TellRole(NamedTuple):
+    """TellRole a role to end: SIGTERM."""
 
     name: str
 
 
-class Kill(NamedTuple):
+class KillRole(NamedTuple):
     """End a role: SIGKILL."""
 
     name: str
 
 
-class Note(NamedTuple):
+class NoteRole(NamedTuple):
     """Write down what happened to a role."""
 
     name: str
     what: str
-    """ready, ended, failed (the first cause of the job's end), noted (a failure that ends nothing) or left."""
+    """starts, ready, ended, failed (the first cause of the job's end), noted (a failure that ends nothing) or left."""
     status: int = 0
     words: str = ""
 
 
-class Finish(NamedTuple):
+class FinishRoles(NamedTuple):
     """End the job."""
 
     status: int
@@ -134,65 +135,66 @@ def _with(state: RolesState, name: str, phase: str, now: float) -> RolesState:
 
 
 def _start_next(
-    roles: Sequence[RoleTerms], state: RolesState, now: float, done: List[Any]
+    roles: Sequence[RoleTerms], state: RolesState, now: float, actions: List[Any]
 ) -> Tuple[RolesState, List[Any]]:
     """Start each role that waits and whose needs are met: a role that was ready and has ended well meets them."""
     for role in roles:
         met = all(state.phases[name].phase in (READY, OVER) for name in role.after)
         if state.status is None and state.phases[role.name].phase == WAITS and met:
             state = _with(state, role.name, STARTS, now)
-            done = done + [Start(role.name)]
-    return state, done
+            actions = actions + [StartRole(role.name), NoteRole(role.name, "starts")]
+    return state, actions
 
 
 def _ready(roles: Sequence[RoleTerms], state: RolesState, name: str, now: float) -> Tuple[RolesState, List[Any]]:
     if state.phases[name].phase != STARTS:
         return state, []
-    return _start_next(roles, _with(state, name, READY, now), now, [Note(name, "ready")])
+    return _start_next(roles, _with(state, name, READY, now), now, [NoteRole(name, "ready")])
 
 
 def _ended(roles: Sequence[RoleTerms], state: RolesState, event: RoleEnded, now: float) -> Tuple[RolesState, List[Any]]:
-    role = next(each for each in roles if each.name == event.name)
+    role = next(role for role in roles if role.name == event.name)
     before = state.phases[role.name].phase
     state = _with(state, role.name, OVER, now)
-    done = [Note(role.name, "ended", event.status)]  # type: List[Any]
+    actions = [NoteRole(role.name, "ended", event.status)]  # type: List[Any]
     if state.status is not None:
-        return (state, done + [Finish(state.status)]) if _is_over(state) else (state, done)
+        return (state, actions + [FinishRoles(state.status)]) if _is_over(state) else (state, actions)
     if role.is_main:
-        failed = [Note(role.name, "failed", event.status)] if event.status else []
-        return _end(roles, state, event.status, now, done + failed)
+        failed = [NoteRole(role.name, "failed", event.status)] if event.status else []
+        return _end(roles, state, event.status, now, actions + failed)
     is_early = before == STARTS and (role.is_asked or event.status != 0)
     if is_early and _is_needed(roles, state, role.name):
         words = "it ended before it was ready"
-        return _end(roles, state, event.status or 1, now, done + [Note(role.name, "failed", event.status, words)])
+        actions = actions + [NoteRole(role.name, "failed", event.status, words)]
+        return _end(roles, state, event.status or 1, now, actions)
     if event.status == 0:
-        return _start_next(roles, state, now, done)
+        return _start_next(roles, state, now, actions)
     if role.ends_job:
-        return _end(roles, state, event.status, now, done + [Note(role.name, "failed", event.status)])
-    return state, done + [Note(role.name, "noted", event.status)]
+        return _end(roles, state, event.status, now, actions + [NoteRole(role.name, "failed", event.status)])
+    return state, actions + [NoteRole(role.name, "noted", event.status)]
 
 
 def _is_needed(roles: Sequence[RoleTerms], state: RolesState, name: str) -> bool:
     """Return whether a role that waits needs this one."""
-    return any(name in each.after and state.phases[each.name].phase == WAITS for each in roles)
+    return any(name in role.after and state.phases[role.name].phase == WAITS for role in roles)
 
 
 def _is_over(state: RolesState) -> bool:
-    return all(each.phase in (OVER, WAITS) for each in state.phases.values())
+    return all(place.phase in (OVER, WAITS) for place in state.phases.values())
 
 
 def _end(
-    roles: Sequence[RoleTerms], state: RolesState, status: int, now: float, done: List[Any]
+    roles: Sequence[RoleTerms], state: RolesState, status: int, now: float, actions: List[Any]
 ) -> Tuple[RolesState, List[Any]]:
     """End the job: the roles that run are told; a second reason changes nothing."""
     if state.status is not None:
-        return state, done
+        return state, actions
     running = [role for role in roles if state.phases[role.name].phase in (STARTS, READY)]
     grace = max([role.grace_s for role in running] or [0.0])
     state = state._replace(status=status, kill_at=now + grace)
     if not running:
-        return state, done + [Finish(status)]
-    return state, done + [Tell(role.name) for role in running]
+        return state, actions + [FinishRoles(status)]
+    return state, actions + [TellRole(role.name) for role in running]
 
 
 def _time(roles: Sequence[RoleTerms], state: RolesState, now: float) -> Tuple[RolesState, List[Any]]:
@@ -203,12 +205,12 @@ def _time(roles: Sequence[RoleTerms], state: RolesState, now: float) -> Tuple[Ro
             counts = role.is_asked or _is_needed(roles, state, role.name)
             if phase.phase == STARTS and counts and now - phase.since > role.within_s:
                 words = "it was not ready after {:g} s".format(role.within_s)
-                return _end(roles, state, 1, now, [Note(role.name, "failed", 1, words)])
+                return _end(roles, state, 1, now, [NoteRole(role.name, "failed", 1, words)])
         return state, []
     if now >= state.kill_at and not state.was_killed:
-        return state._replace(was_killed=True), [Kill(role.name) for role in running]
+        return state._replace(was_killed=True), [KillRole(role.name) for role in running]
     if now >= state.kill_at + LAST_S:
-        return state, [Note(role.name, "left") for role in running] + [Finish(state.status)]
+        return state, [NoteRole(role.name, "left") for role in running] + [FinishRoles(state.status)]
     return state, []
 
 
@@ -220,7 +222,7 @@ _LINES = 15
 _TEXT_BYTES = 1 << 20
 
 
-class Unit:
+class RoleUnit:
     """One role as it runs: its place, its addresses and its process."""
 
     def __init__(self, words: Dict[str, str], hosts: Sequence[str]) -> None:
@@ -251,17 +253,17 @@ class Unit:
         return {"host": self.hosts[0], "hosts": ",".join(self.hosts), "port": str(self.port), "url": url}
 
 
-class Runner:
+class RoleRunner:
     """Steers the roles of one job."""
 
-    def __init__(self, script: str, run: str, units: Sequence[Unit], low: int, count: int) -> None:
+    def __init__(self, script: str, run: str, units: Sequence[RoleUnit], low: int, count: int) -> None:
         self.script, self.run = script, run
         self.units = {unit.name: unit for unit in units}
         self.terms = tuple(unit.terms for unit in units)
         self.state = RolesState({unit.name: RolePhase() for unit in units})
         self.events = queue.Queue()  # type: queue.Queue[Any]
         self.told = 0
-        self.killed = []  # type: List[Unit]
+        self.killed = []  # type: List[RoleUnit]
         job = os.environ.get("SLURM_JOB_ID", "0")
         self.job = job
         _choose_ports(units, int(re.sub("[^0-9]", "", job) or 0), low, count)
@@ -282,9 +284,9 @@ class Runner:
             except queue.Empty:
                 event = TimePasses()
             if self.told:
-                self.told, event, kept = 0, JobTold(self.told), event
-                if not isinstance(kept, TimePasses):
-                    self.events.put(kept)
+                if not isinstance(event, TimePasses):
+                    self.events.put(event)
+                self.told, event = 0, JobTold(self.told)
             status = self._do(event)
             if status is None and not isinstance(event, TimePasses):
                 status = self._do(TimePasses())
@@ -305,16 +307,16 @@ class Runner:
         self.state, actions = decide(self.terms, self.state, event, time.monotonic())
         status = None
         for action in actions:
-            if isinstance(action, Finish):
+            if isinstance(action, FinishRoles):
                 status = action.status
-            elif isinstance(action, Note):
+            elif isinstance(action, NoteRole):
                 self._note(action)
             else:
                 unit = self.units[action.name]
-                {Start: self._start, Tell: self._tell, Kill: self._kill}[type(action)](unit)
+                {StartRole: self._start, TellRole: self._tell, KillRole: self._kill}[type(action)](unit)
         return status
 
-    def _note(self, note: Note) -> None:
+    def _note(self, note: NoteRole) -> None:
         """Write into the job's own output, and for the verbs that look at it."""
         sentences = {
             "ready": "role {0} is ready",
@@ -324,12 +326,13 @@ class Runner:
             "left": "role {0} could not be ended",
         }
         words = note.words or "it ended with status {}".format(note.status)
-        print("muster: " + sentences[note.what].format(note.name, note.status, words), flush=True)
+        if note.what in sentences:
+            print("muster: " + sentences[note.what].format(note.name, note.status, words), flush=True)
         if note.what == "failed" and note.words:
             lines = self._last_lines(note.name)
             if lines:
                 print("the last lines of role {}:\n  {}".format(note.name, "\n  ".join(lines)), flush=True)
-        entry = {"time": time.time(), "role": note.name, "what": note.what, "status": note.status, "words": words}
+        entry = {"time": time.time(), "role": note.name, "what": note.what, "status": note.status, "words": note.words}
         try:
             with open(os.path.join(self._folder(), "events"), "a") as file:
                 file.write(json.dumps(entry) + "\n")
@@ -342,14 +345,14 @@ class Runner:
             lines += [line for line in text.splitlines() if line.strip()][-_LINES:]
         return lines[-_LINES:]
 
-    def environment(self, unit: Unit) -> Dict[str, str]:
+    def environment(self, unit: RoleUnit) -> Dict[str, str]:
         """Return the variables of a role: the addresses of all roles, and Slurm's names for its own nodes alone."""
-        given = dict(os.environ)
-        for each in self.units.values():
-            for what, value in each.addresses().items():
-                given["MUSTER_{}_{}".format(each.name, what).upper()] = value
+        variables = dict(os.environ)
+        for other in self.units.values():
+            for gap, value in other.addresses().items():
+                variables["MUSTER_{}_{}".format(other.name, gap).upper()] = value
         names, count = ",".join(unit.hosts), str(len(unit.hosts))
-        given.update(
+        variables.update(
             SLURM_JOB_NODELIST=names,
             SLURM_NODELIST=names,
             SLURM_JOB_NUM_NODES=count,
@@ -359,9 +362,9 @@ class Runner:
             muster_of_role=unit.name,
             MUSTER_ROLE_PORT=str(unit.port),
         )
-        return given
+        return variables
 
-    def _start(self, unit: Unit) -> None:
+    def _start(self, unit: RoleUnit) -> None:
         self._folder(unit.name, "logs")
         with open(os.path.join(self.run, "roles", unit.name, "logs", "batch.log"), "ab") as log:
             process = subprocess.Popen(
@@ -376,11 +379,11 @@ class Runner:
         threading.Thread(target=self._wait, args=(unit, process), daemon=True).start()
         threading.Thread(target=self._look, args=(unit, process), daemon=True).start()
 
-    def _wait(self, unit: Unit, process: "subprocess.Popen[bytes]") -> None:
+    def _wait(self, unit: RoleUnit, process: "subprocess.Popen[bytes]") -> None:
         code = process.wait()
         self.events.put(RoleEnded(unit.name, code if code >= 0 else 128 - code))
 
-    def _look(self, unit: Unit, process: "subprocess.Popen[bytes]") -> None:
+    def _look(self, unit: RoleUnit, process: "subprocess.Popen[bytes]") -> None:
         """Ask until the role is ready, or has ended; the pauses grow to a second."""
         pause = 0.05
         while process.poll() is None:
@@ -390,7 +393,7 @@ class Runner:
             time.sleep(pause)
             pause = min(1.0, pause * 1.2)
 
-    def _is_ready(self, unit: Unit) -> bool:
+    def _is_ready(self, unit: RoleUnit) -> bool:
         logs = os.path.join(self.run, "roles", unit.name)
         if unit.ready == "joined":
             return _count_begun(logs) >= len(unit.hosts)
@@ -404,29 +407,29 @@ class Runner:
             return all(_answers(host, unit.port) for host in unit.hosts)
         return all(_is_2xx(self._filled(unit, unit.text, host)) for host in unit.hosts)
 
-    def _filled(self, unit: Unit, text: str, host: str) -> str:
+    def _filled(self, unit: RoleUnit, text: str, host: str) -> str:
         """Return a text with addresses in the place of its gaps; the role's own host is `host`."""
-        for each in self.units.values():
-            for what, value in each.addresses().items():
-                own = each is unit and what in ("host", "url")
-                shown = value if not own else value.replace(unit.hosts[0], host)
-                text = text.replace("{{{}.{}}}".format(each.name, what), shown)
+        for other in self.units.values():
+            for gap, value in other.addresses().items():
+                if other is unit and gap in ("host", "url"):
+                    value = value.replace(unit.hosts[0], host)  # noqa: PLW2901  # the gap's value for this host
+                text = text.replace("{{{}.{}}}".format(other.name, gap), value)
         return text
 
-    def _succeeds(self, unit: Unit) -> bool:
+    def _succeeds(self, unit: RoleUnit) -> bool:
         """Return whether the command of --ready succeeds on the role's first node, beside the role."""
         text = self._filled(unit, unit.text, unit.hosts[0])
         words = ["srun", "--overlap", "--quiet", "--nodes=1", "--ntasks=1", "--mem=0", "--input=none", "--mpi=none"]
         words += ["--nodelist=" + unit.hosts[0], "sh", "-c", text]
         return _run(words, 30.0, self.environment(unit))[0] == 0
 
-    def _steps(self, unit: Unit) -> List[str]:
+    def _steps(self, unit: RoleUnit) -> List[str]:
         """Return the ids of the role's steps: each is named after it."""
         status, text = _run(["scontrol", "--oneliner", "show", "step", self.job], _ASK_S)
-        found = re.findall(r"^StepId=(\S+) .*\bName={}(?: |$)".format(unit.name), text, re.MULTILINE)
-        return found if status == 0 else []
+        steps = re.findall(r"^StepId=(\S+) .*\bName={}(?: |$)".format(unit.name), text, re.MULTILINE)
+        return steps if status == 0 else []
 
-    def _tell(self, unit: Unit) -> None:
+    def _tell(self, unit: RoleUnit) -> None:
         """Send SIGTERM: to the role's script, which starts nothing again, and to its ranks."""
         if unit.process is None or unit.process.poll() is not None:
             return
@@ -436,7 +439,7 @@ class Runner:
         _signal(unit.process.pid, signal.SIGTERM)
         self._signal_steps(unit, "TERM")
 
-    def _kill(self, unit: Unit) -> None:
+    def _kill(self, unit: RoleUnit) -> None:
         self.killed.append(unit)
         if unit.process is None or unit.process.poll() is not None:
             return
@@ -448,12 +451,12 @@ class Runner:
         timer.daemon = True
         timer.start()
 
-    def _signal_steps(self, unit: Unit, name: str) -> None:
+    def _signal_steps(self, unit: RoleUnit, name: str) -> None:
         steps = self._steps(unit)
         if steps:
             _run(["scancel", "--quiet", "--signal=" + name] + steps, _ASK_S)
 
-    def _sweep(self, unit: Unit) -> None:
+    def _sweep(self, unit: RoleUnit) -> None:
         """End what a role that was killed has left on its nodes: its processes carry its mark."""
         mark = "MUSTER_MARK={}/roles/{}/".format(self.run, unit.name)
         text = (
@@ -473,7 +476,7 @@ class Runner:
         _run(words, 30.0)
 
 
-def _choose_ports(units: Sequence[Unit], job: int, low: int, count: int) -> None:
+def _choose_ports(units: Sequence[RoleUnit], job: int, low: int, count: int) -> None:
     """Give each role a port that no other has, below the ephemeral range; one on this host is tried."""
     here = os.environ.get("SLURMD_NODENAME") or socket.gethostname().split(".")[0]
     taken = {unit.fixed_port for unit in units if unit.fixed_port}
@@ -542,20 +545,20 @@ def _texts(folder: str) -> List[str]:
     return texts
 
 
-def _run(words: Sequence[str], timeout_s: float, given: Optional[Dict[str, str]] = None) -> Tuple[int, str]:
+def _run(words: Sequence[str], timeout_s: float, variables: Optional[Dict[str, str]] = None) -> Tuple[int, str]:
     try:
-        done = subprocess.run(
+        answer = subprocess.run(
             list(words),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             timeout=timeout_s,
-            env=given,
+            env=variables,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return 1, ""
-    return done.returncode, done.stdout.decode(errors="replace")
+    return answer.returncode, answer.stdout.decode(errors="replace")
 
 
 def _signal(pid: int, number: int) -> None:
@@ -592,14 +595,14 @@ def main(arguments: Sequence[str], hosts: Callable[[], List[str]] = _hosts) -> i
             described.append({})
         described[-1][name] = value
     names = hosts()
-    needed = max(int(each["first"]) + int(each["nodes"]) for each in described)
+    needed = max(int(words["first"]) + int(words["nodes"]) for words in described)
     if len(names) < needed:
         sentence = (
             "muster: error: the roles need {} nodes, but the job has {}\n\nhint: write a new script with muster plan"
         )
         print(sentence.format(needed, len(names)), flush=True)
         return 2
-    return Runner(script, run, [Unit(each, names) for each in described], low, count).steer()
+    return RoleRunner(script, run, [RoleUnit(words, names) for words in described], low, count).steer()
 
 
 if __name__ == "__main__":

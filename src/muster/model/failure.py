@@ -50,6 +50,9 @@ class Failure(msgspec.Struct, frozen=True):
     ending: str = ""
     """How the tasks ended, in words: the sentence without its subject."""
 
+    role: str = ""
+    """The role whose ranks they are, in a job of several programs."""
+
     def as_json(self) -> dict[str, Any]:
         """Return it under stable keys, documented in docs/reference/json.md."""
         return {
@@ -58,6 +61,7 @@ class Failure(msgspec.Struct, frozen=True):
             "ranks": list(self.tasks),
             "status": self.status,
             "line": self.line,
+            **({"role": self.role} if self.role else {}),
         }
 
 

@@ -1,7 +1,7 @@
 """The plan: everything that will happen, as a frozen value. Needed to write a script; nothing in it acts.
 
 Each line of the script comes from something here that carries its `Reason`, so `plan --as why` can say why
-the line is there and who wanted it.
+the line is there and who wanted it. The file is long because the parts of a plan speak of each other.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from muster.errors import RequestError, UnknownName
+from muster.errors import RequestError, nearest_hint
 from muster.facts import Facts
 from muster.job.option import OriginKind, ValueOrigin
 from muster.job.request import Request
@@ -83,12 +83,12 @@ def make_job_of_roles(request: Request, site: Site, look: Callable[[Request], Fa
     _check(request)
     roles = tuple(_with_preset(role) for role in request.roles)
     main_name = _main_of(roles)
-    places = _place(roles)
+    places = _place(roles, request)
     names = [_name(role) for role in roles]
     plans: dict[str, Plan] = {}
     node = node_shape(site, request)
-    for placed in places:
-        own_request = _request_of(placed, places, node)
+    for placed in sorted(places, key=lambda placed: not placed.request.beside):
+        own_request = _request_of(placed, places, plans, node)
         try:
             plan = make_plan(own_request, site, look(own_request), typed=typed, within=True)
         except RequestError as error:
@@ -96,9 +96,9 @@ def make_job_of_roles(request: Request, site: Site, look: Callable[[Request], Fa
             raise RequestError(message, hint=error.hint, refusals=error.refusals) from None
         plans[_name(placed.request)] = plan
     _check_room(places, plans, node)
-    has_gpus = any(plan.shape.gpus_per_node for plan in plans.values())
-    made = tuple(_role(placed, plans, names, main_name, has_gpus=has_gpus) for placed in places)
-    return _job(request, site, look, typed, places, made, node)
+    gives_gpus = _gives_gpus(site, places, plans)
+    roles_made = tuple(_role(placed, plans, names, main_name, gives_gpus=gives_gpus) for placed in places)
+    return _job(request, site, look, typed, places, roles_made, node)
 
 
 def _name(request: Request) -> str:
@@ -123,7 +123,8 @@ def _check(request: Request) -> None:
         for field, others in (("after", role.after), ("beside", (role.beside,) if role.beside else ())):
             for other in others:
                 if other not in names:
-                    raise UnknownName(f"role (role {name}, {role.origin(field)})", other, names)
+                    message = f"role {name}: {role.origin(field)} names {other}, but no role is called so"
+                    raise RequestError(message, hint=nearest_hint(other, names))
                 if other == name:
                     raise RequestError(f"role {name}: {role.origin(field)} names the role itself", hint="omit it")
     _refuse_circle({_name(role): role.after for role in request.roles}, "starts after")
@@ -159,7 +160,7 @@ def _main_of(roles: Sequence[Request]) -> str:
     return mains[0] if mains else _name(roles[-1])
 
 
-def _place(roles: Sequence[Request]) -> list[Placed]:
+def _place(roles: Sequence[Request], job: Request) -> list[Placed]:
     """Return the roles with their nodes: nodes of its own for each, or those of the role that it is beside."""
     by_name = {_name(role): role for role in roles}
     first_of: dict[str, int] = {}
@@ -174,7 +175,7 @@ def _place(roles: Sequence[Request]) -> list[Placed]:
     for role in roles:
         root = by_name[hosts_of[_name(role)]]
         held = root.nodes or 1
-        own = role.beside and role.given("nodes") and _own_nodes(role, root)
+        own = role.beside and role.given("nodes") and _own_nodes(role, job)
         nodes = (role.nodes or 1) if own or not role.beside else held
         if nodes > held:
             message = f"role {_name(role)}: {nodes} nodes beside {_name(root)}, which has {held}"
@@ -188,9 +189,9 @@ def _place(roles: Sequence[Request]) -> list[Placed]:
     return places
 
 
-def _own_nodes(role: Request, root: Request) -> bool:
+def _own_nodes(role: Request, job: Request) -> bool:
     """Return whether the role's number of nodes was said of it, and not of all roles."""
-    return role.origins["nodes"] != root.origins.get("nodes")
+    return role.origins["nodes"] != job.origins.get("nodes")
 
 
 def _root(by_name: Mapping[str, Request], name: str) -> str:
@@ -198,7 +199,7 @@ def _root(by_name: Mapping[str, Request], name: str) -> str:
     return name if other is None else _root(by_name, other)
 
 
-def _request_of(placed: Placed, places: Sequence[Placed], node: NodeShape) -> Request:
+def _request_of(placed: Placed, places: Sequence[Placed], plans: Mapping[str, Plan], node: NodeShape) -> Request:
     """Return the request of a role as a launch over its own nodes: what the job has is not asked for again."""
     request = placed.request
     reset = {
@@ -208,17 +209,62 @@ def _request_of(placed: Placed, places: Sequence[Placed], node: NodeShape) -> Re
     }
     origins = {name: each for name, each in request.origins.items() if name not in {*_OF_THE_JOB, *reset}}
     changed = replace(request, **reset, origins=origins, nodes=placed.nodes)
-    if not placed.is_shared or request.given("gpus_per_node"):
+    if _listens(request) and not request.given("ntasks_per_node"):
+        origin = ValueOrigin(OriginKind.PROFILE, "the role listens at one port")
+        changed = replace(changed, ntasks_per_node=1, origins={**changed.origins, "ntasks_per_node": origin})
+    if not placed.is_shared:
         return changed
     if request.beside:
-        return replace(changed, gpus_per_node=0)
-    # The role that the others are beside has what they leave.
-    beside = [
-        other.request.gpus_per_node or 0 for other in places if other.request.beside and other.first == placed.first
+        return _small_part(changed)
+    others = [
+        plans[_name(other.request)].shape for other in places if other.request.beside and other.first == placed.first
     ]
-    if node.gpus and node.is_taken_whole and sum(beside) and request.ntasks_per_node is None:
-        return replace(changed, gpus_per_node=max(0, node.gpus - sum(beside)))
-    return changed
+    return _what_is_left(changed, others, node)
+
+
+def _listens(request: Request) -> bool:
+    """Return whether a role listens at its port, so that a second rank of a node would find it taken."""
+    by_ready = (request.ready or "").partition(":")[0] in {"port", "http", "https"}
+    return request.port is not None or by_ready or any("{port}" in word for word in request.command)
+
+
+def _small_part(request: Request) -> Request:
+    """Return the request of a role beside another: unasked it has no GPU, and then a core for each rank."""
+    if not request.given("gpus_per_node"):
+        request = _divided(request, gpus_per_node=0)
+    has_cores = request.given("cpus_per_task") or request.gpus_per_node
+    return request if has_cores else _divided(request, cpus_per_task=1)
+
+
+def _what_is_left(request: Request, others: Sequence[Shape], node: NodeShape) -> Request:
+    """Return the request of the role that others are beside: unasked it has the GPUs and cores that they leave."""
+    gpus_of_others = sum(shape.gpus_per_node for shape in others)
+    if node.gpus and node.is_taken_whole and not request.given("gpus_per_node") and request.ntasks_per_node is None:
+        request = _divided(request, gpus_per_node=max(0, node.gpus - gpus_of_others))
+    ranks = request.ntasks_per_node or request.gpus_per_node
+    if request.given("cpus_per_task") or not (ranks and node.cpus_per_gpu and node.gpus and node.cpus):
+        return request
+    share = node.cpus_per_gpu * max(1, (request.gpus_per_node or 0) // ranks)
+    left = min(node.cpus, node.cpus_per_gpu * node.gpus) - sum(map(_cores_of, others))
+    return _divided(request, cpus_per_task=max(1, min(share, left // ranks)))
+
+
+def _divided(request: Request, **part: int) -> Request:
+    """Return the request with a part of the node that nobody typed."""
+    origin = ValueOrigin(OriginKind.PROFILE, "the division of the node between the roles")
+    return replace(request, **part, origins={**request.origins, **dict.fromkeys(part, origin)})
+
+
+def _gives_gpus(site: Site, places: Sequence[Placed], plans: Mapping[str, Plan]) -> bool:
+    """Return whether Slurm gives the GPUs of a node out to steps; roles that share GPUs need that."""
+    if site.profile.request.gpus != "whole-node":
+        return any(plan.shape.gpus_per_node for plan in plans.values())
+    sharing = [placed for placed in places if placed.is_shared and plans[_name(placed.request)].shape.gpus_per_node]
+    for placed in sharing:
+        if any(other is not placed and other.first == placed.first for other in sharing):
+            message = f"role {_name(placed.request)} shares GPUs: at {site.name} Slurm does not give out single GPUs"
+            raise RequestError(message, hint="give the role nodes of its own, or no GPU (-g 0)")
+    return False
 
 
 def _check_room(places: Sequence[Placed], plans: Mapping[str, Plan], node: NodeShape) -> None:
@@ -240,7 +286,7 @@ def _cores_of(shape: Shape) -> int:
     return shape.ntasks_per_node * (shape.cpus_per_task or 1)
 
 
-def _role(placed: Placed, plans: Mapping[str, Plan], names: Sequence[str], main: str, *, has_gpus: bool) -> Role:
+def _role(placed: Placed, plans: Mapping[str, Plan], names: Sequence[str], main: str, *, gives_gpus: bool) -> Role:
     """Return the role, with the plan that keeps to its part of the nodes and knows all addresses."""
     request, name = placed.request, _name(placed.request)
     plan = plans[name]
@@ -260,7 +306,7 @@ def _role(placed: Placed, plans: Mapping[str, Plan], names: Sequence[str], main:
         plan,
         command=tuple(_filled(word, name, names, gaps) for word in plan.command),
         variables=variables,
-        step_flags=(*site_flags, *_flags(placed, plan, has_gpus=has_gpus)),
+        step_flags=(*site_flags, *_flags(placed, plan, gives_gpus=gives_gpus)),
         overlap=False,
         notes=(*plan.notes, *_note_of_cores(placed, plan)),
     )
@@ -282,12 +328,14 @@ def _range(first: int, nodes: int) -> str:
     return str(first + 1) if nodes == 1 else f"{first + 1}-{first + nodes}"
 
 
-def _flags(placed: Placed, plan: Plan, *, has_gpus: bool) -> Iterator[Flag]:
+def _flags(placed: Placed, plan: Plan, *, gives_gpus: bool) -> Iterator[Flag]:
     """Yield the flags by which the step of a role keeps to its part of the job."""
     name = _name(placed.request)
     yield Flag(f"--job-name={name}", Reason("the step is known by the role's name"))
     yield Flag(Fragment('--nodelist="$SLURM_JOB_NODELIST"'), Reason("the role's nodes among those of the job"))
-    if has_gpus and not plan.shape.gpus_per_node:
+    if gives_gpus and plan.shape.gpus_per_node:
+        yield Flag(f"--gpus-per-node={plan.shape.gpus_per_node}", Reason("the GPUs of this role, and no others"))
+    if gives_gpus and not plan.shape.gpus_per_node:
         yield Flag("--gres=none", Reason("the role has no GPU: without it the step would hold those of the others"))
     if placed.is_shared:
         yield Flag("--exact", Reason("this role's part of the node; without it a step takes all CPUs"))
@@ -325,7 +373,8 @@ def _filled(word: Word, own: str, names: Sequence[str], gaps: tuple[str, ...]) -
     whole = _OWN.sub(lambda match: f"{{{own}.{match[1]}}}", text)
     for name, _ in _ADDRESS.findall(whole):
         if name not in names:
-            raise UnknownName(f"role (role {own}, {{{name}.…}})", name, names)
+            message = f"role {own}: {text} names {name}, but no role is called so"
+            raise RequestError(message, hint=nearest_hint(name, names))
     return Template(whole, gaps) if whole != text or _ADDRESS.search(whole) or isinstance(word, Template) else word
 
 
@@ -337,17 +386,17 @@ def _port_of(request: Request) -> tuple[str, int | None]:
 
 
 def _ready(request: Request, own: str, names: Sequence[str], gaps: tuple[str, ...]) -> Ready:
-    how = request.ready or "joined"
+    asked_way = request.ready or "joined"
     within = request.ready_within
-    kind, colon, text = how.partition(":")
-    if how in {"port", "joined"}:
-        return Ready(ReadyKind(how), within)
+    kind, colon, text = asked_way.partition(":")
+    if asked_way in {"port", "joined"}:
+        return Ready(ReadyKind(asked_way), within)
     if colon and kind in {"http", "https"}:
-        return Ready(ReadyKind.ADDRESS, within, _filled(how, own, names, gaps))
+        return Ready(ReadyKind.ADDRESS, within, _filled(asked_way, own, names, gaps))
     if colon and kind in {"log", "command"} and text.strip():
         return Ready(ReadyKind(kind), within, _filled(text, own, names, gaps))
     hint = "port, joined, log:TEXT, command:COMMAND, or an address: 'http://{host}:{port}/health'"
-    raise RequestError(f"role {own}: {request.origin('ready')} is no way to be ready", hint=hint)
+    raise RequestError(f"role {own}: {request.origin('ready')} does not say when it is ready", hint=hint)
 
 
 def _reasons_of_order(request: Request, is_main: bool, ready: Ready) -> Iterator[tuple[str, Reason]]:
@@ -395,13 +444,12 @@ def _job(
     job_request = Request(command=main_request.command, **own_fields, **held, origins=origins)
     facts = look(job_request)
     plan = make_plan(job_request, site, facts, typed=typed)
-    own_notes = tuple(dict.fromkeys(plan.notes))
-    known = {note.text for note in own_notes}
-    of_roles = (
+    notes = tuple(dict.fromkeys(plan.notes))
+    notes_of_roles = (
         replace(note, text=f"role {role.name}: {note.text}")
         for role in roles
         for note in role.plan.notes
-        if note.text not in known
+        if note not in notes
     )
     bare = replace(
         plan,
@@ -412,7 +460,7 @@ def _job(
         hang=None,
         roles=roles,
         own_python=facts.own_python,
-        notes=(*own_notes, *of_roles),
+        notes=(*notes, *notes_of_roles),
     )
     return add_comment(bare)
 

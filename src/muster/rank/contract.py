@@ -75,6 +75,7 @@ SAVE_RUN = "MUSTER_SAVE_RUN"  # the run whose ranks get it: two runs of one allo
 END = "MUSTER_END"  # when the job's time is over, in seconds since 1970; missing: it is not known
 STAGGER = "MUSTER_STAGGER"  # seconds by which each rank's first connection to rank 0 comes after the one before
 ROLE = "MUSTER_ROLE"  # which of the job's programs this is; MUSTER_<ROLE>_HOST, _HOSTS, _PORT, _URL: where each one is
+ROLE_PORT = "MUSTER_ROLE_PORT"  # the port of that program: one that is taken on the node is named before it starts
 START_METHOD = "MUSTER_START_METHOD"  # how data loaders must start workers on this fabric: fork, spawn, forkserver
 
 # What the prologues and the launchers' own processes on a node tell each other.

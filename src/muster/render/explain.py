@@ -23,6 +23,18 @@ def explain(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
         text = f"--{directive.name}" + (f"={directive.value}" if directive.value is not None else "")
         yield "header", f"#SBATCH {text}", directive.reason
     yield from _explain_sweep(plan)
+    if not plan.roles:
+        yield from _explain_ranks(plan)
+    for role in plan.roles:
+        yield from ((f"role {role.name}", text, reason) for text, reason in role.reasons)
+        for name, reason in role.plan.shape.reasons:
+            yield f"role {role.name}", f"{name} = {getattr(role.plan.shape, name)}", reason
+        own_lines = _explain_ranks(role.plan)
+        yield from ((f"{section} of {role.name}", text, reason) for section, text, reason in own_lines)
+
+
+def _explain_ranks(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
+    """Yield every decision about the ranks of one program."""
     yield "launcher", plan.launcher, plan.launcher_reason
     for flag in launcher_named(plan.launcher).flags(with_step_flags(plan)):
         yield "step", quote(flag.word), flag.reason

@@ -1,0 +1,100 @@
+"""The roles of a job, as its runner has written them down: where each is, how it stands, which one failed first."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from muster.errors import RequestError, UnknownName
+from muster.model.failure import Failure, FailureKind
+
+
+class RoleStand(msgspec.Struct, frozen=True):
+    """One role of a job, and how it stands."""
+
+    name: str
+    hosts: tuple[str, ...]
+    ranks: int
+    """On each host."""
+
+    url: str
+    stand: str
+    """waits, ready, ended or failed, as far as it is written down; empty: it has started."""
+
+    status: int | None = None
+
+    @property
+    def sentence(self) -> str:
+        """Return the role in one line."""
+        ending = f" with status {self.status}" if self.status is not None else ""
+        return f"{self.stand or 'starts'}{ending}, on {', '.join(self.hosts)}, {self.url}"
+
+    def host_of(self, rank: int) -> str:
+        """Return the host of a rank."""
+        count = self.ranks * len(self.hosts)
+        if not 0 <= rank < count:
+            raise RequestError(f"role {self.name} has no rank {rank}", hint=f"its ranks are 0 to {count - 1}")
+        return self.hosts[rank // self.ranks]
+
+
+def events_of(directory: Path) -> Iterator[dict[str, Any]]:
+    """Yield what happened to the roles of a run, in order; what cannot be read is omitted."""
+    try:
+        lines = (directory / "roles" / "events").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        try:
+            yield json.loads(line)
+        except ValueError:
+            continue
+
+
+def stands_of(directory: Path) -> tuple[RoleStand, ...]:
+    """Return how the roles of a run stand; nothing where the job has not begun, or has no roles."""
+    try:
+        places = json.loads((directory / "roles" / "roles.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return ()
+    last: dict[str, dict[str, Any]] = {}
+    for event in events_of(directory):
+        if event["what"] in {"starts", "ready", "ended"}:
+            last[event["role"]] = event
+    return tuple(_stand(name, place, last.get(name)) for name, place in places.items())
+
+
+def _stand(name: str, place: dict[str, Any], event: dict[str, Any] | None) -> RoleStand:
+    what = "waits" if event is None else event["what"]
+    status = event["status"] if event is not None and what == "ended" else None
+    return RoleStand(name, tuple(place["nodes"]), int(place["ranks"]), place["url"], what, status)
+
+
+def role_of(directory: Path, name: str) -> RoleStand:
+    """Return one role of a run; refused where the run has none of this name."""
+    stands = stands_of(directory)
+    if not stands:
+        raise RequestError("the job has no roles, or has not begun", hint="muster status JOB")
+    stand = next((stand for stand in stands if stand.name == name), None)
+    if stand is None:
+        raise UnknownName("role", name, [each.name for each in stands])
+    return stand
+
+
+def failed_role(directory: Path) -> tuple[str, int, str] | None:
+    """Return the role that ended the job, with its status, and the words of a role that was not ready."""
+    event = next((event for event in events_of(directory) if event["what"] == "failed"), None)
+    return None if event is None else (str(event["role"]), int(event["status"]), str(event["words"]))
+
+
+def of_role(name: str, failure: Failure | None, status: int, words: str) -> Failure:
+    """Return the failure of a role's ranks as one of the role; of the role alone where no rank is named."""
+    if failure is None:
+        sentence = f"role {name}: {words or f'it ended with status {status}'}"
+        return Failure(sentence, None, (), status, "", FailureKind.OUTSIDE, role=name)
+    late = f" ({words})" if words else ""
+    return replace(failure, sentence=f"role {name}, {failure.sentence}{late}", role=name)

@@ -1,0 +1,208 @@
+"""Several programs in one job: where each runs, what it knows of the others, what is refused before the job waits."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from launch.plans import FACTS
+from muster.errors import RequestError
+from muster.job.options import read_words, request_from
+from muster.job.request import options_of
+from muster.model.digest import digest_of
+from muster.model.plan import Plan, ReadyKind
+from muster.plan.roles import make_job_of_roles
+from muster.render.document import plan_as_json
+from muster.render.explain import plan_as_text
+from muster.render.script import job_script
+from muster.sites.load import choose_site
+
+LAYOUT = (
+    *("-t", "60", "--role", "serve", "-N", "1", "-g", "4", "--ready", "http://{host}:{port}/health"),
+    *("--", "serve", "--port", "{port}", "--role", "data", "--beside", "train", "-c", "2", "--", "data"),
+    *("--role", "train", "-N", "3", "-g", "4", "-c", "4", "--after", "serve,data", "--", "train", "{serve.url}"),
+)
+
+
+def job(*words: str, site: str = "generic") -> Plan:
+    """The plan of a job with roles."""
+    typed = read_words(words, options_of())
+    request = request_from({}, typed.values, typed.origins, typed.rest)
+    return make_job_of_roles(request, choose_site(site, FACTS, {}), lambda _: FACTS, words)
+
+
+def header(plan: Plan) -> dict[str, str | None]:
+    return {directive.name: directive.value for directive in plan.directives}
+
+
+def flags(plan: Plan, name: str) -> list[str]:
+    role = next(role for role in plan.roles if role.name == name)
+    return [str(getattr(flag.word, "text", flag.word)) for flag in role.plan.step_flags]
+
+
+def test_roles_have_nodes_of_their_own_or_those_of_another() -> None:
+    plan = job(*LAYOUT)
+
+    assert {role.name: (role.first, role.plan.shape.nodes) for role in plan.roles} == {
+        "serve": (0, 1),
+        "data": (1, 3),
+        "train": (1, 3),
+    }
+    assert header(plan)["nodes"] == "4"
+    assert header(plan)["gpus-per-node"] == "4"
+    tasks, cpus = header(plan)["ntasks-per-node"], header(plan)["cpus-per-task"]
+    assert int(tasks or 0) * int(cpus or 0) >= 2 + 4 * 4
+
+
+def test_roles_that_share_nodes_get_parts_and_the_others_do_not() -> None:
+    plan = job(*LAYOUT)
+
+    assert {"--exact", "--mem=0", "--gres=none"} <= set(flags(plan, "data"))
+    assert {"--exact", "--mem=0"} <= set(flags(plan, "train"))
+    assert "--gres=none" not in flags(plan, "train")
+    assert "--exact" not in flags(plan, "serve")
+
+
+def test_a_role_beside_another_may_have_some_of_its_nodes() -> None:
+    plan = job("--role", "light", "-N", "1", "--beside", "train", "--", "x", "--role", "train", "-N", "3", "--", "y")
+
+    assert [(role.name, role.first, role.plan.shape.nodes) for role in plan.roles] == [
+        ("light", 0, 1),
+        ("train", 0, 3),
+    ]
+
+
+def test_the_number_of_nodes_for_all_is_not_one_of_its_own() -> None:
+    plan = job("-N", "2", "--role", "data", "--beside", "train", "--", "x", "--role", "train", "-N", "3", "--", "y")
+
+    assert [role.plan.shape.nodes for role in plan.roles] == [3, 3]
+
+
+def test_the_last_role_is_the_main_one_unless_another_is_named() -> None:
+    assert [role.name for role in job(*LAYOUT).roles if role.is_main] == ["train"]
+    named = job("--role", "a", "--main", "--", "x", "--role", "b", "--", "y")
+    assert [role.name for role in named.roles if role.is_main] == ["a"]
+
+
+def test_a_role_that_listens_has_one_rank_on_a_node() -> None:
+    ranks = {
+        ("--role", "a", "-g", "4", "--", "x"): 4,
+        ("--role", "a", "-g", "4", "--", "x", "{port}"): 1,
+        ("--role", "a", "-g", "4", "--port", "grpc", "--", "x"): 1,
+        ("--role", "a", "-g", "4", "--ready", "port", "--", "x"): 1,
+        ("--role", "a", "-g", "4", "--ready", "log:up", "--", "x"): 4,
+        ("--role", "a", "-g", "4", "--ntasks-per-node", "2", "--port", "grpc", "--", "x"): 2,
+    }
+    for words, count in ranks.items():
+        assert job(*words).roles[0].plan.shape.ntasks_per_node == count
+
+
+def test_the_ways_to_be_ready() -> None:
+    ways = {
+        "port": ReadyKind.PORT,
+        "joined": ReadyKind.JOINED,
+        "https://{host}/x": ReadyKind.ADDRESS,
+        "log:serving at": ReadyKind.LOG,
+        "command:test -e up": ReadyKind.COMMAND,
+    }
+    for way, kind in ways.items():
+        (role,) = job("--role", "a", "--ready", way, "--", "x").roles
+        assert role.ready.kind is kind
+
+
+def test_addresses_stand_in_the_words_of_the_command_and_of_env() -> None:
+    plan = job("--role", "a", "--", "x", "--role", "b", "--env", "U={a.url}/v1", "--", "y", "{a.host}", "$HOME{port}")
+    script = job_script(plan)
+
+    assert """U="$MUSTER_A_URL"/v1""" in script
+    assert """muster y "$MUSTER_A_HOST" '$HOME'"$MUSTER_B_PORT\"""" in script
+
+
+def test_a_gap_of_the_shell_stays() -> None:
+    script = job_script(job("--role", "a", "--", "sh", "-c", "echo ${port} {other}"))
+
+    assert "'echo ${port} {other}'" in script
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--role", "a", "--after", "b", "--", "x"), "no role is called so"),
+        (("--role", "a", "--beside", "b", "--", "x"), "no role is called so"),
+        (("--role", "a", "--after", "a", "--", "x"), "names the role itself"),
+        (("--role", "a", "--", "x", "{bb.url}"), "names bb"),
+        (("--role", "a"), "role a has no command"),
+        (("--role", "a", "--after", "b", "--", "x", "--role", "b", "--after", "a", "--", "y"), "wait for each other"),
+        (("--role", "a", "--main", "--", "x", "--role", "b", "--main", "--", "y"), "two roles are the main one"),
+        (("--role", "a", "-p", "gpu", "--", "x"), "-p gpu is for the whole job"),
+        (("--role", "a", "--until-done", "--", "x"), "is not known to a job with roles"),
+        (("--spares", "1", "--role", "a", "--", "x"), "is not known to a job with roles"),
+        (("--role", "a", "--ready", "soon", "--", "x"), "does not say when it is ready"),
+        (("--role", "a", "--ready", "log:", "--", "x"), "does not say when it is ready"),
+        (("--role", "a", "-N", "3", "--beside", "b", "--", "x", "--role", "b", "-N", "2", "--", "y"), "which has 2"),
+        (("--role", "a", "--launcher", "mpirun", "--beside", "b", "--", "x", "--role", "b", "--", "y"), "whole nodes"),
+        (("--role", "a", "-N", "2", "--", "torchrun", "x.py"), "role a: "),
+    ],
+)
+def test_what_cannot_be_is_refused_with_a_hint(words: tuple[str, ...], message: str) -> None:
+    with pytest.raises(RequestError, match=message) as caught:
+        job(*words)
+    assert caught.value.hint
+
+
+def test_roles_that_need_more_than_a_node_has_are_refused() -> None:
+    words = ("-A", "x", "-t", "30", "--role", "a", "-g", "7", "--beside", "b", "--", "x", "--role", "b", "-g", "2")
+
+    with pytest.raises(RequestError, match=r"7 \(a\) \+ 2 \(b\) = 9 GPUs, but a node has 8"):
+        job(*words, "--", "y", site="karolina")
+
+
+def test_a_role_has_the_gpus_that_those_beside_it_leave() -> None:
+    words = ("-A", "x", "-t", "30", "--role", "a", "-g", "1", "--beside", "b", "--", "x", "--role", "b", "--", "y")
+
+    assert [role.plan.shape.gpus_per_node for role in job(*words, site="karolina").roles] == [1, 7]
+
+
+def test_where_slurm_gives_whole_nodes_roles_cannot_share_gpus() -> None:
+    words = ("-A", "x", "-t", "30", "--role", "a", "-g", "{}", "--beside", "b", "--", "x", "--role", "b", "--", "y")
+
+    with pytest.raises(RequestError, match="does not give out single GPUs"):
+        job(*(word.format(1) for word in words), site="meluxina")
+    plan = job(*(word.format(0) for word in words), site="meluxina")
+    assert not [flag for flag in flags(plan, "b") if "gpus" in flag or "gres" in flag]
+
+
+def test_the_script_is_bash_and_holds_each_role_once() -> None:
+    script = job_script(job(*LAYOUT))
+
+    assert subprocess.run(["bash", "-n"], input=script, text=True, check=False).returncode == 0
+    for name in ("serve", "data", "train"):
+        assert script.count(f"\nrole_{name}() {{\n") == 1
+    assert script.count("muster_runner=$(") == 1
+    assert script.count("muster_count_ends() {") == 1, "what all roles call stands once"
+
+
+def test_roles_with_other_launchers_keep_their_own_text() -> None:
+    script = job_script(job("--role", "a", "--launcher", "torchrun", "--", "x.py", "--role", "b", "--", "y"))
+
+    assert subprocess.run(["bash", "-n"], input=script, text=True, check=False).returncode == 0
+    a, b = script.index("\nmuster_own_a() {"), script.index("\nmuster_own_b() {")
+    assert "muster_torchrun_status()" in script[a:b]
+    assert "muster_torchrun_status()" not in script[b:]
+
+
+def test_the_explanation_tells_of_each_role() -> None:
+    text = plan_as_text(job(*LAYOUT))
+
+    for line in ("role serve:", "nodes 2-4 of the job", "after serve, data", "its failure ends the job", "main"):
+        assert line in text
+    assert "step of train:" in text
+    assert '"roles"' in plan_as_json(job(*LAYOUT))
+
+
+def test_another_division_is_another_job() -> None:
+    other = [word.replace("serve,data", "serve") for word in LAYOUT]
+
+    assert digest_of(job(*LAYOUT)) == digest_of(job(*LAYOUT))
+    assert digest_of(job(*LAYOUT)) != digest_of(job(*other))
