@@ -39,8 +39,8 @@ def _of_roles(output: JobOutput, directory: Path) -> Failure | None:
     """Return the failure of the role that ended the job; where the runner could not say which, of any that failed."""
     failed = failed_role(directory)
     if failed is not None:
-        name, status, words = failed
-        return of_role(name, first_failure(output.of_role(name)), status, words)
+        failure = None if failed.is_late else first_failure(output.of_role(failed.name))
+        return of_role(failed.name, failure, failed.status, failed.words)
     failures = ((name, first_failure(of_one)) for name, of_one in output.roles)
     return next((of_role(name, failure, 1, "") for name, failure in failures if failure is not None), None)
 

@@ -85,10 +85,24 @@ def role_of(directory: Path, name: str) -> RoleStand:
     return stand
 
 
-def failed_role(directory: Path) -> tuple[str, int, str] | None:
-    """Return the role that ended the job, with its status, and the words of a role that was not ready."""
-    event = next((event for event in events_of(directory) if event["what"] == "failed"), None)
-    return None if event is None else (str(event["role"]), int(event["status"]), str(event["words"]))
+class FailedRole(msgspec.Struct, frozen=True):
+    """The role that ended the job."""
+
+    name: str
+    status: int
+    words: str
+    """Why, where its status does not say it."""
+
+    is_late: bool
+    """Whether it was not ready in time: then its ranks were ended, and did not fail."""
+
+
+def failed_role(directory: Path) -> FailedRole | None:
+    """Return the role that ended the job; None: none is written down."""
+    event = next((event for event in events_of(directory) if event["what"] in {"failed", "late"}), None)
+    if event is None:
+        return None
+    return FailedRole(str(event["role"]), int(event["status"]), str(event["words"]), event["what"] == "late")
 
 
 def of_role(name: str, failure: Failure | None, status: int, words: str) -> Failure:

@@ -106,7 +106,7 @@ class NoteRole(NamedTuple):
 
     name: str
     what: str
-    """starts, ready, ended, failed (the first cause of the job's end), noted (a failure that ends nothing) or left."""
+    """starts, ready, ended; failed or late: the cause of the end; noted: a failure that ends nothing; left."""
     status: int = 0
     words: str = ""
 
@@ -205,7 +205,7 @@ def _time(roles: Sequence[RoleTerms], state: RolesState, now: float) -> Tuple[Ro
             counts = role.is_asked or _is_needed(roles, state, role.name)
             if phase.phase == STARTS and counts and now - phase.since > role.within_s:
                 words = "it was not ready after {:g} s".format(role.within_s)
-                return _end(roles, state, 1, now, [NoteRole(role.name, "failed", 1, words)])
+                return _end(roles, state, 1, now, [NoteRole(role.name, "late", 1, words)])
         return state, []
     if now >= state.kill_at and not state.was_killed:
         return state._replace(was_killed=True), [KillRole(role.name) for role in running]
@@ -322,13 +322,14 @@ class RoleRunner:
             "ready": "role {0} is ready",
             "ended": "role {0} ended with status {1}",
             "failed": "role {0} ends the job: {2}",
+            "late": "role {0} ends the job: {2}",
             "noted": "role {0} failed with status {1}; the job goes on without it",
             "left": "role {0} could not be ended",
         }
         words = note.words or "it ended with status {}".format(note.status)
         if note.what in sentences:
             print("muster: " + sentences[note.what].format(note.name, note.status, words), flush=True)
-        if note.what == "failed" and note.words:
+        if note.words:
             lines = self._last_lines(note.name)
             if lines:
                 print("the last lines of role {}:\n  {}".format(note.name, "\n  ".join(lines)), flush=True)
