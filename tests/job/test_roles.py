@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from muster.errors import ProfileError, RequestError
+from muster.job.job_file import file_of_words, words_of_file
 from muster.job.options import read_words, request_from
 from muster.job.request import Request, options_of
-from muster.job.roles import file_of_words, words_of_file
 
 FILE = """\
 account = "proj"

@@ -155,7 +155,7 @@ def _with_file(words: Sequence[str]) -> Sequence[str]:
         name = next(iter(own_words[place + 1 : place + 2]), "")
     if not name:
         return words  # the reader of options says what is missing
-    from muster.job.roles import words_of_file
+    from muster.job.job_file import words_of_file
 
     try:
         text = Path(name).expanduser().read_text(encoding="utf-8")

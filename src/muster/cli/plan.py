@@ -23,7 +23,7 @@ def main(words: Words) -> int:
     forms = {"script": job_shown if sys.stdout.isatty() else job_script, "json": plan_as_json, "why": plan_as_text}
     form = getattr(words, "as") or ("json" if words.json else "script")
     if form == "toml":
-        from muster.job.roles import file_of_words
+        from muster.job.job_file import file_of_words
 
         print(file_of_words(words.launch.typed), end="")
         return 0

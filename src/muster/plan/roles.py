@@ -15,10 +15,20 @@ from muster.job.option import OriginKind, ValueOrigin
 from muster.job.request import Request
 from muster.launchers import launcher_named
 from muster.launchers.base import Starter
-from muster.model.plan import Engine, Flag, Note, Plan, Ready, ReadyKind, Reason, Role, Shape, Variable
+from muster.model.plan import Engine, Flag, Note, Plan, Ready, ReadyKind, Reason, Role, Variable
 from muster.model.words import Fragment, Template, Word
 from muster.plan.build import make_plan
 from muster.plan.header import add_comment
+from muster.plan.role_places import (
+    Placed,
+    check_room,
+    listens,
+    name_of,
+    place_roles,
+    small_part,
+    sum_of_roles,
+    what_is_left,
+)
 from muster.plan.shape import NodeShape
 from muster.plan.size import node_shape
 from muster.rank import contract
@@ -68,23 +78,13 @@ _OWN = re.compile(r"(?<!\$)\{(host|hosts|port|url)\}")
 _WHATS = ("host", "hosts", "port", "url")
 
 
-class Placed(msgspec.Struct, frozen=True):
-    """A role, and the part of the job's nodes that it has."""
-
-    request: Request
-    first: int
-    nodes: int
-    is_shared: bool
-    reason: Reason
-
-
 def make_job_of_roles(request: Request, site: Site, look: Callable[[Request], Facts], typed: Sequence[str]) -> Plan:
     """Return the plan of a job with several programs; `look` gathers the facts that a role's request names."""
     _check(request)
     roles = tuple(_with_preset(role) for role in request.roles)
     main_name = _main_of(roles)
-    places = _place(roles, request)
-    names = [_name(role) for role in roles]
+    places = place_roles(roles, request)
+    names = [name_of(role) for role in roles]
     plans: dict[str, Plan] = {}
     node = node_shape(site, request)
     for placed in sorted(places, key=lambda placed: not placed.request.beside):
@@ -92,17 +92,13 @@ def make_job_of_roles(request: Request, site: Site, look: Callable[[Request], Fa
         try:
             plan = make_plan(own_request, site, look(own_request), typed=typed, within=True)
         except RequestError as error:
-            message = f"role {_name(placed.request)}: {error.message}"
+            message = f"role {name_of(placed.request)}: {error.message}"
             raise RequestError(message, hint=error.hint, refusals=error.refusals) from None
-        plans[_name(placed.request)] = plan
-    _check_room(places, plans, node)
+        plans[name_of(placed.request)] = plan
+    check_room(places, plans, node)
     gives_gpus = _gives_gpus(site, places, plans)
     roles_made = tuple(_role(placed, plans, names, main_name, gives_gpus=gives_gpus) for placed in places)
     return _job(request, site, look, typed, places, roles_made, node)
-
-
-def _name(request: Request) -> str:
-    return request.role or ""
 
 
 def _check(request: Request) -> None:
@@ -111,9 +107,9 @@ def _check(request: Request) -> None:
         for asked in (request, *request.roles):
             if asked.typed(field) and getattr(asked, field):
                 raise RequestError(f"{asked.origin(field)}: it is not known to a job with roles", hint=hint)
-    names = [_name(role) for role in request.roles]
+    names = [name_of(role) for role in request.roles]
     for role in request.roles:
-        name = _name(role)
+        name = name_of(role)
         for field in _OF_THE_JOB:
             if role.given(field) and getattr(role, field) != getattr(request, field):
                 message = f"role {name}: {role.origin(field)} is for the whole job, whose nodes are of one kind"
@@ -127,8 +123,8 @@ def _check(request: Request) -> None:
                     raise RequestError(message, hint=nearest_hint(other, names))
                 if other == name:
                     raise RequestError(f"role {name}: {role.origin(field)} names the role itself", hint="omit it")
-    _refuse_circle({_name(role): role.after for role in request.roles}, "starts after")
-    _refuse_circle({_name(role): (role.beside,) if role.beside else () for role in request.roles}, "runs beside")
+    _refuse_circle({name_of(role): role.after for role in request.roles}, "starts after")
+    _refuse_circle({name_of(role): (role.beside,) if role.beside else () for role in request.roles}, "runs beside")
 
 
 def _refuse_circle(needs: Mapping[str, Sequence[str]], verb: str) -> None:
@@ -154,49 +150,10 @@ def _with_preset(role: Request) -> Request:
 
 
 def _main_of(roles: Sequence[Request]) -> str:
-    mains = [_name(role) for role in roles if role.main]
+    mains = [name_of(role) for role in roles if role.main]
     if len(mains) > 1:
         raise RequestError(f"two roles are the main one: {mains[0]} and {mains[1]}", hint="--main for one of them")
-    return mains[0] if mains else _name(roles[-1])
-
-
-def _place(roles: Sequence[Request], job: Request) -> list[Placed]:
-    """Return the roles with their nodes: nodes of its own for each, or those of the role that it is beside."""
-    by_name = {_name(role): role for role in roles}
-    first_of: dict[str, int] = {}
-    next_node = 0
-    for role in roles:
-        if not role.beside:
-            first_of[_name(role)] = next_node
-            next_node += role.nodes or 1
-    hosts_of = {name: _root(by_name, name) for name in by_name}
-    crowded = [hosts_of[_name(role)] for role in roles if role.beside]
-    places = []
-    for role in roles:
-        root = by_name[hosts_of[_name(role)]]
-        held = root.nodes or 1
-        own = role.beside and role.given("nodes") and _own_nodes(role, job)
-        nodes = (role.nodes or 1) if own or not role.beside else held
-        if nodes > held:
-            message = f"role {_name(role)}: {nodes} nodes beside {_name(root)}, which has {held}"
-            raise RequestError(message, hint=f"-N {held} or less, or omit --beside")
-        reason = (
-            Reason(f"beside {role.beside}, GPUs and cores divided", role.origin("beside"))
-            if role.beside
-            else Reason("nodes of its own", role.origin("nodes"))
-        )
-        places.append(Placed(role, first_of[_name(root)], nodes, _name(root) in crowded, reason))
-    return places
-
-
-def _own_nodes(role: Request, job: Request) -> bool:
-    """Return whether the role's number of nodes was said of it, and not of all roles."""
-    return role.origins["nodes"] != job.origins.get("nodes")
-
-
-def _root(by_name: Mapping[str, Request], name: str) -> str:
-    other = by_name[name].beside
-    return name if other is None else _root(by_name, other)
+    return mains[0] if mains else name_of(roles[-1])
 
 
 def _request_of(placed: Placed, places: Sequence[Placed], plans: Mapping[str, Plan], node: NodeShape) -> Request:
@@ -209,86 +166,34 @@ def _request_of(placed: Placed, places: Sequence[Placed], plans: Mapping[str, Pl
     }
     origins = {name: each for name, each in request.origins.items() if name not in {*_OF_THE_JOB, *reset}}
     changed = replace(request, **reset, origins=origins, nodes=placed.nodes)
-    if _listens(request) and not request.given("ntasks_per_node"):
+    if listens(request) and not request.given("ntasks_per_node"):
         origin = ValueOrigin(OriginKind.PROFILE, "the role listens at one port")
         changed = replace(changed, ntasks_per_node=1, origins={**changed.origins, "ntasks_per_node": origin})
     if not placed.is_shared:
         return changed
     if request.beside:
-        return _small_part(changed)
+        return small_part(changed)
     others = [
-        plans[_name(other.request)].shape for other in places if other.request.beside and other.first == placed.first
+        plans[name_of(other.request)].shape for other in places if other.request.beside and other.first == placed.first
     ]
-    return _what_is_left(changed, others, node)
-
-
-def _listens(request: Request) -> bool:
-    """Return whether a role listens at its port, so that a second rank of a node would find it taken."""
-    by_ready = (request.ready or "").partition(":")[0] in {"port", "http", "https"}
-    return request.port is not None or by_ready or any("{port}" in word for word in request.command)
-
-
-def _small_part(request: Request) -> Request:
-    """Return the request of a role beside another: unasked it has no GPU, and then a core for each rank."""
-    if not request.given("gpus_per_node"):
-        request = _divided(request, gpus_per_node=0)
-    has_cores = request.given("cpus_per_task") or request.gpus_per_node
-    return request if has_cores else _divided(request, cpus_per_task=1)
-
-
-def _what_is_left(request: Request, others: Sequence[Shape], node: NodeShape) -> Request:
-    """Return the request of the role that others are beside: unasked it has the GPUs and cores that they leave."""
-    gpus_of_others = sum(shape.gpus_per_node for shape in others)
-    if node.gpus and node.is_taken_whole and not request.given("gpus_per_node") and request.ntasks_per_node is None:
-        request = _divided(request, gpus_per_node=max(0, node.gpus - gpus_of_others))
-    ranks = request.ntasks_per_node or request.gpus_per_node
-    if request.given("cpus_per_task") or not (ranks and node.cpus_per_gpu and node.gpus and node.cpus):
-        return request
-    share = node.cpus_per_gpu * max(1, (request.gpus_per_node or 0) // ranks)
-    left = min(node.cpus, node.cpus_per_gpu * node.gpus) - sum(map(_cores_of, others))
-    return _divided(request, cpus_per_task=max(1, min(share, left // ranks)))
-
-
-def _divided(request: Request, **part: int) -> Request:
-    """Return the request with a part of the node that nobody typed."""
-    origin = ValueOrigin(OriginKind.PROFILE, "the division of the node between the roles")
-    return replace(request, **part, origins={**request.origins, **dict.fromkeys(part, origin)})
+    return what_is_left(changed, others, node)
 
 
 def _gives_gpus(site: Site, places: Sequence[Placed], plans: Mapping[str, Plan]) -> bool:
     """Return whether Slurm gives the GPUs of a node out to steps; roles that share GPUs need that."""
     if site.profile.request.gpus != "whole-node":
         return any(plan.shape.gpus_per_node for plan in plans.values())
-    sharing = [placed for placed in places if placed.is_shared and plans[_name(placed.request)].shape.gpus_per_node]
+    sharing = [placed for placed in places if placed.is_shared and plans[name_of(placed.request)].shape.gpus_per_node]
     for placed in sharing:
         if any(other is not placed and other.first == placed.first for other in sharing):
-            message = f"role {_name(placed.request)} shares GPUs: at {site.name} Slurm does not give out single GPUs"
+            message = f"role {name_of(placed.request)} shares GPUs: at {site.name} Slurm does not give out single GPUs"
             raise RequestError(message, hint="give the role nodes of its own, or no GPU (-g 0)")
     return False
 
 
-def _check_room(places: Sequence[Placed], plans: Mapping[str, Plan], node: NodeShape) -> None:
-    """Refuse roles that together need more of a node than it has."""
-    gpus = {name: plan.shape.gpus_per_node for name, plan in plans.items()}
-    cpus = {name: _cores_of(plan.shape) for name, plan in plans.items()}
-    for noun, option, counts, held in (("GPUs", "-g", gpus, node.gpus), ("CPUs", "-c", cpus, node.cpus)):
-        for number in range(max(placed.first + placed.nodes for placed in places)):
-            there = [_name(placed.request) for placed in places if number - placed.first in range(placed.nodes)]
-            total = sum(counts[name] for name in there)
-            if held and len(there) > 1 and total > held:
-                parts = " + ".join(f"{counts[name]} ({name})" for name in there)
-                message = f"roles share a node: {parts} = {total} {noun}, but a node has {held} ({node.origin})"
-                raise RequestError(message, hint=f"give each role its part with {option}")
-
-
-def _cores_of(shape: Shape) -> int:
-    """Return the CPUs of one node that a role has; Slurm gives one to a rank that asks for none."""
-    return shape.ntasks_per_node * (shape.cpus_per_task or 1)
-
-
 def _role(placed: Placed, plans: Mapping[str, Plan], names: Sequence[str], main: str, *, gives_gpus: bool) -> Role:
     """Return the role, with the plan that keeps to its part of the nodes and knows all addresses."""
-    request, name = placed.request, _name(placed.request)
+    request, name = placed.request, name_of(placed.request)
     plan = plans[name]
     launcher = launcher_named(plan.launcher)
     if launcher.starter(Engine.SLURM) is Starter.PROGRAM and placed.is_shared:
@@ -330,7 +235,7 @@ def _range(first: int, nodes: int) -> str:
 
 def _flags(placed: Placed, plan: Plan, *, gives_gpus: bool) -> Iterator[Flag]:
     """Yield the flags by which the step of a role keeps to its part of the job."""
-    name = _name(placed.request)
+    name = name_of(placed.request)
     yield Flag(f"--job-name={name}", Reason("the step is known by the role's name"))
     yield Flag(Fragment('--nodelist="$SLURM_JOB_NODELIST"'), Reason("the role's nodes among those of the job"))
     if gives_gpus and plan.shape.gpus_per_node:
@@ -433,9 +338,9 @@ def _job(
 ) -> Plan:
     """Return the plan of the job that holds the roles: its header asks for what they need together."""
     main = next(role for role in roles if role.is_main)
-    main_request = next(placed.request for placed in places if _name(placed.request) == main.name)
+    main_request = next(placed.request for placed in places if name_of(placed.request) == main.name)
     nodes = max(role.first + role.plan.shape.nodes for role in roles)
-    gpus, ranks, cpus = _sums(roles, nodes, node)
+    gpus, ranks, cpus = sum_of_roles(roles, nodes, node)
     origin = ValueOrigin(OriginKind.OPTION, "the roles")
     held: dict[str, Any] = {"nodes": nodes, "ntasks_per_node": ranks, "gpus_per_node": gpus, "cpus_per_task": cpus}
     own_fields = {name: getattr(request, name) for name in _OF_THE_JOB}
@@ -463,17 +368,3 @@ def _job(
         notes=(*notes, *notes_of_roles),
     )
     return add_comment(bare)
-
-
-def _sums(roles: Sequence[Role], nodes: int, node: NodeShape) -> tuple[int, int, int | None]:
-    """Return GPUs of a node, ranks of a node and CPUs of a rank that hold all roles of every node."""
-    there = [[role.plan.shape for role in roles if number in role.hosts_held] for number in range(nodes)]
-    gpus = max(sum(shape.gpus_per_node for shape in shapes) for shapes in there)
-    ranks = max(sum(shape.ntasks_per_node for shape in shapes) for shapes in there)
-    if all(shape.cpus_per_task is None for shapes in there for shape in shapes) and (ranks <= gpus or not gpus):
-        return gpus, ranks, None
-    cpus = max(sum(map(_cores_of, shapes)) for shapes in there)
-    each = -(-cpus // ranks)
-    if (gpus and ranks > gpus) or (node.cpus and ranks * each > node.cpus):
-        return gpus, 1, cpus
-    return gpus, ranks, each

@@ -1,0 +1,133 @@
+"""Which nodes each role of a job has, and which part of them: GPUs and cores divided, never overlapping. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from muster.errors import RequestError
+from muster.job.option import OriginKind, ValueOrigin
+from muster.job.request import Request
+from muster.model.plan import Plan, Reason, Role, Shape
+from muster.plan.shape import NodeShape
+
+
+def name_of(request: Request) -> str:
+    return request.role or ""
+
+
+class Placed(msgspec.Struct, frozen=True):
+    """A role, and the part of the job's nodes that it has."""
+
+    request: Request
+    first: int
+    nodes: int
+    is_shared: bool
+    reason: Reason
+
+
+def place_roles(roles: Sequence[Request], job: Request) -> list[Placed]:
+    """Return the roles with their nodes: nodes of its own for each, or those of the role that it is beside."""
+    by_name = {name_of(role): role for role in roles}
+    first_of: dict[str, int] = {}
+    next_node = 0
+    for role in roles:
+        if not role.beside:
+            first_of[name_of(role)] = next_node
+            next_node += role.nodes or 1
+    hosts_of = {name: _root(by_name, name) for name in by_name}
+    crowded = [hosts_of[name_of(role)] for role in roles if role.beside]
+    places = []
+    for role in roles:
+        root = by_name[hosts_of[name_of(role)]]
+        held = root.nodes or 1
+        own = role.beside and role.given("nodes") and _own_nodes(role, job)
+        nodes = (role.nodes or 1) if own or not role.beside else held
+        if nodes > held:
+            message = f"role {name_of(role)}: {nodes} nodes beside {name_of(root)}, which has {held}"
+            raise RequestError(message, hint=f"-N {held} or less, or omit --beside")
+        reason = (
+            Reason(f"beside {role.beside}, GPUs and cores divided", role.origin("beside"))
+            if role.beside
+            else Reason("nodes of its own", role.origin("nodes"))
+        )
+        places.append(Placed(role, first_of[name_of(root)], nodes, name_of(root) in crowded, reason))
+    return places
+
+
+def _own_nodes(role: Request, job: Request) -> bool:
+    """Return whether the role's number of nodes was said of it, and not of all roles."""
+    return role.origins["nodes"] != job.origins.get("nodes")
+
+
+def _root(by_name: Mapping[str, Request], name: str) -> str:
+    other = by_name[name].beside
+    return name if other is None else _root(by_name, other)
+
+
+def listens(request: Request) -> bool:
+    """Return whether a role listens at its port, so that a second rank of a node would find it taken."""
+    by_ready = (request.ready or "").partition(":")[0] in {"port", "http", "https"}
+    return request.port is not None or by_ready or any("{port}" in word for word in request.command)
+
+
+def small_part(request: Request) -> Request:
+    """Return the request of a role beside another: unasked it has no GPU, and then a core for each rank."""
+    if not request.given("gpus_per_node"):
+        request = _divided(request, gpus_per_node=0)
+    has_cores = request.given("cpus_per_task") or request.gpus_per_node
+    return request if has_cores else _divided(request, cpus_per_task=1)
+
+
+def what_is_left(request: Request, others: Sequence[Shape], node: NodeShape) -> Request:
+    """Return the request of the role that others are beside: unasked it has the GPUs and cores that they leave."""
+    gpus_of_others = sum(shape.gpus_per_node for shape in others)
+    if node.gpus and node.is_taken_whole and not request.given("gpus_per_node") and request.ntasks_per_node is None:
+        request = _divided(request, gpus_per_node=max(0, node.gpus - gpus_of_others))
+    ranks = request.ntasks_per_node or request.gpus_per_node
+    if request.given("cpus_per_task") or not (ranks and node.cpus_per_gpu and node.gpus and node.cpus):
+        return request
+    share = node.cpus_per_gpu * max(1, (request.gpus_per_node or 0) // ranks)
+    left = min(node.cpus, node.cpus_per_gpu * node.gpus) - sum(map(cores_of, others))
+    return _divided(request, cpus_per_task=max(1, min(share, left // ranks)))
+
+
+def _divided(request: Request, **part: int) -> Request:
+    """Return the request with a part of the node that was not asked for."""
+    origin = ValueOrigin(OriginKind.PROFILE, "the division of the node between the roles")
+    return replace(request, **part, origins={**request.origins, **dict.fromkeys(part, origin)})
+
+
+def check_room(places: Sequence[Placed], plans: Mapping[str, Plan], node: NodeShape) -> None:
+    """Refuse roles that together need more of a node than it has."""
+    gpus = {name: plan.shape.gpus_per_node for name, plan in plans.items()}
+    cpus = {name: cores_of(plan.shape) for name, plan in plans.items()}
+    for noun, option, counts, held in (("GPUs", "-g", gpus, node.gpus), ("CPUs", "-c", cpus, node.cpus)):
+        for number in range(max(placed.first + placed.nodes for placed in places)):
+            there = [name_of(placed.request) for placed in places if number - placed.first in range(placed.nodes)]
+            total = sum(counts[name] for name in there)
+            if held and len(there) > 1 and total > held:
+                parts = " + ".join(f"{counts[name]} ({name})" for name in there)
+                message = f"roles share a node: {parts} = {total} {noun}, but a node has {held} ({node.origin})"
+                raise RequestError(message, hint=f"give each role its part with {option}")
+
+
+def cores_of(shape: Shape) -> int:
+    """Return the CPUs of one node that a role has; Slurm gives one to a rank that asks for none."""
+    return shape.ntasks_per_node * (shape.cpus_per_task or 1)
+
+
+def sum_of_roles(roles: Sequence[Role], nodes: int, node: NodeShape) -> tuple[int, int, int | None]:
+    """Return GPUs of a node, ranks of a node and CPUs of a rank that hold all roles of every node."""
+    there = [[role.plan.shape for role in roles if number in role.hosts_held] for number in range(nodes)]
+    gpus = max(sum(shape.gpus_per_node for shape in shapes) for shapes in there)
+    ranks = max(sum(shape.ntasks_per_node for shape in shapes) for shapes in there)
+    if all(shape.cpus_per_task is None for shapes in there for shape in shapes) and (ranks <= gpus or not gpus):
+        return gpus, ranks, None
+    cpus = max(sum(map(cores_of, shapes)) for shapes in there)
+    each = -(-cpus // ranks)
+    if (gpus and ranks > gpus) or (node.cpus and ranks * each > node.cpus):
+        return gpus, 1, cpus
+    return gpus, ranks, each
