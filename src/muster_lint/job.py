@@ -30,6 +30,10 @@ _FLAGS_ALONE = frozenset(
 )
 
 
+_SPREADS = {"ntasks", "ntasks-per-node", "ntasks-per-gpu", "gpus-per-task"}
+"""The options beside which --gpus may mean the GPUs of several nodes."""
+
+
 class HeaderOption(msgspec.Struct, frozen=True):
     """One option of an #SBATCH line."""
 
@@ -112,6 +116,15 @@ class BatchScript(msgspec.Struct, frozen=True, dict=True):
         """Return every command, in the script and in its tasks."""
         return (*self.shell.commands, *(command for task in self.tasks for command in task.shell.commands))
 
+    @cached_property
+    def functions(self) -> dict[str, tuple[SimpleCommand, ...]]:
+        """Return the commands of each function that the script itself defines."""
+        bodies: dict[str, list[SimpleCommand]] = {}
+        for each in self.shell.commands:
+            if each.function is not None:
+                bodies.setdefault(each.function, []).append(each)
+        return {name: tuple(body) for name, body in bodies.items()}
+
     @property
     def is_slurm(self) -> bool:
         """Tell whether this is a job for Slurm at all."""
@@ -144,7 +157,8 @@ class BatchScript(msgspec.Struct, frozen=True, dict=True):
         total = re.fullmatch(
             r"(?:[A-Za-z]\w*:)?(\d+)", (self.header["gpus"].value or "") if "gpus" in self.header else ""
         )
-        return int(total[1]) if total and self.nodes == 1 else None
+        is_on_one = self.nodes == 1 or ("nodes" not in self.header and self.header.keys().isdisjoint(_SPREADS))
+        return int(total[1]) if total and is_on_one else None
 
     @cached_property
     def has_one_task(self) -> bool:

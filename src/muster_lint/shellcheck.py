@@ -28,7 +28,6 @@ CODES = {
     2091: "What a command prints is executed as a command.",
     2093: "Nothing behind exec runs.",
     2115: "With an empty variable this removes what stands at the root.",
-    2154: "A variable without a value becomes nothing, and the command gets other words.",
     2157: "The test is always the same: a $ is missing.",
     2188: "The file is emptied, and no command writes it.",
     2193: "The two can never be equal.",
@@ -39,7 +38,7 @@ CODES = {
 
 _WIKI = "https://www.shellcheck.net/wiki"
 _AT_ONCE = 50
-_UNSET = 2154
+_LITERAL_QUOTES = (2089, 2090)
 
 
 class _Comment(msgspec.Struct, rename="camel"):
@@ -75,14 +74,14 @@ def shellcheck_findings(paths: Sequence[str]) -> Iterator[LintFinding]:
         except (MusterError, msgspec.MsgspecError):
             continue
         yield from (
-            _finding(comment) for comment in comments if comment.code != _UNSET or not _reads_files(comment.file)
+            _finding(each) for each in comments if each.code not in _LITERAL_QUOTES or not _is_evaluated(each.file)
         )
 
 
-def _reads_files(path: str) -> bool:
-    """Tell whether a script reads other files, which may set what it does not."""
+def _is_evaluated(path: str) -> bool:
+    """Tell whether a shell reads the text of a variable again: bash -c "$CMD", eval."""
     text = Path(path).read_text(encoding="utf-8", errors="replace")
-    return re.search(r"^\s*(source|\.)\s", text, re.MULTILINE) is not None
+    return re.search(r"\beval\b|\s-l?c\s+\W?\$", text) is not None
 
 
 def _finding(comment: _Comment) -> LintFinding:

@@ -17,7 +17,7 @@ AT_ONCE = frozenset(
     """.split()  # noqa: SIM905  # a page of names, not of quotes
 )
 """Commands that are over in a moment, or that wait for nothing."""
-STARTS_RANKS = re.compile(r"(?<![\w.-])(python[\d.]*|torchrun\w*|accelerate|deepspeed)(?![\w.-])")
+STARTS_RANKS = re.compile(r"(?<![\w.-])(python[\d.]*|torchrun\w*|accelerate|deepspeed|composer|colossalai)(?![\w.-])")
 """What starts the ranks of a training, or is one."""
 
 SERVER = re.compile(r"\bray start\b|\bvllm serve\b|vllm\.entrypoints\S*|sglang\.launch_server|text-generation-launcher"
@@ -39,8 +39,8 @@ def is_work(job: BatchScript, launch: LaunchCommand) -> bool:
     if trains(launch) or any(launch.stage(kind) for kind in ("agent", "mpi", "step", "container")):
         return True
     last = launch.stages[-1]
-    own = {each.function for each in job.shell.commands}
-    is_known = last.name in _TOOLS | own or not last.word.is_literal or last.word.value.startswith("-")
+    is_read = last.word.is_literal or last.word.value.startswith("./") or last.word.value.endswith(".sh")
+    is_known = last.name in _TOOLS or last.name in job.functions or not is_read or last.word.value.startswith("-")
     is_script = last.kind == "shell" and not last.has("-c") and bool(last.words)
     return is_script or (last.kind == "program" and not is_known)
 
@@ -59,6 +59,13 @@ HARMLESS = frozenset(
 )
 """Commands that end well whatever the training did."""
 
+ENDINGS = frozenset(
+    """
+    uname whoami id ps find sed awk grep git wget curl seff sbatch scancel wandb aws gsutil xargs sort wc unzip scp stat
+    """.split()  # noqa: SIM905  # a page of names, not of quotes
+)
+"""Commands that may fail themselves, but that say nothing of the training before them."""
+
 _TOOLS = AT_ONCE | frozenset(
     """
     git make cmake gcc g++ nvcc sed awk grep egrep find sort uniq wc xargs curl wget unzip gunzip ln jq bc seq expr
@@ -74,7 +81,12 @@ def starts_ranks(job: BatchScript, command: SimpleCommand) -> bool:
     """Tell whether a command's words, with all that the script gives their variables, start Python or a launcher."""
     names = {name for word in command.words for name in word.names}
     for _ in range(3):
-        values = [each.value for each in job.shell.assignments if each.name in names and each.value is not None]
+        assigned = [each for name in names for each in job.shell.assigned(name)]
+        values = [each.value for each in assigned if each.value is not None]
         names |= {name for value in values for name in value.names}
     texts = [word.value for word in command.words] + [value.value for value in values]
+    called = {name for text in texts for name in re.findall(r"\w+", text)}
+    texts += [
+        word.value for name in called & job.functions.keys() for each in job.functions[name] for word in each.words
+    ]
     return STARTS_RANKS.search(" ".join(texts)) is not None

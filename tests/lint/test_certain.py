@@ -30,6 +30,53 @@ def _named(text: str, rule: str) -> LintFinding | None:
 
 
 _RIGHT = {
+    "an array with the brackets of squeue": ("directive-value", _ONE + "#SBATCH --array=[13]%6\ndate\n"),
+    "GPUs for each task, and one task in each step": (
+        "gpus-per-task",
+        _HEAD + "#SBATCH -N2 -n4 --gpus-per-task=4\nsrun -n1 -N1 torchrun --nproc_per_node=4 t.py &\nwait $!\n",
+    ),
+    "the host of the one task": (
+        "hostname-too-early",
+        _GPU + "srun python t.py --worker http://$(hostname):31011\n",
+    ),
+    "a switch with its reason behind it": (
+        "fabric-off",
+        _ONE + "#SBATCH --gres=gpu:2\nexport NCCL_P2P_DISABLE=1 # 3090s have none\npython t.py\n",
+    ),
+    "a variable that a file may set": (
+        "variable-never-set",
+        _GPU + "source ./settings.sh\npython t.py --step $step\n",
+    ),
+    "a variable of let": ("variable-never-set", _GPU + 'let "n=2+1"\n((m=n*4))\npython t.py $n $m\n'),
+    "an entry of an array": ("variable-never-set", _GPU + "opt[0]=1\nopt[1]=2\npython t.py ${opt[1]}\n"),
+    "a variable with a default": ("variable-never-set", _GPU + "python t.py ${step:-10}\n"),
+    "GPUs by a feature of the node": (
+        "gpus-not-asked-for",
+        _ONE + "#SBATCH --constraint=gpu\nnvidia-smi\npython t.py\n",
+    ),
+    "exit behind good news": (
+        "exit-without-status",
+        _ONE + "if [ -f done ]; then\n  echo 'all is there'\n  exit\nfi\ndate\n",
+    ),
+    "processes of a whole node": (
+        "kill-by-name",
+        _GPU + "#SBATCH --exclusive\npkill python\npython t.py\n",
+    ),
+    "a server with a key": ("server-open", _GPU + "vllm serve m --host 0.0.0.0 --api-key $KEY\n"),
+    "a folder of the job's name, made beside the script": ("output-folder", _ONE + "#SBATCH -o %x-%j.out\ndate\n"),
+    "an echo in another branch": (
+        "status-lost-at-end",
+        _GPU + 'if [ "$1" = a ]; then\n  python t.py\nelse\n  echo unknown\nfi\n',
+    ),
+    "a variable in what the grammar does not read": (
+        "variable-never-set",
+        _GPU
+        + "for head_id in $(seq 3); do\n  python t.py $head_id\n  if ! (((head_id + 1) % 2)); then wait; fi\ndone\n",
+    ),
+    "an address of one's own host list": (
+        "address-literal",
+        _NODES + "#SBATCH --nodelist=n1,n2\nexport MASTER_ADDR=10.0.0.1\nsrun -K python t.py\n",
+    ),
     # statuses that are not lost, and steps that are right
     "a chain that ends in an echo": ("status-lost-at-end", _GPU + "python train.py && echo done\n"),
     "a program whose status is asked": ("status-lost-at-end", _GPU + "if ! python t.py; then\n  exit 1\nfi\n"),
@@ -416,6 +463,128 @@ _WRONG = {
         "status-lost-at-end",
         _GPU + "singularity exec --nv a.sif ./train\ndate\n",
     ),
+    "functions and ssh in the background, and no wait": (
+        "breaks",
+        "background-without-wait",
+        _NODES + 'go() { python -m torch.distributed.launch t.py; }\ngo &\nssh n2 "$(typeset -f go); go" &\n',
+    ),
+    "ssh with a function that trains": (
+        "fragile",
+        "ssh-to-nodes",
+        _NODES + 'go() { python t.py; }\ngo &\nssh n2 "$(typeset -f go); go" &\nwait\n',
+    ),
+    "a status behind eval": (
+        "fragile",
+        "status-lost-at-end",
+        _GPU + 'C="python t.py"\nC=$(echo "$C" | tr -s " ")\neval "$C"\nset +x\n',
+    ),
+    "a status that only the last wait gives": (
+        "fragile",
+        "status-lost-at-end",
+        _GPU + "python a.py & pids[0]=$!\npython b.py & pids[1]=$!\nfor pid in ${pids[*]}; do\n  wait $pid\ndone\n",
+    ),
+    "a variable that nothing sets": (
+        "fragile",
+        "variable-never-set",
+        _GPU + "source ~/env/bin/activate\ntorchrun --standalone t.py --step $step\n",
+    ),
+    "tasks that nobody asked for": (
+        "fragile",
+        "slurm-variable-unset",
+        _GPU + "mpirun -np $SLURM_NTASKS python t.py\n",
+    ),
+    "few CPUs for many GPUs": (
+        "slow",
+        "one-cpu",
+        _HEAD + "#SBATCH -N1 -n1 -c4\n#SBATCH --gpus=8\npython t.py\n",
+    ),
+    "one CPU for each of two launchers": (
+        "slow",
+        "one-cpu",
+        _HEAD + "#SBATCH -N2 -n2\n#SBATCH --gpus-per-task=4\nsrun -K torchrun --nnodes=2 t.py\n",
+    ),
+    "a program that is told one GPU of eight": (
+        "slow",
+        "one-process-many-gpus",
+        _ONE + "#SBATCH --gres=gpu:8\nN=1\npython t.py --gpus $N\n",
+    ),
+    "one visible GPU of two, in a loop": (
+        "slow",
+        "visible-devices-literal",
+        _ONE + "#SBATCH --gres=gpu:2\nfor i in 1 2; do CUDA_VISIBLE_DEVICES=0 python t.py $i; done\n",
+    ),
+    "a step that installs": ("fragile", "install-in-job", _TWO + "srun -K pip install -e .\nsrun -K python t.py\n"),
+    "two nodes, and torchrun for one": (
+        "breaks",
+        "standalone-on-nodes",
+        _NODES + "srun -K torchrun --nproc_per_node=4 --rdzv_backend=c10d --rdzv_endpoint=$HEAD:29500 t.py\n",
+    ),
+    "ranks with a URL to meet at": (
+        "fragile",
+        "srun-survivors",
+        _TWO + "srun python -u main.py --dist_url tcp://$HEAD:40000\n",
+    ),
+    "a size that sbatch is given": (
+        "fragile",
+        "srun-survivors",
+        _HEAD + "export MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1)\nsrun python t.py\n",
+    ),
+    "a launcher that no table names": (
+        "slow",
+        "srun-cpus-per-task",
+        _NODES + '#SBATCH -c 8\nsrun -K bash -c "composer -n 4 --node_rank \\$SLURM_NODEID t.py"\n',
+    ),
+    "a folder with the job's number": ("fragile", "output-folder", _ONE + "#SBATCH --output=logs/%j/out\ndate\n"),
+    "a setting of wandb without export": (
+        "fragile",
+        "not-exported",
+        _GPU + "WANDB_MODE=offline\npython t.py\n",
+    ),
+    "exit behind a message": (
+        "fragile",
+        "exit-without-status",
+        _ONE + "if [ $# -ne 3 ]; then\n  echo 'Illegal number of parameters'\n  exit\nfi\ndate\n",
+    ),
+    "Ray with GPUs that nobody asked for": (
+        "fragile",
+        "gpus-not-asked-for",
+        _ONE + "ray start --head --num-gpus 1\npython t.py\n",
+    ),
+    "a port that may be the system's": (
+        "fragile",
+        "port-random",
+        _ONE + "#SBATCH --gres=gpu:2\ntorchrun --nproc_per_node=2 --master_port=$RANDOM t.py\n",
+    ),
+    "a path of an example": ("fragile", "placeholder", _GPU + "DATA=/path/to/imagenet\npython t.py $DATA\n"),
+    "a variable set as in csh": ("fragile", "assignment-with-blanks", _GPU + "set PYTHONPATH=./\npython t.py\n"),
+    "all Pythons of the node killed": ("fragile", "kill-by-name", _GPU + "pkill -9 python\npython t.py\n"),
+    "a server for everybody": ("fragile", "server-open", _GPU + "vllm serve m --host 0.0.0.0\n"),
+    "a status behind a script whose name a variable holds": (
+        "fragile",
+        "status-lost-at-end",
+        _GPU + "S=run.sh\ncd $1\n./$S\ndeactivate\n",
+    ),
+    "a container with GPUs that nobody asked for": (
+        "fragile",
+        "gpus-not-asked-for",
+        _ONE + "singularity exec --nv a.sif bash -c 'python t.py'\n",
+    ),
+    "GPUs in all on one node, and one process": (
+        "slow",
+        "one-process-many-gpus",
+        _HEAD + "#SBATCH --gpus=2 -c 8\npython t.py\n",
+    ),
+    "a partition of dots": ("fragile", "placeholder", _ONE + "#SBATCH --partition=gpu,...\ndate\n"),
+    "a drawn port in an endpoint": (
+        "fragile",
+        "port-random",
+        _GPU + "p=$RANDOM\ntorchrun --rdzv_backend=c10d --rdzv_endpoint=localhost:$p t.py\n",
+    ),
+    "an address in numbers": (
+        "fragile",
+        "address-literal",
+        _NODES + "srun -K torchrun --nnodes 2 --master_addr 10.25.193.83 --node_rank $1 t.py\n",
+    ),
     "a status behind a program that no list names": (
         "fragile",
         "status-lost-at-end",
@@ -614,3 +783,18 @@ def test_no_time_is_a_matter_of_style_where_a_partition_is_named(line: str) -> N
     found = _named(f"#!/bin/bash\n#SBATCH --nodes=1\n{line}\ndate\n", "no-time-limit")
     assert found is not None
     assert found.severity is (Severity.STYLE if line else Severity.FRAGILE)
+
+
+def test_the_old_launcher_is_a_matter_of_style_where_torch_is_older_than_two() -> None:
+    start = _ONE + "#SBATCH --exclusive\n"
+    launch = "python -m torch.distributed.launch --nproc_per_node=4 t.py\n"
+    found = [_named(start + load + launch, "old-launcher") for load in ("", "module load PyTorch/1.10.0\n")]
+    assert [each and each.severity for each in found] == [Severity.FRAGILE, Severity.STYLE]
+
+
+def test_a_folder_that_the_job_starts_in_is_looked_for(tmp_path: Path) -> None:
+    script = tmp_path / "job.sh"
+    script.write_text(_ONE + "#SBATCH --chdir=logs\ndate\n")
+    assert "output-folder" in {finding.rule for finding in _findings(script.read_text(), str(script))}
+    (tmp_path / "logs").mkdir()
+    assert "output-folder" not in {finding.rule for finding in _findings(script.read_text(), str(script))}

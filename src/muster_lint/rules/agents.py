@@ -365,7 +365,7 @@ def find_old_launcher(job: BatchScript) -> Iterator[Hit]:
     """Yield python -m torch.distributed.launch."""
     for _, stage in _agents(job):
         if stage.name == "torch.distributed.launch":
-            passes = not stage.has("--use-env", "--use_env")
+            passes = not stage.has("--use-env", "--use_env") and not _OF_TORCH_1.search(job.text)
             message = "since torch 2.0 it passes --local-rank, which a program that takes --local_rank refuses"
             yield Hit(
                 stage.word.place,
@@ -374,6 +374,12 @@ def find_old_launcher(job: BatchScript) -> Iterator[Hit]:
                 severity=None if passes else Severity.STYLE,
             )
             return
+
+
+_OF_TORCH_1 = re.compile(
+    r"torch[-/_:=]*v?1\.|python[/-]?3\.[5-7]|ngc-?(19|2[0-2])|pytorch:(19|2[0-2])\.|cuda/?(8|9|10)\.", re.IGNORECASE
+)
+"""The signs of an environment whose torch is older than 2.0."""
 
 
 @rule(
@@ -455,9 +461,7 @@ def find_standalone(job: BatchScript) -> Iterator[Hit]:
             continue
         if stage.name not in {"torchrun", "torch.distributed.run"} or not _under_step(job, launch) or stage.hidden:
             continue
-        meets = stage.has(
-            "--nnodes", "--rdzv-endpoint", "--rdzv_endpoint", "--master-addr", "--master_addr"
-        ) or _reads_settings(stage)
+        meets = stage.has("--nnodes") or "PET_NNODES" in job.text or _reads_settings(stage)
         own = re.search(r"SLURM_(PROCID|NODEID)", launch.inner.text if launch.inner is not None else "")
         if (stage.has("--standalone") or not meets) and not own:
             yield Hit(stage.word.place, f"{job.nodes} nodes train alone", unknown=launch.unknown)

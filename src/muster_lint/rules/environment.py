@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import msgspec
+
 from muster_lint import sources
 from muster_lint.bash import SimpleCommand
 from muster_lint.job import BatchScript
@@ -223,6 +225,14 @@ def find_installs(job: BatchScript) -> Iterator[Hit]:
         if not told and not command.is_conditional and _installs(command) and not _is_of_node(job, command):
             told = True
             yield Hit(command.place, f"every run of the job installs with {_installs(command)}")
+    for launch in job.steps:
+        last = launch.stages[-1]
+        words = (last.word, *last.words) if last.kind != "python" else launch.command.words[-len(last.words) - 3 :]
+        inner = msgspec.structs.replace(launch.command, words=words)
+        step = launch.stage("step")
+        if step is not None and _installs(inner) and step.text("-n", "--ntasks") != "1" and not job.has_one_task:
+            yield Hit(launch.command.place, "every rank installs into the same place")
+            break
     for task in job.tasks:
         for command in task.shell.commands:
             if _installs(command) and not re.search(r"SLURM_LOCALID|LOCAL_RANK", task.shell.text):

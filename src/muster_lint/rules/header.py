@@ -16,6 +16,7 @@ from muster_lint.job import BatchScript, HeaderOption, directives_of
 from muster_lint.launch import LaunchCommand, starts_python
 from muster_lint.rule import rule
 from muster_lint.values import Edit, Hit, Severity, TextSpan
+from muster_lint.works import is_work
 
 _PLUGIN_OPTIONS = frozenset(
     """
@@ -301,10 +302,16 @@ def find_unstarted_tasks(job: BatchScript) -> Iterator[Hit]:
     spreads = re.search(
         r"\b(srun|mpi\w*|horovodrun|ibrun|ssh|pdsh|parallel|ray|dask|SLURM_\w*(NTASKS|NPROCS|NODELIST)\w*)\b", job.body
     )
-    plain = [each for each in job.launches if each.script is not None and len(each.stages) == 1]
+    plain = [each for each in job.launches if (is_work(job, each) and each.stage("python")) or _names_python(each)]
     if plain and not fixed and not spreads:
         message = f"{tasks.value} tasks may lie on several nodes, and the program runs on the first"
         yield Hit(tasks.place, message, unknown="how many CPUs a node has free")
+
+
+def _names_python(launch: LaunchCommand) -> bool:
+    """Tell whether a script of its own is given a Python program."""
+    words = [word.value for word in launch.command.words]
+    return bool(words) and words[0].endswith(".sh") and any(word.endswith(".py") for word in words[1:])
 
 
 @rule(
@@ -342,6 +349,9 @@ def find_gpus_per_task(job: BatchScript) -> Iterator[Hit]:
         return
     if job.tasks_per_node is None and not {"ntasks", "ntasks-per-node"} & job.header.keys():
         return
+    apart = [each.stage("agent") or _runs_one_task(each) for each in job.steps]
+    if all(apart):
+        return  # an agent, or the one task of a step, has all that its task is given
     hits: list[tuple[TextSpan, str]] = []
     directive = job.header.get("gpus-per-task")
     if directive is not None and directive.value is not None:
@@ -355,6 +365,11 @@ def find_gpus_per_task(job: BatchScript) -> Iterator[Hit]:
         if job.tasks_per_node != 1 and not job.header.keys() & {"ntasks-per-gpu"}:
             message = f"each task sees {value} GPU{'' if value == '1' else 's'} alone"
             yield Hit(place, message, unknown="how the program chooses its device")
+
+
+def _runs_one_task(launch: LaunchCommand) -> bool:
+    step = launch.stage("step")
+    return step is not None and step.text("-n", "--ntasks") == "1"
 
 
 def _is_unbound(job: BatchScript) -> bool:
@@ -410,7 +425,7 @@ def _sizes_itself(launch: LaunchCommand) -> bool:
 )
 def find_missing_time(job: BatchScript) -> Iterator[Hit]:
     """Yield the first directive of a header without --time; of style where a partition or a QOS has a default that its user knows."""
-    names = {"nodes", "ntasks", "output", "gres", "gpus", "gpus-per-node", "mem", "account", "array", "mail-user"}
+    names = {"nodes", "ntasks", "gres", "gpus", "gpus-per-node", "mem", "array", "cpus-per-task"}
     if not job.directives or {"time", "time-min", "reservation"} & job.header.keys():
         return
     is_known = {"partition", "qos"} & job.header.keys() or not names & job.header.keys()
@@ -522,15 +537,21 @@ def find_late_folders(job: BatchScript) -> Iterator[Hit]:
         if directive is None or not folder or folder in told:
             continue
         told.add(folder)
-        if folder in made:
+        if "%j" in folder or "%A" in folder:
+            yield Hit(directive.place, f"nobody can make {folder} before the job has its number")
+        elif folder in made:
             message = f"the script makes {folder}, but Slurm opens the file before the script starts"
             yield Hit(directive.place, message)
-        elif _is_nowhere(job, folder):
+        elif _is_nowhere(job, folder.partition("%")[0].rstrip("/") or folder):
             yield Hit(
                 directive.place,
                 f"there is no folder {folder} beside the script: without it the job fails, and writes no line",
                 unknown="from which folder it is submitted",
             )
+    chdir = job.header.get("chdir")
+    if chdir is not None and _is_nowhere(job, (chdir.value or "").rstrip("/").removeprefix("./") or "."):
+        message = f"there is no folder {chdir.value} beside the script: the job starts in /tmp instead"
+        yield Hit(chdir.place, message, unknown="from which folder it is submitted")
 
 
 def _with_values(job: BatchScript, text: str) -> str:
@@ -548,7 +569,7 @@ def _is_nowhere(job: BatchScript, folder: str) -> bool:
     if not job.path or job.path == "-" or folder.startswith(("/", "~")) or "%" in folder or "$" in folder:
         return False
     script = Path(job.path)
-    if not script.is_file() or "chdir" in job.header:
+    if not script.is_file() or ("chdir" in job.header and folder not in (job.header["chdir"].value or "")):
         return False
     return not any((place / folder).is_dir() for place in [*[*script.absolute().parents][:4], Path.cwd()])
 
@@ -753,11 +774,17 @@ def find_placeholders(job: BatchScript) -> Iterator[Hit]:
             each.value
             and each.name not in {"mail-user", "job-name", "comment"}
             and re.search(
-                r"<[^>]+>|^(your|my)[-_ ]?(account|project|partition|qos)|\bYOUR_|^X+$|^[xX]{2}:|^XXX|^\?\?\?|^ACCOUNT$|^PARTITION$",
+                r"<[^>]+>|/path/to/|^(your|my)[-_ ]?(account|project|partition|qos)|\bYOUR_|^X+$|^[xX]{2}:|^XXX|^\?\?\?|\.\.\.$|^ACCOUNT$|^PARTITION$",
                 each.value,
             )
         ):
             yield Hit(each.place, f"{each.value!r} is a placeholder")
+    told: set[str] = set()
+    for assignment in job.shell.assignments:
+        text = assignment.value.value if assignment.value is not None else ""
+        if re.match(r"/?path/to/|/path/", text) and job.directives and not assignment.may_not_run and not told:
+            told.add(text)
+            yield Hit(assignment.place, f"{text!r} is a placeholder")
 
 
 @rule(

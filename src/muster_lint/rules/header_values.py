@@ -82,7 +82,8 @@ def _form_of(name: str, value: str) -> str:
     if name == "gres":
         return "gpu:NUMBER or gpu:TYPE:NUMBER" if re.match(r"(gres:)?(gpus|gpu=|gpu-\d|\d+$|GPU:)", value) else ""
     if name == "array":
-        return "" if re.fullmatch(r"\d+(-\d+(:\d+)?)?(,\d+(-\d+(:\d+)?)?)*(%\d+)?", value) else "0-9, 1,3,5 or 0-9%4"
+        bare = re.sub(r"^\[(.*)\](?=%|$)", r"\1", value)  # sbatch takes the brackets that squeue shows
+        return "" if re.fullmatch(r"\d+(-\d+(:\d+)?)?(,\d+(-\d+(:\d+)?)?)*(%\d+)?", bare) else "0-9, 1,3,5 or 0-9%4"
     if name == "mail-type":
         words = {word.strip().upper() for word in value.split(",")}
         return "" if words <= _MAILS else "BEGIN, END, FAIL or ALL"

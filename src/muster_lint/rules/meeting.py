@@ -287,6 +287,49 @@ def _ports_of(stage: Stage | None) -> Iterator[tuple[str, TextSpan]]:
 
 
 @rule(
+    "address-literal",
+    Severity.FRAGILE,
+    "an address written as numbers",
+    why="Slurm gives each job other hosts: the next job waits for a host that is not one of its own.",
+    instead='Use the first host of the job: $(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1).',
+    source=sources.TORCH_C10D,
+    bad=_HEAD + "export MASTER_ADDR=10.25.1.83\n" + _PORT + _STEP,
+    good=_HEAD + _FIRST + _PORT + _STEP,
+)
+def find_literal_addresses(job: BatchScript) -> Iterator[Hit]:
+    """Yield a meeting point that is an IPv4 address of another host."""
+    for place, word, _ in _addresses(job):
+        match = re.search(r"(?:^|=)(\d+\.\d+\.\d+\.\d+)(?::|$)", word.value)
+        if match and job.directives and not match[1].startswith(("127.", "0.")) and "nodelist" not in job.header:
+            yield Hit(place, f"{match[1]} is one host, and the job may be given others")
+
+
+@rule(
+    "port-random",
+    Severity.FRAGILE,
+    "a port that may be one of the system's",
+    why="$RANDOM is 0 to 32767: below 1024 only root may listen, so one job in 32 stops at its start.",
+    instead="Make it from the job: $((20000 + SLURM_JOB_ID % 9999)), below the ephemeral ports.",
+    source=sources.BASH,
+    bad=_HEAD + _FIRST + "export MASTER_PORT=$RANDOM\n" + _STEP,
+    good=_HEAD + _FIRST + _PORT + _STEP,
+)
+def find_random_ports(job: BatchScript) -> Iterator[Hit]:
+    """Yield a port that is $RANDOM as it is."""
+    for each in job.assignments:
+        text = each.value.value if each.value is not None else ""
+        if each.name in {"MASTER_PORT", "PORT", "port", "master_port"} and text in {"$RANDOM", "${RANDOM}"}:
+            yield Hit(each.place, "this port may be below 1024")
+    drawn = {each.name for each in job.assignments if each.value and each.value.value in {"$RANDOM", "${RANDOM}"}}
+    for launch in job.all_launches:
+        stage = launch.stage("agent")
+        word = stage.option(*_PORT_OPTIONS, "--rdzv-endpoint", "--rdzv_endpoint") if stage is not None else None
+        match = re.search(r"\$\{?(\w+)\}?$", word.value) if word is not None else None
+        if word is not None and match is not None and match[1] in drawn | {"RANDOM"}:
+            yield Hit(word.place, "this port may be below 1024")
+
+
+@rule(
     "port-of-each-task",
     Severity.HANGS,
     "every task draws its own port",

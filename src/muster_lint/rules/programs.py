@@ -150,6 +150,8 @@ def find_lone_processes(job: BatchScript) -> Iterator[Hit]:
     if not gpus or gpus < 2:
         return
     yield from _lone_servers(job, gpus)
+    if len(works) == 1 and not works[0].command.in_background and not works[0].command.in_loop:
+        yield from _told_fewer(job, works[0], gpus)
     if len(works) != 1 or re.search(_DIVIDES, job.body, re.IGNORECASE):
         return
     launch = works[0]
@@ -173,6 +175,25 @@ def find_lone_processes(job: BatchScript) -> Iterator[Hit]:
         f"one process has {gpus} GPUs of a node",
         unknown="whether the program divides its work itself",
     )
+
+
+def _told_fewer(job: BatchScript, launch: LaunchCommand, gpus: int) -> Iterator[Hit]:
+    """Yield the option that tells the one program of a job to use fewer GPUs than the job has."""
+    python = launch.stage("python")
+    words = python.words if python is not None and not launch.stage("agent") and not launch.stage("step") else ()
+    for index, word in enumerate(words):
+        name, equals, value = word.value.partition("=")
+        if name not in _TELLS_GPUS or (job.nodes or 1) > 1:
+            continue
+        told = value if equals else (words[index + 1].value if index + 1 < len(words) else "")
+        held = job.shell.value_of(told.strip("${}")) if told.startswith("$") else None
+        number = held.value if held is not None else told
+        if number.isdigit() and 0 < int(number) < gpus:
+            yield Hit(word.place, f"the program is told {number} of {gpus} GPUs", unknown=f"what {name} means to it")
+            return
+
+
+_TELLS_GPUS = frozenset({"--gpus", "--num_gpus", "--num-gpus", "--ngpus", "--n_gpus", "--devices", "--gpus_per_node"})
 
 
 def _lone_servers(job: BatchScript, gpus: int) -> Iterator[Hit]:
@@ -225,7 +246,10 @@ def find_unasked_gpus(job: BatchScript) -> Iterator[Hit]:
     if re.search(r"^#+\s*SBATCH .*(gres|gpu)|^#(?!S)[A-Z]BATCH", _without_read(job), re.MULTILINE):
         return
     other = {"exclusive", "tres-per-task", "tres-per-node", "batch", "gres"}
-    if not job.directives or job.asks_for_gpus or other & job.header.keys() or not _works(job):
+    if "constraint" in job.header and "gpu" in (job.header["constraint"].value or ""):
+        return  # a site that gives its GPUs with the node
+    works = [each for each in job.launches if is_work(job, each) and not each.command.in_substitution]
+    if not job.directives or job.asks_for_gpus or other & job.header.keys() or not works:
         return
     if re.search(r"--gres|--gpus|-G\s*\d", job.body):
         return
@@ -242,8 +266,11 @@ def find_unasked_gpus(job: BatchScript) -> Iterator[Hit]:
         loads = each.program in {"module", "ml"} and any(
             re.match(r"(cuda|cudnn|nccl)\b", word, re.IGNORECASE) for word in words
         )
-        if (loads and _OF_GPUS.search(job.text)) or (
-            each.program in {"singularity", "apptainer"} and {"--nv", "--rocm"} & set(words)
+        asks_card = each.program == "nvidia-smi" or re.search(r"\bray start\b.*--num-gpus[= ][1-9]", _text_of(each))
+        if (
+            (loads and _OF_GPUS.search(job.text))
+            or asks_card
+            or (each.program in {"singularity", "apptainer"} and {"--nv", "--rocm"} & set(words))
         ):
             yield Hit(
                 each.place,
@@ -272,14 +299,19 @@ def find_one_cpu(job: BatchScript) -> Iterator[Hit]:
         "cpus-per-task", "cpus-per-gpu", "exclusive", "mincpus", "ntasks", "cores-per-socket", "extra-node-info", "hint",
         "sockets-per-node", "tres-per-task", "threads-per-core",
     }  # fmt: skip
+    names = ("gres", "gpus", "gpus-per-node", "gpus-per-task")
+    directive = next(job.header[name] for name in [*names, *job.header] if name in job.header)
+    cpus, gpus = job.header.get("cpus-per-task"), job.gpus_per_node or 0
+    if cpus is not None and (cpus.value or "").isdigit() and job.has_one_task and int(cpus.value or 0) < gpus > 2:
+        yield Hit(cpus.place, f"{gpus} GPUs share {cpus.value} CPUs", unknown="how many CPUs the site gives with a GPU")
     tasks = job.header["ntasks-per-node"].value if "ntasks-per-node" in job.header else "1"
     total = job.header["ntasks"].value if "ntasks" in job.header else "1"
-    if (more - {"ntasks"}) & job.header.keys() or tasks != "1" or total != "1" or (job.gpus_per_node or 0) > 3:
+    is_whole = re.search(r"^#SBATCH\s+(-C|--constraint)[= ]\W*gpu|A100:", job.text, re.MULTILINE) is not None
+    one_each = job.tasks_per_node == 1 or (tasks == "1" and total == "1")
+    if (more - {"ntasks"}) & job.header.keys() or not one_each or (is_whole and gpus > 3):
         return
     if any((stage := each.stage("step")) is not None and stage.has("-c", "--cpus-per-task") for each in job.steps):
         return
-    names = ("gres", "gpus", "gpus-per-node", "gpus-per-task")
-    directive = next(job.header[name] for name in [*names, *job.header] if name in job.header)
     yield Hit(
         directive.place, "the job asks for a GPU, and for one CPU", unknown="how many CPUs the site gives with a GPU"
     )
@@ -326,6 +358,50 @@ _OF_THE_MEETING = frozenset(
 
 
 @rule(
+    "variable-never-set",
+    Severity.FRAGILE,
+    "a variable that nothing sets",
+    why="The shell puts nothing in its place: an option loses its value, or takes the next word for it.",
+    instead="Set it above, or take the option out.",
+    source=sources.BASH,
+    bad=_HEAD + "set -e\npython train.py --step $step\n",
+    good=_HEAD + "set -e\nstep=10\npython train.py --step $step\n",
+)
+def find_never_set(job: BatchScript) -> Iterator[Hit]:
+    """Yield a variable of the work's own words that the script does not set, where its name is hardly the environment's."""
+    reads = any(
+        each.program in {"source", "."} and not re.search(_QUIET_SOURCES, _text_of(each)) for each in job.shell.commands
+    )
+    if (
+        not job.directives
+        or reads
+        or job.shell.error
+        or re.search(r"\beval\b|--export[= ](?!NONE|ALL\b(?!,))", job.text)
+    ):
+        return
+    declared = re.findall(r"\b(?:local|read|declare|typeset|printf -v|select)\b([^\n;]*)", job.text)
+    known = {each.name for each in job.assignments} | set(re.findall(r"\w+", " ".join(declared)))
+    known |= {
+        match[1] for match in re.finditer(r"\b(\w+)(?:\[[^]]*\])?\s*[-+*/]?=(?!=)", job.body)
+    }  # let, ((…)), a[0]=
+    words = [word for launch in job.launches if is_work(job, launch) for word in launch.command.words]
+    names = {name for word in words for name in word.names}
+    held = [each.value for each in job.shell.assignments if each.name in names and each.value is not None]
+    for word in [*words, *held]:
+        for name in word.names:
+            if name in known or not re.fullmatch(r"[A-Za-z_]\w+", name) or word.quoted == "'":
+                continue
+            has_default = re.search(rf"\$\{{{name}\[?[^}}]*?(:?[-=?+])", word.text)
+            if not has_default and name[0].islower():  # those of the environment are in capitals
+                known.add(name)
+                yield Hit(word.place, f"nothing sets {name}: it is empty", unknown="what the submitting shell exports")
+
+
+_QUIET_SOURCES = r"activate|bashrc|bash_profile|profile\.d|conda|mamba|modules|lmod|venv|/etc/profile"
+"""The files that set up an environment, and hardly the arguments of a program."""
+
+
+@rule(
     "notebook-open",
     Severity.FRAGILE,
     "a notebook that everybody in the cluster can use",
@@ -341,6 +417,52 @@ def find_open_notebooks(job: BatchScript) -> Iterator[Hit]:
         text = " ".join(word.text for word in each.words)
         if re.search(r"\bjupyter\b", text) and re.search(r"App\.(token|password)=(''|\"\"|$|\s)", text):
             yield Hit(each.place, "jupyter asks for no token")
+
+
+@rule(
+    "server-open",
+    Severity.FRAGILE,
+    "a server of models that everybody in the cluster can use",
+    why="Everybody who reaches the node's port can use the model, and some servers load what they are told.",
+    instead="Bind to localhost (--host 127.0.0.1), or give a key (--api-key).",
+    source="vllm-project/vllm docs, OpenAI-Compatible Server (--host, --api-key)",
+    bad=_HEAD + "vllm serve model --host 0.0.0.0 --port $((20000 + SLURM_JOB_ID % 9999))\n",
+    good=_HEAD + "vllm serve model --host 127.0.0.1 --port $((20000 + SLURM_JOB_ID % 9999))\n",
+)
+def find_open_servers(job: BatchScript) -> Iterator[Hit]:
+    """Yield a server that listens on all addresses, and asks for no key."""
+    for each in job.commands:
+        text = _text_of(each)
+        serves = _MODEL_SERVER.search(text) or re.search(r"fastchat|vllm_worker|text-generation-launcher|gradio", text)
+        if (
+            serves
+            and re.search(r"--host[= ]\W?0\.0\.0\.0", text)
+            and not re.search(r"api.?key|token", job.text, re.IGNORECASE)
+        ):
+            yield Hit(each.place, "it listens on all addresses of the node, and asks for no key")
+
+
+@rule(
+    "kill-by-name",
+    Severity.FRAGILE,
+    "processes ended by their name",
+    why="On a node that other jobs share, pkill and killall end the processes of your other jobs too.",
+    instead="Keep the number and end that: program & pid=$!; …; kill $pid.",
+    source="pkill(1): it ends all processes that fit",
+    bad=_HEAD + "set -e\npython train.py & \npkill -9 python\nwait $!\n",
+    good=_HEAD + "set -e\npython train.py &\npid=$!\nkill $pid\nwait $pid\n",
+)
+def find_kills_by_name(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first pkill or killall of a program that other jobs of the user may run."""
+    if not job.directives or "exclusive" in job.header or (job.gpus_per_node or 0) >= 8:
+        return
+    for each in job.shell.commands:
+        text = _text_of(each)
+        if each.program in {"pkill", "killall"} and re.search(r"python|\bray\b|torchrun|-u\b|vllm|ollama", text):
+            yield Hit(
+                each.place, f"{text} ends what other jobs of yours run on this node", unknown="whether it is shared"
+            )
+            return
 
 
 @rule(

@@ -123,6 +123,8 @@ def find_spaced_assignments(job: BatchScript) -> Iterator[Hit]:
             yield Hit(each.place, f"bash runs {each.words[0].text!r} as a command")
         elif each.program == "export" and any(word.text == "=" for word in each.words):
             yield Hit(each.place, "export does not take blanks around =")
+        elif each.program == "set" and len(each.words) == 2 and re.match(r"[A-Z_]+=", each.words[1].text):
+            yield Hit(each.place, f"set does not set {each.words[1].text.partition('=')[0]}", severity=Severity.FRAGILE)
 
 
 @rule(
@@ -237,6 +239,36 @@ def find_returns(job: BatchScript) -> Iterator[Hit]:
     for each in job.shell.commands if job.directives else ():
         if each.program == "return" and each.function is None and not each.in_substitution:
             yield Hit(each.place, "the script goes on behind this return")
+
+
+@rule(
+    "exit-without-status",
+    Severity.FRAGILE,
+    "exit without a number behind an error",
+    why="exit ends the script with the status of the command before it: behind an echo that is 0, and the job is COMPLETED.",
+    instead="Write exit 1.",
+    source=sources.BASH,
+    bad=_HEAD
+    + "if [ $# -ne 1 ]; then\n    echo 'Error: one argument is needed'\n    exit\nfi\nsrun --kill-on-bad-exit=1 hostname\n",
+    good=_HEAD
+    + "if [ $# -ne 1 ]; then\n    echo 'Error: one argument is needed'\n    exit 1\nfi\nsrun --kill-on-bad-exit=1 hostname\n",
+)
+def find_silent_exits(job: BatchScript) -> Iterator[Hit]:
+    """Yield exit, without a number or with 0, right behind a message of an error."""
+    before: SimpleCommand | None = None
+    for each in job.shell.commands if job.directives else ():
+        ends_well = each.program == "exit" and [word.value for word in each.words[1:]] in ([], ["0"])
+        if ends_well and before is not None and before.program in {"echo", "printf"} and each.is_conditional:
+            text = " ".join(word.value for word in before.words)
+            if _OF_ERROR.search(text) and before.place.line + 3 > each.place.line:
+                yield Hit(each.place, "the job counts as COMPLETED behind this message of an error")
+        before = each
+
+
+_OF_ERROR = re.compile(
+    r"error|illegal|missing|not (found|exist|set)|usage|fail|invalid|wrong|must |unknown|please|not equal|mismatch|cannot|untested|unsupported",
+    re.IGNORECASE,
+)
 
 
 @rule(

@@ -12,7 +12,7 @@ from muster_lint.job import BatchScript
 from muster_lint.launch import LaunchCommand, Stage, starts_python
 from muster_lint.rule import rule
 from muster_lint.values import Edit, Hit, Severity, TextSpan
-from muster_lint.works import AT_ONCE, HARMLESS, SERVER, STARTS_RANKS, is_work, starts_ranks, trains
+from muster_lint.works import AT_ONCE, ENDINGS, HARMLESS, SERVER, STARTS_RANKS, is_work, starts_ranks, trains
 
 _TWO = (
     "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n#SBATCH --time=01:00:00\n"
@@ -123,13 +123,15 @@ def find_survivors(job: BatchScript) -> Iterator[Hit]:
         unknown = f"what {launch.stages[-1].name} starts" if of_script else ""
         if not stage.has("--kill-on-bad-exit", "-K", "-K1") and not _may_hide_flags(stage):
             edits = _flag_behind(job, stage, "--kill-on-bad-exit=1")
+            if "nodes" not in job.header and "ntasks" not in job.header and not stage.has(*_TASKS):
+                unknown = unknown or "how many tasks sbatch is asked for"
             message = "nothing ends the other ranks when one of this step fails"
             yield Hit(stage.word.place, message, edits=() if of_script else edits, unknown=unknown)
 
 
 _MEETS = re.compile(
     r"MASTER_(ADDR|PORT)|torchrun|torch\.distributed|deepspeed|accelerate launch|rdzv|NCCL_|(?<![a-z])ddp|distributed"
-    r"|horovod|hvd|lightning|multi.?(node|gpu)|WORLD_SIZE",
+    r"|horovod|hvd|lightning|multi.?(node|gpu)|WORLD_SIZE|dist.?url",
     re.IGNORECASE,
 )
 
@@ -157,6 +159,9 @@ def _may_meet(launch: LaunchCommand) -> bool:
 
 """The signs of ranks that wait for each other: tasks that do not may fail one by one."""
 
+_SIZES = {"nodes", "ntasks", "ntasks-per-node", "gpus", "gpus-per-node", "gpus-per-task", "gres"}
+"""The options of a header that asks for a size itself, and does not leave it to sbatch's own line."""
+
 _TASKS = ("--ntasks", "-n", "--ntasks-per-node", "--tasks-per-node", "--ntasks-per-gpu", "--nodes", "-N")
 
 
@@ -164,7 +169,8 @@ def _is_one_task(job: BatchScript, stage: Stage) -> bool:
     """Tell whether the job is one task on one node, and the step does not ask for more."""
     of_one_node = job.tasks_per_node == 1 or (job.tasks_per_node is None and "ntasks" not in job.header)
     is_on_one = stage.text("--nodes", "-N") == "1" and not stage.has(*_TASKS[:5])
-    return (job.has_one_task and not stage.has(*_TASKS)) or (is_on_one and of_one_node)
+    is_open = not _SIZES & job.header.keys() and re.search(r"hostnames? |SLURM_(JOB_NUM_NODES|NNODES)", job.body)
+    return (job.has_one_task and not is_open and not stage.has(*_TASKS)) or (is_on_one and of_one_node)
 
 
 def _has_one_task(stage: Stage) -> bool:
@@ -332,7 +338,7 @@ def _is_for_programs(name: str) -> bool:
         "WORLD_SIZE",
         "OMP_NUM_THREADS",
         "CUDA_VISIBLE_DEVICES",
-    } or name.startswith(("NCCL_", "TORCH_", "FI_", "UCX_", "HF_"))
+    } or name.startswith(("NCCL_", "TORCH_", "FI_", "UCX_", "HF_", "WANDB_"))
 
 
 @rule(
@@ -352,6 +358,16 @@ def find_missing_wait(job: BatchScript) -> Iterator[Hit]:
     waits = max((each.order for each in job.shell.commands if each.program in _WAITS), default=0)
     beside = max((each.order for each in job.shell.commands if _takes_time(each)), default=0)
     told: set[int] = set()
+    starters = {name for name, body in job.functions.items() if STARTS_RANKS.search(" ".join(map(_text, body)))}
+    for each in job.shell.commands:
+        if not each.in_background:
+            continue
+        elsewhere = each.program in {"ssh", "pdsh"} and starts_ranks(job, each)
+        is_late = max(waits, beside) <= each.order and each.function is None and not each.in_substitution
+        if (elsewhere or each.program in starters) and is_late:
+            told.add(each.place.line)
+            yield Hit(each.place, f"the script does not wait for this {each.program}: the job ends, and ends it")
+            return
     for launch in job.launches:
         command = launch.command
         is_work = launch.stage("step") or launch.stage("mpi") or launch.stage("python") or launch.stage("agent")
@@ -367,6 +383,10 @@ def find_missing_wait(job: BatchScript) -> Iterator[Hit]:
             command.place,
             f"the script does not wait for {name}:{goes_on} the job ends, and ends it".replace(":  ", ": "),
         )
+
+
+def _text(command: SimpleCommand) -> str:
+    return " ".join(word.value for word in command.words)
 
 
 _WAITS = frozenset({"wait", "fg", "tail", "parallel", "wait_all"})
@@ -495,15 +515,19 @@ def find_lost_status(job: BatchScript) -> Iterator[Hit]:
         is_end = each.program == "exit" and not each.is_conditional
         if is_end and [word.value for word in each.words[1:]] in ([], ["0"]):
             hiding = each if len(each.words) > 1 else hiding
-        elif each.order in works or each.program == "wait":
+        elif each.order in works or each.program == "wait" or (each.program == "eval" and starts_ranks(job, each)):
+            if hiding is not None and hiding.is_conditional and each.is_conditional:
+                return  # they may stand in two branches, of which one runs
             if hiding is not None:
                 name = hiding.program if hiding.program != "exit" else "exit 0"
                 message = f"the job ends with the status of {name!r} in line {hiding.place.line}"
                 yield Hit(each.place, f"{message}: a failed training counts as COMPLETED")
-            elif each.program != "wait" and not each.is_guarded:
+            elif each.program == "wait" and each.in_loop and len(each.words) > 1 and not each.is_tested:
+                yield Hit(each.place, "the job ends with the status of the program that is waited for last")
+            elif each.order in works and not each.is_guarded:
                 yield from _forgotten(works, each, main[:index])
             return
-        elif each.program not in HARMLESS:
+        elif each.program not in (HARMLESS if hiding is not None else HARMLESS | ENDINGS):
             return  # what it does with the status before it is not known
         else:
             hiding = hiding or each
@@ -587,6 +611,8 @@ _SET_BY = {
     "SLURM_MEM_PER_CPU": frozenset({"mem-per-cpu"}),
     "SLURM_MEM_PER_GPU": frozenset({"mem-per-gpu"}),
     "SLURM_GPUS": frozenset({"gpus"}),
+    "SLURM_NTASKS": frozenset({"ntasks", "ntasks-per-node", "ntasks-per-gpu", "ntasks-per-core", "ntasks-per-socket"}),
+    "SLURM_NPROCS": frozenset({"ntasks", "ntasks-per-node", "ntasks-per-gpu", "ntasks-per-core", "ntasks-per-socket"}),
 }
 
 
@@ -634,6 +660,9 @@ _SLURM_NAMES = frozenset(
 def find_early_hostname(job: BatchScript) -> Iterator[Hit]:
     """Yield steps whose words hold the batch host's name, except as the meeting point."""
     for launch in job.steps:
+        stage = launch.stage("step")
+        if stage is None or _has_one_task(stage) or _is_one_task(job, stage):
+            continue  # the one task runs on the batch host
         for word in launch.command.words:
             early = [each for each in word.substitutions if re.match(r"[$`(]+\s*hostname\b", each)]
             if early and not re.search(

@@ -119,7 +119,8 @@ def find_fabric_off(job: BatchScript) -> Iterator[Hit]:
     for place, name, value in _set(job, "NCCL_IB_DISABLE", "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"):
         if value != "1" or (name == "NCCL_IB_DISABLE" and (is_one_node or is_efa)):
             continue
-        is_explained = place.line > 1 and job.lines[place.line - 2].lstrip().startswith("#")
+        above = job.lines[place.line - 2].lstrip() if place.line > 1 else ""
+        is_explained = above.startswith("#") or re.search(r"\s#\s*\w", job.lines[place.end_line - 1]) is not None
         if (name != "NCCL_IB_DISABLE" and job.has_one_gpu) or is_explained:
             continue
         unknown = "whether the nodes have InfiniBand" if name == "NCCL_IB_DISABLE" else "whether these GPUs need it"
@@ -208,7 +209,7 @@ def find_visible_devices(job: BatchScript) -> Iterator[Hit]:
     for each in assignments:
         value = each.value.value if each.name == "CUDA_VISIBLE_DEVICES" and each.value is not None else ""
         devices = [device for device in value.split(",") if device]
-        if not devices or each.value is None or not each.value.is_literal or each.may_not_run:
+        if not devices or each.value is None or not each.value.is_literal or (each.may_not_run and not each.of_command):
             continue
         gpus = job.gpus_per_node
         beyond = [device for device in devices if device.isdigit() and gpus and int(device) >= gpus]
@@ -226,9 +227,7 @@ def _is_alone(job: BatchScript) -> bool:
     """Tell whether the script starts one program, and so gives it all that it uses."""
     starts = [each for each in job.all_launches if each.stage("python") or each.stage("agent")]
     names = [each for each in job.assignments if each.name == "CUDA_VISIBLE_DEVICES"]
-    return (
-        len(starts) == 1 and len(names) == 1 and not starts[0].command.in_loop and not starts[0].command.in_background
-    )
+    return len(starts) == 1 and len(names) == 1 and not starts[0].command.in_background
 
 
 def _keeps_devices(job: BatchScript) -> bool:
