@@ -78,11 +78,3 @@ def test_the_ranks_meet_and_strangers_do_not(lab: Lab, shared_directory: Path, l
     assert text.count("met 2") == 2
     refused = re.findall(r"door: refused a connection to the ranks' store from \S+: (.*)", text)
     assert {"alice", "a user of a host that is not the job's"} <= set(refused)
-
-
-def test_a_python_without_torch_ends_the_job_with_a_reason(lab: Lab, shared_directory: Path) -> None:
-    argv = [MUSTER, "run", "-N", "1", "--ntasks-per-node", "1", "-t", "5", "--closed", "--"]
-    ended = lab.exec([*argv, "/usr/bin/python3", "-S", "-c", "import time; time.sleep(300)"], cwd=shared_directory)
-
-    assert ended.status != 0
-    assert "the Python of the ranks has no store of torch's that can be closed" in ended.stderr

@@ -1,19 +1,21 @@
 """The door of a closed job: only processes of the job's user, on the job's nodes, reach the store of its ranks.
 
-torch's store listens on all interfaces and asks nobody who he is. Here the store listens on the loopback of rank 0's
-host alone and takes connections of the door alone; the door listens where the ranks were told to meet. For each
-connection, the door asks who owns its other end: the kernel of this host, if the connection comes from here, else the
-door of that host, which has shown that it knows the job's secret. So the ranks need not know of it. Started as
+torch's store listens on all interfaces and asks nobody who he is. Here the door of rank 0's host listens where the
+ranks were told to meet, and is the store: it speaks the protocol of torch's clients. For each connection, it first asks
+who owns the other end: the kernel of this host, if the connection comes from here, else the door of that host, which
+has shown that it knows the job's secret. So the ranks need not know of it, and the door needs no torch. Started as
 `python -c TEXT store PORT RANK_PID NODES` on rank 0's host and `node PORT RANK_PID ADDRESS` on the others; the secret
 stands in the environment, which other users cannot read. One long file, since the job carries it as a text.
 """
 
+import collections
 import contextlib
 import hashlib
 import hmac
 import json
 import os
 import pwd
+import re
 import resource
 import select
 import selectors
@@ -24,30 +26,29 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Deque, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 _KEY = "MUSTER_DOOR_KEY"
 _HELLO = b"muster-1"
 _NONCE_BYTES = 16
-_CHUNK_BYTES = 1 << 16
-# More than this waits for a slow reader: the other end is not read meanwhile.
+_CHUNK_BYTES = 1 << 18
+# More than this waits for a slow reader: the reader's own words are not read meanwhile.
 _MOST_WAITING_BYTES = 1 << 20
+_LONGEST_VALUE_BYTES = 1 << 30
 # A connection that says nothing, or whose host has no door yet, is closed after so long.
 _SILENT_S = 20.0
 _UNKNOWN_S = 60.0
-# So many of them may wait at a time; the oldest one goes.
-_MOST_UNKNOWN = 1024
+# So many that say nothing may wait at a time; the oldest one goes. 10,000 ranks that start at once are no strangers.
+_MOST_SILENT, _MOST_SILENT_PER_NODE = 1024, 64
+_MOST_AT_ONCE = 256
 _RETRY_S = 0.05
 _LOOK_S = 0.05
-_READY = "ready"
 # One line for each stranger and this long: 10,000 connections do not fill the log.
 _TELL_AGAIN_S = 60.0
 _OF_NO_HOST = "a user of a host that is not the job's"
-_SO_ATTACH_FILTER = 26
-_ESTABLISHED = "01"
-_LAST_PORTS = 64
-# torch's store connects to itself, by the port at which it listens: there the door stands in front of it too.
-_OWN_SIDE = "127.0.0.2"
+_ESTABLISHED = 1
+# Of linux/sock_diag.h and linux/inet_diag.h.
+_NETLINK_SOCK_DIAG, _SOCK_DIAG_BY_FAMILY, _REQUEST = 4, 20, 1
 
 Address = Tuple[str, int]
 
@@ -81,16 +82,55 @@ def plain(address: str) -> str:
     return address[7:] if address.startswith("::ffff:") and "." in address else address
 
 
+class KernelAnswers:
+    """Asks the kernel about one connection: what that takes does not grow with the number of connections."""
+
+    def __init__(self) -> None:
+        self.has_answered = False
+
+    def ask(self, mine: Address, theirs: Address) -> Optional[Owner]:
+        """Return who owns the end `mine`, or None if the kernel does not say."""
+        family = socket.AF_INET6 if ":" in mine[0] else socket.AF_INET
+        ends = [socket.inet_pton(family, address).ljust(16, b"\0") for address in (mine[0], theirs[0])]
+        words = struct.pack("=BBBBI", family, socket.IPPROTO_TCP, 0, 0, 0xFFFFFFFF)
+        words += (
+            struct.pack("!HH", mine[1], theirs[1]) + b"".join(ends) + struct.pack("=III", 0, 0xFFFFFFFF, 0xFFFFFFFF)
+        )
+        head = struct.pack("=IHHII", 16 + len(words), _SOCK_DIAG_BY_FAMILY, _REQUEST, 0, 0)
+        try:
+            with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as kernel:
+                kernel.settimeout(1.0)
+                kernel.send(head + words)
+                answer = kernel.recv(4096)
+        except OSError:
+            return None
+        if struct.unpack_from("=H", answer, 4)[0] != _SOCK_DIAG_BY_FAMILY:
+            # No such connection; or no such part of the kernel, if it has never answered.
+            return Owner(None, "") if self.has_answered else None
+        self.has_answered = True
+        state, uid = answer[17], struct.unpack_from("=I", answer, 16 + 64)[0]
+        # Once nobody holds a connection any more, the kernel shows it as root's, whoever's it was.
+        return Owner(uid, _name_of(uid)) if state == _ESTABLISHED else Owner(None, "")
+
+
+_kernel = KernelAnswers()
+
+
 def find_owner(mine: Address, theirs: Address) -> Owner:
     """Return who owns the end `mine` of a connection to `theirs`, by this host's kernel."""
+    answer = _kernel.ask(mine, theirs)
+    return find_in_table(mine, theirs) if answer is None else answer
+
+
+def find_in_table(mine: Address, theirs: Address) -> Owner:
+    """Return the same as a kernel tells it that answers no questions: from the table of all connections."""
     for path in ("/proc/net/tcp", "/proc/net/tcp6"):
         with contextlib.suppress(OSError), Path(path).open(encoding="ascii") as table:
             wanted = f":{mine[1]:04X} "
             for line in table:
                 if wanted in line:
                     fields = line.split()
-                    # Once nobody holds a connection any more, the kernel shows it as root's, whoever's it was.
-                    is_held = fields[3] == _ESTABLISHED
+                    is_held = int(fields[3], 16) == _ESTABLISHED
                     if is_held and _address_of(fields[1]) == mine and _address_of(fields[2]) == theirs:
                         uid = int(fields[7])
                         return Owner(uid, _name_of(uid))
@@ -131,150 +171,296 @@ def own_addresses() -> List[str]:
 # The store behind the door.
 
 
-class ShutSocket:
-    """A listening socket on loopback that takes connections of this process alone.
+class Close(Exception):
+    """What a client says is no word of the store's protocol: its connection is closed."""
 
-    Another user of this host could connect to it too. So a filter of the kernel drops what does not come from one of
-    our own ports, which nobody else can have while we hold them.
-    """
+    __slots__ = ()
+
+
+class More(Exception):
+    """The rest of a word has not come yet."""
+
+    __slots__ = ()
+
+
+class Store:
+    """What the ranks keep: torch's TCPStore, as its clients know it."""
 
     def __init__(self) -> None:
-        self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        self.socket.bind(("127.0.0.1", 0))
-        self._ports: List[int] = []
-        self._let_in()
-        self.socket.listen(4096)
-        self.address = self.socket.getsockname()
+        self.values: Dict[bytes, bytes] = {}
+        self.queues: Dict[bytes, Deque[bytes]] = {}
+        self.waiting: Dict[bytes, Dict["Client", None]] = {}
+        self.barriers: Dict[bytes, Dict["Client", None]] = {}
 
-    def connect(self) -> socket.socket:
-        """Return a connection to it."""
-        client = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        client.bind(("127.0.0.1", 0))
-        self._ports = [*self._ports[1 - _LAST_PORTS :], client.getsockname()[1]]
-        self._let_in()
-        client.connect(self.address)
-        return client
+    def has(self, key: bytes) -> bool:
+        """Return whether a key has a value, or a queue that is not empty."""
+        return key in self.values or bool(self.queues.get(key))
 
-    def close(self, client: socket.socket) -> None:
-        """Close a connection; its port, which anybody may have then, is let in no more."""
-        port = client.getsockname()[1]
-        if port in self._ports:
-            self._ports.remove(port)
-            self._let_in()
-        client.close()
+    def set(self, key: bytes, value: bytes) -> None:
+        """Set a value, and wake all that wait for it."""
+        self.values[key] = value
+        for client in self.waiting.pop(key, ()):
+            client.awaited.discard(key)
+            if not client.awaited:
+                client.send(_STOP_WAITING)
 
-    def _let_in(self) -> None:
-        """Let the last of our ports in. The packets of one that is in already are held against its own filter."""
-        ports = self._ports
-        # A packet begins with the TCP header, so its first two bytes are the port that it comes from.
-        program = [struct.pack("=HBBI", 0x28, 0, 0, 0)]
-        program += [struct.pack("=HBBI", 0x15, len(ports) - index, 0, port) for index, port in enumerate(ports)]
-        program += [struct.pack("=HBBI", 0x06, 0, 0, 0), struct.pack("=HBBI", 0x06, 0, 0, 0xFFFFFFFF)]
-        import ctypes
+    def add(self, key: bytes, amount: int) -> int:
+        """Add to a number, which begins at 0, and return the sum."""
+        found = _NUMBER.match(self.values.get(key, b"0"))
+        total = (int(found.group()) if found is not None else _raise_close()) + amount
+        self.set(key, b"%d" % total)
+        return total
 
-        text = ctypes.create_string_buffer(b"".join(program))
-        value = struct.pack("HL", len(program), ctypes.addressof(text))
-        self.socket.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, value)
+    def compare_set(self, key: bytes, expected: bytes, desired: bytes) -> bytes:
+        """Set a value where the expected one holds, or none is expected and none is there; return what holds then."""
+        held = self.values.get(key)
+        if held == expected or (held is None and not expected):
+            self.set(key, desired)
+            return desired
+        return expected if held is None else held
+
+    def push(self, key: bytes, value: bytes) -> None:
+        """Put a value at the end of a queue, and wake one that waits for it."""
+        self.queues.setdefault(key, collections.deque()).append(value)
+        waiting = self.waiting.get(key, {})
+        for client in list(waiting):
+            del waiting[client]
+            client.awaited.discard(key)
+            if not client.awaited:
+                client.send(_STOP_WAITING)
+                return
+
+    def pop(self, key: bytes) -> bytes:
+        """Return how many a queue holds, and the first of them, which the queue loses."""
+        queue = self.queues.get(key, ())
+        return _I64.pack(len(queue)) + (_vector(queue.popleft()) if isinstance(queue, Deque) and queue else b"")
+
+    def wait(self, client: "Client", keys: List[bytes]) -> bytes:
+        """Return the answer of one who waits for keys, or nothing: then the answer comes with the last of them."""
+        client.awaited = {key for key in keys if not self.has(key)}
+        for key in client.awaited:
+            self.waiting.setdefault(key, {})[client] = None
+        return b"" if client.awaited else _STOP_WAITING
+
+    def meet(self, client: "Client", key: bytes, size: int) -> bytes:
+        """Count one in; the last of so many wakes the others."""
+        here = self.barriers.setdefault(key, {})
+        count = self.add(key, 1)
+        if size <= 0 or count % size:
+            here[client] = None
+            return b""
+        del self.barriers[key]
+        for each in here:
+            each.send(_STOP_WAITING)
+        return _STOP_WAITING
+
+    def forget(self, client: "Client") -> None:
+        """Wake a client no more."""
+        for key in client.awaited:
+            self.waiting.get(key, {}).pop(client, None)
+        client.awaited = set()
+        for here in self.barriers.values():
+            here.pop(client, None)
 
 
-def start_store(listener: socket.socket, ready: Callable[[str], None]) -> None:
-    """Start torch's store over a listening socket, in a thread; `ready` gets _READY, or why there is none."""
-
-    def start() -> None:
-        try:
-            os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # it warns of each loopback address without a name
-            from datetime import timedelta
-
-            from torch.distributed import TCPStore
-
-            port = listener.getsockname()[1]
-            words: Dict[str, Any] = {"is_master": True, "wait_for_workers": False, "timeout": timedelta(seconds=300)}
-            _kept.append(TCPStore(_OWN_SIDE, port, master_listen_fd=os.dup(listener.fileno()), **words))
-        except BaseException as error:  # noqa: BLE001  # whatever torch raises, the ranks must not wait for it
-            ready(f"{type(error).__name__}: {error}")
-        else:
-            ready(_READY)
-
-    threading.Thread(target=start, daemon=True).start()
+_STOP_WAITING, _WAIT_CANCELED = b"\0", b"\1"
+_READY, _NOT_READY = b"\0", b"\1"
+_MAGIC = 0x3C85F7CE
+_NUMBER = re.compile(rb"\s*[+-]?[0-9]+")
+_U32, _U64, _I64 = struct.Struct("=I"), struct.Struct("=Q"), struct.Struct("=q")
 
 
-_kept: List[Any] = []  # torch ends the store with the object
+def _raise_close() -> int:
+    raise Close
+
+
+def _vector(value: bytes) -> bytes:
+    return _U64.pack(len(value)) + value
+
+
+class Client:
+    """A connection of one of the user's own processes, which speaks the protocol of torch's store.
+
+    Each word begins with a byte, its place in torch's QueryType; texts and values have their length before them.
+    """
+
+    def __init__(self, door: "Door", connection: socket.socket) -> None:
+        self.door, self.store, self.socket = door, door.store, connection
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.unread = self.unsent = b""
+        self.at = 0
+        self.awaited: Set[bytes] = set()
+        self.is_over = False
+        door.watch(connection, self, selectors.EVENT_READ)
+
+    def __call__(self, _: socket.socket, events: int) -> None:
+        if events & selectors.EVENT_WRITE:
+            self.send(b"")
+        if events & selectors.EVENT_READ and not self.is_over:
+            try:
+                chunk = self.socket.recv(_CHUNK_BYTES)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError:
+                chunk = b""
+            if not chunk:
+                self.close()
+                return
+            self.unread += chunk
+            try:
+                self.send(b"".join(self._answers()))
+            except (Close, struct.error, OverflowError):
+                self.close()
+
+    def _answers(self) -> Iterator[bytes]:
+        """Yield the answers to all words that are there whole."""
+        while self.unread and not self.is_over:
+            code, self.at = self.unread[0], 1
+            try:
+                if code >= len(self._answered_by):
+                    raise Close
+                yield self._answered_by[code](self)
+            except More:
+                return
+            self.unread = self.unread[self.at :]
+
+    # The parts of a word.
+
+    def _number(self, form: struct.Struct = _U64) -> int:
+        end = self.at + form.size
+        if end > len(self.unread):
+            raise More
+        (value,) = form.unpack_from(self.unread, self.at)
+        self.at = end
+        return int(value)
+
+    def _text(self) -> bytes:
+        length = self._number()
+        if length > _LONGEST_VALUE_BYTES:
+            raise Close
+        end = self.at + length
+        if end > len(self.unread):
+            raise More
+        text = self.unread[self.at : end]
+        self.at = end
+        return text
+
+    def _texts(self) -> List[bytes]:
+        return [self._text() for _ in range(self._number())]
+
+    # The words, in the order of torch's QueryType.
+
+    def _validate(self) -> bytes:
+        return b"" if self._number(_U32) == _MAGIC else bytes(_raise_close())
+
+    def _set(self) -> bytes:
+        self.store.set(self._text(), self._text())
+        return b""
+
+    def _compare_set(self) -> bytes:
+        return _vector(self.store.compare_set(self._text(), self._text(), self._text()))
+
+    def _get(self) -> bytes:
+        return _vector(self.store.values.get(self._text(), b""))
+
+    def _add(self) -> bytes:
+        return _I64.pack(self.store.add(self._text(), self._number(_I64)))
+
+    def _check(self) -> bytes:
+        return _READY if all(map(self.store.has, self._texts())) else _NOT_READY
+
+    def _wait(self) -> bytes:
+        return self.store.wait(self, self._texts())
+
+    def _count_keys(self) -> bytes:
+        return _I64.pack(len(self.store.values))
+
+    def _delete(self) -> bytes:
+        return _I64.pack(self.store.values.pop(self._text(), None) is not None)
+
+    def _append(self) -> bytes:
+        key, value = self._text(), self._text()
+        self.store.set(key, self.store.values.get(key, b"") + value)
+        return b""
+
+    def _get_many(self) -> bytes:
+        return b"".join(_vector(self.store.values.get(key, b"")) for key in self._texts())
+
+    def _set_many(self) -> bytes:
+        for key, value in [(self._text(), self._text()) for _ in range(self._number())]:
+            self.store.set(key, value)
+        return b""
+
+    def _cancel_wait(self) -> bytes:
+        self.store.forget(self)
+        return _WAIT_CANCELED
+
+    def _ping(self) -> bytes:
+        return _U32.pack(self._number(_U32))
+
+    def _push(self) -> bytes:
+        self.store.push(self._text(), self._text())
+        return b""
+
+    def _pop(self) -> bytes:
+        return self.store.pop(self._text())
+
+    def _queue_length(self) -> bytes:
+        return _I64.pack(len(self.store.queues.get(self._text(), ())))
+
+    def _list_keys(self) -> bytes:
+        return _U64.pack(len(self.store.values)) + b"".join(map(_vector, self.store.values))
+
+    def _barrier(self) -> bytes:
+        return self.store.meet(self, self._text(), self._number(_I64))
+
+    _answered_by = (
+        _validate,
+        _set,
+        _compare_set,
+        _get,
+        _add,
+        _check,
+        _wait,
+        _count_keys,
+        _delete,
+        _append,
+        _get_many,
+        _set_many,
+        _cancel_wait,
+        _ping,
+        _push,
+        _pop,
+        _queue_length,
+        _list_keys,
+        _barrier,
+    )
+
+    def send(self, words: bytes) -> None:
+        """Say something to the client, now or as soon as it reads."""
+        self.unsent += words
+        if self.unsent and not self.is_over:
+            try:
+                self.unsent = self.unsent[self.socket.send(self.unsent) :]
+            except (BlockingIOError, InterruptedError):
+                pass
+            except OSError:
+                self.close()
+                return
+        # Who does not read is not heard meanwhile.
+        reads = selectors.EVENT_READ * (len(self.unsent) < _MOST_WAITING_BYTES)
+        if not self.is_over:
+            self.door.watch(self.socket, self, reads | (selectors.EVENT_WRITE * bool(self.unsent)))
+
+    def close(self) -> None:
+        """End the connection."""
+        self.is_over = True
+        self.store.forget(self)
+        self.door.watch(self.socket, self, 0)
+        self.socket.close()
 
 
 # Connections.
-
-
-class Pipe:
-    """One direction of a connection: what is read here goes out there."""
-
-    def __init__(self, reader: socket.socket, writer: socket.socket) -> None:
-        self.reader, self.writer = reader, writer
-        self.waiting = bytearray()
-        self.is_over = False
-
-    def read(self) -> None:
-        """Read what is there, and pass on as much as goes."""
-        try:
-            chunk = self.reader.recv(_CHUNK_BYTES)
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError:
-            chunk = b""
-        is_idle = not self.waiting
-        self.waiting += chunk
-        if not chunk:
-            self.is_over = True
-        elif is_idle:
-            self.write()
-
-    def write(self) -> None:
-        """Pass on what waits."""
-        try:
-            del self.waiting[: self.writer.send(self.waiting)]
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError:
-            self.is_over = True
-            self.waiting.clear()
-
-
-class Passage:
-    """A connection of one of the ranks, and ours to the store for it."""
-
-    def __init__(self, door: "Door", outside: socket.socket) -> None:
-        self.door, self.outside, self.inside = door, outside, door.shut.connect()
-        self.inside.setblocking(False)
-        for end in (self.outside, self.inside):
-            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.inward, self.outward = Pipe(outside, self.inside), Pipe(self.inside, outside)
-        self._watch()
-
-    def __call__(self, end: socket.socket, events: int) -> None:
-        here, there = (self.inward, self.outward) if end is self.outside else (self.outward, self.inward)
-        if events & selectors.EVENT_WRITE:
-            there.write()
-        if events & selectors.EVENT_READ:
-            here.read()
-        if any(pipe.is_over and not pipe.waiting for pipe in (here, there)):
-            self.close()
-        else:
-            self._watch()
-
-    def _watch(self) -> None:
-        """Wait for what can be done at either end."""
-        for end, here, there in (
-            (self.outside, self.inward, self.outward),
-            (self.inside, self.outward, self.inward),
-        ):
-            reads = not here.is_over and len(here.waiting) < _MOST_WAITING_BYTES
-            self.door.watch(end, self, (selectors.EVENT_READ * reads) | (selectors.EVENT_WRITE * bool(there.waiting)))
-
-    def close(self) -> None:
-        """Close both ends."""
-        for end in (self.outside, self.inside):
-            self.door.watch(end, self, 0)
-        self.outside.close()
-        self.door.shut.close(self.inside)
 
 
 class Newcomer:
@@ -284,7 +470,7 @@ class Newcomer:
         self.door, self.socket, self.peer = door, connection, peer
         self.mine: Address = _named(connection.getsockname())
         self.since = time.monotonic()
-        self.is_asked = False
+        self.is_asked = self.has_spoken = False
         door.watch(connection, self, selectors.EVENT_READ)
 
     def __call__(self, _: socket.socket, __: int) -> None:
@@ -301,6 +487,8 @@ class Newcomer:
             self.door.forget(self, keep=True)
             NodeDoor(self.door, self.socket, self.peer)
         elif not _HELLO.startswith(words):
+            self.has_spoken = True
+            self.door.silent.pop(self, None)
             self.door.watch(self.socket, self, 0)
             self.ask()
 
@@ -318,7 +506,7 @@ class Newcomer:
         """Let the user's own in; close what is anybody else's, and say so."""
         if owner.uid == os.getuid():
             self.door.forget(self, keep=True)
-            self.door.let_in(self.socket, waits=self.mine[0] != _OWN_SIDE)
+            Client(self.door, self.socket)(self.socket, selectors.EVENT_READ)  # its first words are there
         else:
             self.door.refuse(self, owner.name or "nobody who is still there")
 
@@ -330,7 +518,7 @@ class NodeDoor:
         self.door, self.socket, self.peer = door, connection, peer
         self.rest = self.theirs = b""
         self.nonce = os.urandom(_NONCE_BYTES)
-        self.asked: List[Newcomer] = []
+        self.asked: Deque[Newcomer] = collections.deque()
         self.is_known = False
         self.addresses: List[str] = []
         door.watch(connection, self, selectors.EVENT_READ)
@@ -370,7 +558,7 @@ class NodeDoor:
             return True
         if words[0] == b"owner" and self.is_known and self.asked and len(words) == 3:
             uid = int(words[1])
-            self.asked.pop(0).learn(Owner(None if uid < 0 else uid, bytes.fromhex(words[2].decode()).decode()))
+            self.asked.popleft().learn(Owner(None if uid < 0 else uid, bytes.fromhex(words[2].decode()).decode()))
             return True
         return False
 
@@ -401,17 +589,17 @@ class Door:
         self.own = frozenset(own_addresses())
         self.nodes: Dict[str, NodeDoor] = {}
         self.doors: List[NodeDoor] = []
-        self.newcomers: Dict[int, Newcomer] = {}
-        self.waiting: List[socket.socket] = []
-        self.is_ready = False
+        self.newcomers: Dict[Newcomer, None] = {}
+        self.silent: Dict[Newcomer, None] = {}
+        self.most_silent = _MOST_SILENT + _MOST_SILENT_PER_NODE * nodes
         self.told: Dict[Tuple[str, str], float] = {}
-        self.shut = ShutSocket()
+        self.store = Store()
+        self.looked = time.monotonic()
         self.selector = selectors.DefaultSelector()
         family = socket.AF_INET6 if Path("/proc/net/if_inet6").exists() else socket.AF_INET  # of IPv6 takes both
-        self.listeners = [_listen(family, "", port), _listen(socket.AF_INET, _OWN_SIDE, self.shut.address[1])]
-        for listener in self.listeners:
-            listener.setblocking(False)
-            self.watch(listener, self._accept, selectors.EVENT_READ)
+        self.listener = _listen(family, "", port)
+        self.listener.setblocking(False)
+        self.watch(self.listener, self._accept, selectors.EVENT_READ)
 
     def watch(self, end: socket.socket, reader: Any, events: int) -> None:
         """Wait for these events of a socket from now on."""
@@ -438,15 +626,17 @@ class Door:
 
     def _accept(self, listener: socket.socket, _: int) -> None:
         with contextlib.suppress(OSError):
-            connection, peer = listener.accept()
-            connection.setblocking(False)
-            newcomer = Newcomer(self, connection, _named(peer))
-            self.newcomers[id(newcomer)] = newcomer
-            if self.all_have_come() and not self.is_of_the_job(newcomer.peer[0]):
-                self.refuse(newcomer, _OF_NO_HOST)
-            elif len(self.newcomers) > _MOST_UNKNOWN:
-                silent = (each for each in self.newcomers.values() if not each.is_asked)
-                self.refuse(next(silent, newcomer), "a user who opens many connections and says nothing")
+            for _ in range(_MOST_AT_ONCE):
+                connection, peer = listener.accept()
+                connection.setblocking(False)
+                newcomer = Newcomer(self, connection, _named(peer))
+                self.newcomers[newcomer] = self.silent[newcomer] = None
+                if self.all_have_come() and not self.is_of_the_job(newcomer.peer[0]):
+                    self.refuse(newcomer, _OF_NO_HOST)
+                    continue
+                newcomer(connection, selectors.EVENT_READ)
+                if len(self.silent) > self.most_silent:
+                    self.refuse(next(iter(self.silent)), "a user who opens many connections and says nothing")
 
     def is_of_the_job(self, address: str) -> bool:
         """Return whether an address is one of this host, or of a host whose door has come."""
@@ -454,12 +644,12 @@ class Door:
 
     def _close_silent(self) -> None:
         now = time.monotonic()
-        for newcomer in list(self.newcomers.values()):
-            if now - newcomer.since > (_UNKNOWN_S if newcomer.is_asked or self._knows_words(newcomer) else _SILENT_S):
+        if now - self.looked < 1.0:
+            return
+        self.looked = now
+        for newcomer in list(self.newcomers):
+            if now - newcomer.since > (_UNKNOWN_S if newcomer.has_spoken else _SILENT_S):
                 self.refuse(newcomer, "a user who says nothing, or of a host that has no door")
-
-    def _knows_words(self, newcomer: Newcomer) -> bool:
-        return newcomer.socket.fileno() >= 0 and self.selector.get_map().get(newcomer.socket) is None
 
     def all_have_come(self) -> bool:
         """Return whether each other host of the job has a door."""
@@ -469,8 +659,12 @@ class Door:
         """Take a door of another host, and ask it about the connections that have waited for it."""
         self.doors.append(node)
         self.nodes.update(dict.fromkeys(node.addresses, node))
-        for newcomer in list(self.newcomers.values()):
-            if self._knows_words(newcomer) and not newcomer.is_asked:
+        for newcomer in list(self.newcomers):
+            if (
+                newcomer.has_spoken
+                and not newcomer.is_asked
+                and (newcomer.peer[0] in node.addresses or self.all_have_come())
+            ):
                 newcomer.ask()
 
     def part(self, node: NodeDoor) -> None:
@@ -481,24 +675,11 @@ class Door:
 
     def forget(self, newcomer: Newcomer, *, keep: bool = False) -> None:
         """Wait no more for a newcomer; its connection is closed unless `keep`."""
-        self.newcomers.pop(id(newcomer), None)
+        self.newcomers.pop(newcomer, None)
+        self.silent.pop(newcomer, None)
         self.watch(newcomer.socket, newcomer, 0)
         if not keep:
             newcomer.socket.close()
-
-    def let_in(self, connection: socket.socket, *, waits: bool = True) -> None:
-        """Pass a connection on to the store; if it `waits`, as soon as the store is there."""
-        if self.is_ready or not waits:
-            Passage(self, connection)
-        else:
-            self.waiting.append(connection)
-
-    def store_is_ready(self) -> None:
-        """Pass on all that have waited for the store."""
-        self.is_ready = True
-        waiting, self.waiting = self.waiting, []
-        for connection in waiting:
-            self.let_in(connection)
 
     def refuse(self, newcomer: Newcomer, who: str) -> None:
         """Close a stranger's connection, and say whose it was."""
@@ -609,26 +790,15 @@ def main(role: str, port: int, rank_pid: int, place: str) -> int:
 
 def _keep_store(key: bytes, port: int, nodes: int, rank_pid: int, ended: int) -> int:
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # two descriptors for each rank
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # one for each rank
     try:
         door = Door(key, port, nodes)
     except OSError as error:
         say(f"port {port} cannot be opened: {error.strerror}")
         end_rank(rank_pid)
         return 1
-    bell, ring = socket.socketpair()
-
-    def hear(_: Any, __: int) -> None:
-        trouble = bell.recv(_CHUNK_BYTES).decode()
-        if trouble != _READY:
-            say(f"the Python of the ranks has no store of torch's that can be closed: {trouble}")
-            end_rank(rank_pid)
-        door.store_is_ready()
-
-    door.watch(bell, hear, selectors.EVENT_READ)
-    start_store(door.shut.socket, lambda text: ring.sendall(text.encode()))
     door.run(ended)
-    os._exit(0)  # torch's threads are not waited for
+    return 0
 
 
 if __name__ == "__main__":

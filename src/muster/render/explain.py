@@ -71,7 +71,7 @@ def _explain_ranks(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
 def _who_may_join(meeting: Rendezvous) -> tuple[str, Reason]:
     """Return who can reach the store where the ranks meet."""
     if meeting.closed:
-        sentence = "a door stands before torch's store and asks, for each connection, whose process has opened it"
+        sentence = "the store asks, for each connection, whose process has opened it"
         return "only your processes on the job's nodes reach the store", Reason(sentence)
     sentence = "torch's store asks for no password: whoever reaches the port can read and write it; --closed shuts it"
     return "every process that reaches that port can join", Reason(sentence)
