@@ -323,14 +323,15 @@ def _masks(node: NodeKind) -> str:
 def _ranks(site: Site) -> str:
     profile = site.profile
     launch, meeting = profile.launch, profile.rendezvous
+    binding = profile.binding.kind or "what Slurm does unasked"
     lines = [
         f"- Launchers: {_list(launch.allowed)}; `{launch.preferred}` if none is named." if launch.allowed else "",
         *(f"- Not `{name}`: {why}." for name, why in launch.refused.items()),
         f"- `srun --mpi={launch.mpi}` for programs that use MPI." if launch.mpi else "",
-        f"- Binding: {profile.binding.kind}{', on whole nodes only' if profile.binding.needs_whole_node else ''}.",
+        f"- Binding: {binding}{', on whole nodes only' if profile.binding.needs_whole_node else ''}.",
         "- Every rank sees all GPUs of its node, and takes the one of its LOCAL_RANK.",
         f"- The site's own advice: {profile.devices.site_advice}." if profile.devices.site_advice else "",
-        f"- Address of rank 0: {meeting.host} {_code(meeting.suffix)}".rstrip() + ".",
+        f"- Address of rank 0: {meeting.host or 'its host name as it is'} {_code(meeting.suffix)}".rstrip() + ".",
         f"- Ports {meeting.port_low} to {meeting.port_high}." if meeting.port_low else "",
     ]
     return _section("How ranks start", "\n".join(line for line in lines if line), _from(site, "launch"))

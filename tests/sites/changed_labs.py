@@ -23,7 +23,11 @@ from .profiles import SITES, bundled
 
 SEED = 20261123
 NUMBER = 60
+# Drawn once more, sites and changes, with kinds of change that are not among the first: nothing was repaired before it.
+SECOND_SEED = 7300907
+SECOND_NUMBER = 20
 # Their profiles name partitions, and a plan of two nodes names one or takes the default.
+SITES_OF_SECOND = tuple(name for name in SITES if bundled(name).profile.partitions)
 CHANGED_SITES = tuple(name for name in SITES if bundled(name).profile.partitions)[:20]
 
 
@@ -36,6 +40,9 @@ class ChangedLab:
     spec: LabSpec
     words: tuple[str, ...]
     partition: str
+
+    is_down: bool = False
+    """Whether its partition goes down when the lab is up."""
 
     def __str__(self) -> str:
         return f"{self.site}-{self.change}"
@@ -122,6 +129,39 @@ CHANGES: dict[str, Callable[[LabSpec, str], LabSpec]] = {
     ),
     "little-memory": lambda spec, name: _options(spec, name, DefMemPerCPU="256"),
 }
+
+
+def _least(spec: LabSpec, name: str, field: str) -> int:
+    """The smallest number of a kind of host in the partition."""
+    hosts = {host for each in spec.partitions if each.name == name for host in each.hosts}
+    return min(int(getattr(group, field)) for group in spec.groups if hosts & {*group.names})
+
+
+LATER_CHANGES: dict[str, Callable[[LabSpec, str], LabSpec]] = {
+    "partition-down": lambda spec, _: spec,
+    "closed-to-account": lambda spec, name: _options(spec, name, AllowAccounts="other"),
+    "mem-max": lambda spec, name: _options(spec, name, MaxMemPerNode=str(_least(spec, name, "memory_mib") // 4)),
+    "cpus-max": lambda spec, name: _options(spec, name, MaxCPUsPerNode=str(max(1, _least(spec, name, "cpus") // 2))),
+    "nodes-min": lambda spec, name: _options(spec, name, MinNodes="4"),
+    "only-root": lambda spec, name: _options(spec, name, RootOnly="YES"),
+    "needs-reservation": lambda spec, name: _options(spec, name, ReqResv="YES"),
+}
+
+
+def second_labs(seed: int = SECOND_SEED, number: int = SECOND_NUMBER) -> Iterator[ChangedLab]:
+    """Yield labs of sites and changes that are both drawn, no pair twice."""
+    chance = random.Random(seed)  # noqa: S311  # a seed that stands here
+    changes = {**CHANGES, **LATER_CHANGES}
+    pairs: list[tuple[str, str]] = []
+    while len(pairs) < number:
+        pair = chance.choice(SITES_OF_SECOND), chance.choice(sorted(changes))
+        pairs += [] if pair in pairs else [pair]
+    for site, change in pairs:
+        words = words_of(site)
+        name = _partition_of(site, plan_of_profile(site, words))
+        account = words[words.index("-A") + 1] if "-A" in words else None
+        spec = lab_like(bundled(site).profile, name=f"second-{site}", nodes=2, other_nodes=1, account=account)
+        yield ChangedLab(site, change, changes[change](spec, name), words, name, change == "partition-down")
 
 
 def changed_labs(seed: int = SEED, number: int = NUMBER) -> Iterator[ChangedLab]:

@@ -1,9 +1,12 @@
-"""Twenty clusters that no profile describes. The facts of nine were read in public files; eleven are made up.
+"""Clusters that no profile describes. The facts of fifteen were read in public files; eleven are made up.
 
 Facts of: the slurm.conf of a cluster of 4 × 8 H800 (a page on its installation, 22.05), of a workstation with one GPU
 (select/linear), of three nodes of 40 threads, of four nodes of 8 A100, of GoogleCloudPlatform/rad-lab
 (modules/hpc_slurm/templates/slurm.conf.tpl), of vitomatics/test (profile/slurm-cluster1.sls), of eight nodes with
-partitions for training and inference; what scontrol and sinfo showed of NHR@FAU's Helma and Alex (2026).
+partitions for training and inference; what scontrol and sinfo showed of NHR@FAU's Helma and Alex (2026). Of the second
+six: a lab's page of facts on four nodes of H100 NVL (August 2026), the test cluster of a plug-in that picks slim or
+fat nodes; pages on the installation of a server with seven cards and of three nodes of 128 cores, what
+scontrol showed of H100 nodes of 112 cores (a user's notes); a record of a cluster of 8-GPU nodes under Bright (21.08).
 """
 
 from __future__ import annotations
@@ -22,6 +25,9 @@ class GenericLab:
     spec: LabSpec
     gpus: int
     is_public: bool = False
+    gpu_nodes: int = 2
+    """How many nodes with GPUs an ordinary job may ask for."""
+
     gives_steps_gpus: bool = True
     """Slurm 22.05 with select/linear refuses every step with GPUs, whoever starts it."""
 
@@ -49,6 +55,7 @@ def lab(
     *,
     gpus: int,
     is_public: bool = False,
+    gpu_nodes: int = 2,
     options: Sequence[tuple[str, str]] = MEMORY,
     accounts: Sequence[Account] = (),
     qos: Sequence[Qos] = (),
@@ -63,7 +70,8 @@ def lab(
         accounts=tuple(accounts) or (Account("lab"),),
         qos=tuple(qos),
     )
-    return GenericLab(name, spec, gpus, is_public, ("SelectType", "select/linear") not in options)
+    nodes = min(gpu_nodes, len(spec.hosts))
+    return GenericLab(name, spec, gpus, is_public, nodes, ("SelectType", "select/linear") not in options)
 
 
 def _public() -> list[GenericLab]:
@@ -159,6 +167,98 @@ def _public() -> list[GenericLab]:
     ]
 
 
+def _second() -> list[GenericLab]:
+    """Return clusters of public files that were read after the others; nothing was repaired before the first round."""
+    sprc = hosts("sprc", 4, cpus=128, threads_per_core=2, gpus=2, gpu_type="h100_nvl", memory_mib=1_500_000)
+    inter = hosts("node11", 1, cpus=288, memory_mib=1_537_338)
+    slim1 = hosts("node12", 2, cpus=288, memory_mib=1_537_338)
+    slim2 = hosts("node01", 3, cpus=192, memory_mib=505_529)
+    fat = hosts("node14", 2, cpus=288, memory_mib=2_311_479)
+    a10 = hosts("node10", 1, cpus=64, gpus=1, gpu_type="a10", memory_mib=247_474)
+    server = hosts("server", 1, cpus=192, threads_per_core=2, gpus=7, memory_mib=515_558)
+    epyc = hosts("g", 2, cpus=256, threads_per_core=2, gpus=2, memory_mib=1_160_365, features=("2.25GHz",))
+    plain = hosts("gcpu", 1, cpus=128, threads_per_core=2, memory_mib=515_800, features=("2.5GHz",))
+    h100 = hosts("hgpn", 4, cpus=112, gpus=8, gpu_type="H100", memory_mib=1_900_000)
+    dgx = hosts("node", 3, cpus=240, gpus=8, memory_mib=850_000)
+    weeks = {"MaxTime": "14-00:00:00", "DefaultTime": "0-01:00:00"}
+    by_qos = (("EnforcePartLimits", "ALL"), ("PreemptType", "preempt/qos"), ("PreemptMode", "REQUEUE"))
+    a_day = (("MaxWall", "1-00:00:00"),)
+    research = {"AllowAccounts": "grads,undergrads", "AllowQos": "normal,undergrad,expedite"}
+    return [
+        lab(
+            "sprc",
+            [sprc],
+            [
+                part("main*", [sprc], MaxTime="3-00:00:00", DefaultTime="02:00:00", PriorityTier="1"),
+                part("debug", [sprc], MaxTime="01:00:00", MaxNodes="1", PriorityTier="10", **research),
+            ],
+            gpus=2,
+            is_public=True,
+            options=(("SelectTypeParameters", "CR_CPU_Memory,CR_PACK_NODES"), ("DefMemPerCPU", "12000"), *by_qos),
+            accounts=[Account("grads"), Account("undergrads", users=("bob",))],
+            qos=[Qos("scavenger", a_day), Qos("undergrad", a_day), Qos("expedite", (*a_day, ("Preempt", "scavenger")))],
+        ),
+        lab(
+            "slim-fat",
+            [inter, slim1, slim2, fat, a10],
+            [
+                part("interactive", [inter], **{**weeks, "MaxTime": "1-00:00:00"}, PriorityTier="1"),
+                part("slim1*", [slim1], **weeks, PriorityTier="10"),
+                part("slim2", [slim2], **weeks, PriorityTier="9"),
+                part("fat1", [fat], **weeks, PriorityTier="8"),
+                part("gpu", [a10], **weeks, PriorityTier="1"),
+            ],
+            gpus=1,
+            is_public=True,
+            gpu_nodes=1,
+            options=(
+                ("SelectTypeParameters", "CR_CPU_Memory"),
+                ("EnforcePartLimits", "ALL"),
+                ("DefMemPerNode", "512"),
+            ),
+        ),
+        lab(
+            "seven-cards",
+            [server],
+            [part("debug*", [server], OverSubscribe="YES")],
+            gpus=7,
+            is_public=True,
+            options=(
+                ("SelectTypeParameters", "CR_Core_Memory"),
+                ("DefMemPerCPU", "49152"),
+                ("MaxMemPerNode", "131072"),
+            ),
+        ),
+        lab(
+            "epyc",
+            [epyc, plain],
+            [part("main*", [epyc, plain])],
+            gpus=2,
+            is_public=True,
+            options=(("SelectTypeParameters", "CR_ONE_TASK_PER_CORE,CR_Core_Memory"), *by_qos),
+        ),
+        lab(
+            "nano",
+            [h100],
+            [
+                part("dev*", [h100], MaxTime="04:00:00", QoS="p_dev"),
+                part("8gpus", [h100], MaxTime="2-00:00:00", DenyAccounts="mst1", DefMemPerGPU="204800"),
+            ],
+            gpus=8,
+            is_public=True,
+            accounts=[Account("mst2"), Account("mst1", users=("bob",))],
+            qos=[Qos("p_dev", (("Priority", "0"),))],
+        ),
+        lab(
+            "defq",
+            [dgx],
+            [part("defq*", [dgx], DefaultTime="07:00:00", DefCpuPerGPU="12", DefMemPerGPU="96000")],
+            gpus=8,
+            is_public=True,
+        ),
+    ]
+
+
 def _made_up() -> list[GenericLab]:
     cpu = hosts("cpu", cpus=64)
     a100 = hosts("gpu", 3, cpus=64, gpus=4, gpu_type="a100", memory_mib=512_000, features=("a100", "ib"))
@@ -229,4 +329,4 @@ def _made_up() -> list[GenericLab]:
     ]
 
 
-GENERIC = (*_public(), *_made_up())
+GENERIC = (*_public(), *_made_up(), *_second())

@@ -47,6 +47,9 @@ GPU_TYPES: dict[str, tuple[str, ...]] = {
         *("h100", "nvidia_h100_80gb_hbm3_1g.10gb", "h100_1g.10gb", "h100_1.10", "h100_10gb", "h100_2g.20gb"),
         *("h100_2.20", "h100_20gb", "h100_3g.40gb", "h100_3.40", "h100_40gb"),
     ),
+    "vulcan": ("l40s",),
+    "killarney": ("h100", "l40s"),
+    "tamia": ("h100", "h200"),
     "roihu": ("gh200", "l40"),
     "alvis": ("A40", "A100", "A100fat", "V100", "T4"),
 }

@@ -46,6 +46,9 @@ SITES = (
     "trillium",
     "vista",
     "stampede3",
+    "vulcan",
+    "killarney",
+    "tamia",
 )
 """In the order in which they came: a text that several golden scripts share is called by the first site that has it."""
 

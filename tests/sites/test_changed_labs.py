@@ -12,10 +12,11 @@ import pytest
 
 from plugins.labs import Person
 
-from .changed_labs import CHANGES, NUMBER, ChangedLab, changed_labs, header_of
+from .changed_labs import CHANGES, NUMBER, SECOND_NUMBER, ChangedLab, changed_labs, header_of, second_labs
 from .labs_as_alice import copy_muster, header_lines, lab_of, muster_of_alice, would_take
 
 LABS = tuple(changed_labs())
+SECOND = tuple(second_labs())
 # What the header shows of a change that Slurm takes either way.
 SHOWN = {"preempting": "--requeue", "little-memory": "--mem"}
 
@@ -24,16 +25,19 @@ def test_the_changes_are_drawn_evenly() -> None:
     assert len(LABS) == NUMBER
     assert len({lab.site for lab in LABS}) == 20
     assert {lab.change for lab in LABS} == set(CHANGES)
+    assert len({str(lab) for lab in SECOND}) == SECOND_NUMBER
 
 
 @pytest.mark.lab
 @pytest.mark.long
-@pytest.mark.parametrize("case", LABS, ids=str)
+@pytest.mark.parametrize("case", [*LABS, *SECOND], ids=str)
 def test_the_plan_follows_the_cluster_and_names_the_change(case: ChangedLab, tester: Person, scratch: Path) -> None:
     folder = copy_muster(scratch / "muster-for-all")
     bare = header_of(case.words, case.site)
     assert bare is not None
     with lab_of(case.spec, tester) as lab:
+        if case.is_down:
+            assert lab.exec(["scontrol", "update", f"PartitionName={case.partition}", "State=DOWN"]).ok
         planned = muster_of_alice(lab, folder, "plan", "--fresh", *case.words, "--", "python", "train.py")
         is_bare_taken = would_take(lab, bare).status == 0
         if planned.status == 0:

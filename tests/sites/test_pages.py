@@ -113,3 +113,7 @@ def test_what_only_the_profile_asserts_is_listed_as_such(name: str) -> None:
     assert len([each for each in SCRIPTS if each.site == name and each.at in table]) >= 3
     has_limits = any(queue.time_max for queue in bundled(name).profile.partitions.values())
     assert bool(alone) or not has_limits
+
+
+def test_no_page_shows_a_value_that_is_none(made: dict[Path, str]) -> None:
+    assert [path.name for path, text in made.items() if path.suffix == ".md" and re.search(r": None\b", text)] == []

@@ -325,13 +325,15 @@ def _gpus_of_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
 def _partial_nodes(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     node = node_of(profile, ask)
     whole = node[1].gpus if node else None
-    if profile.request.gpus == "whole-node" and whole and ask.gpus_per_node not in {0, whole}:
-        is_said = sentence_of(profile, "request.gpus")
+    key = "request.whole_nodes" if profile.request.whole_nodes else "request.gpus"
+    is_whole = profile.request.whole_nodes or profile.request.gpus == "whole-node"
+    if is_whole and whole and ask.gpus_per_node not in {0, whole}:
+        is_said = sentence_of(profile, key)
         whole_only = "gives whole nodes only" if is_said else "is asked by Muster for whole nodes only"
         message = f"{ask.gpus_per_node} of {whole} GPUs, but {profile.name} {whole_only}"
         accepted = {"gpus-per-node": str(whole)}
         hint = f"--gpus-per-node {whole}"
-        yield Refusal("whole-nodes", message, hint, "request.gpus", limit=whole, accepted=accepted)
+        yield Refusal("whole-nodes", message, hint, key, limit=whole, accepted=accepted)
 
 
 def _cores(profile: Profile, ask: Ask) -> Iterator[Refusal]:

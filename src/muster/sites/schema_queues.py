@@ -115,6 +115,9 @@ class SiteRequest(Part, frozen=True, kw_only=True):
     """The longest time that a job of any queue may ask for."""
 
     sharing: Literal["exclusive", "shared", "by partition"] | None = None
+    whole_nodes: bool = False
+    """True: a job with GPUs has all GPUs of each of its nodes, and asks for them."""
+
     silent_defaults: tuple[Text, ...] | None = None
     """What the site does, without a word, with an incomplete request."""
 

@@ -1,0 +1,57 @@
+#!/bin/bash
+# Written by muster VERSION for the site 'killarney'. It runs with sbatch alone.
+#   muster submit -A aip-someprof -N 4 -g 4 -t 00:30:00 --image /images/train.sif -- python train.py
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=4 --ntasks-per-node=4 --cpus-per-task=16 --gpus-per-node=l40s:4 --mem-per-gpu=120G
+#SBATCH --account=aip-someprof --time=00:30:00
+#SBATCH --export=NONE --no-requeue
+# shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
+
+job() {
+    muster_begin dir=/home/ada/project tasks=4 cpus=16
+    muster_modules /etc/profile
+    muster_load apptainer
+    unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"  # the host's: the image has its own
+    export PYTHONNOUSERSITE=1  # packages in ~/.local are the host's
+    export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
+    # The ranks compare these with what they find. AGENTS=0: Slurm itself starts them.
+    muster_expect LAUNCHER=srun AGENTS=0 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
+        PORT_COUNT=12000 ENDS="$(muster_ends)"
+    muster_choose_port  # a free one, where the ranks meet
+    muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
+    # --kill-on-bad-exit=0: this script ends all ranks when one fails; --mpi=none: the ranks need no PMI
+    muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
+        --ntasks-per-node="$muster_ntasks_per_node" --kill-on-bad-exit=0 --export=ALL --mpi=none \
+        --cpus-per-task="$muster_cpus_per_task" --label "${muster_output_flags[@]}" --input=0 \
+        sh -c "$muster_task" muster apptainer --quiet exec --nv --bind /tmp --bind /home/ada --bind \
+        /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project /images/train.sif python train.py
+    muster_count_ends of=ranks  # a 0 is believed after counting
+    muster_end_watch
+    muster_remove_unpacked
+    muster_finish
+}
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Below is Muster's own text (VERSION, sha256 DIGEST), explained in docs/explanation/script.md.
+# in the text muster_common:
+#   stop, meeting
+# in the script:
+#   words, begin, run_directory, size_granted, go_to, modules, expect, count_ends, silence, port, open_errors, watch,
+#   unpacked, muster_forget
+# in the text muster_task:
+#   rank_slurm, directory, size_as_planned, gpus, cpus, threads, cpus_asked, publish, jax, look, image_node, image,
+#   image_unpack, gpu_kind, stack, image_asks
+muster_image_needs apptainer /images/train.sif
+muster_image_opens apptainer APPTAINER /images/train.sif
+muster_image_made_for apptainer /images/train.sif APPTAINER cuda
+muster_image_sees /tmp /home/ada /opt/venv/muster
+muster_image_takes APPTAINER /tmp /home/ada
+muster_image_gets APPTAINERENV_ RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK
+    ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT
+    TORCHELASTIC_MAX_RESTARTS OMP_NUM_THREADS MUSTER_JOB MUSTER_RUN_DIR MUSTER_LAUNCHER MUSTER_AGENTS
+    MUSTER_LOCAL_NNODES MUSTER_PORT_LOW MUSTER_PORT_COUNT MUSTER_NODES MUSTER_WIREUP MUSTER_GRACE MUSTER_CPUS
+    MUSTER_OMP CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES HIP_VISIBLE_DEVICES ZE_AFFINITY_MASK
+    TORCH_ELASTIC_SHUTDOWN_TIMEOUT TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE PYTHONNOUSERSITE RES_OPTIONS
+muster_image_library APPTAINERENV_PYTHONPATH /opt/muster-ranks
+eval 'eval "$muster_image_words"'
+#   ends, stay, go_counted_rank

@@ -1,0 +1,42 @@
+#!/bin/bash
+# Written by muster VERSION for the site 'tamia'. It runs with sbatch alone.
+#   muster submit -A aip-someprof -N 4 -g 4 -t 00:30:00 --venv /home/ada/env -- python train.py
+#SBATCH --job-name=train --comment=muster:DIGEST
+#SBATCH --nodes=4 --ntasks-per-node=4 --cpus-per-task=12 --gpus-per-node=h100:4 --mem-per-gpu=120G
+#SBATCH --account=aip-someprof --time=00:30:00
+#SBATCH --export=NONE --no-requeue
+# shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged
+
+job() {
+    muster_begin dir=/home/ada/project tasks=4 cpus=12
+    muster_modules /etc/profile
+    muster_load 'StdEnv/2023|StdEnv'
+    . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
+    export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
+    # import muster works in every rank
+    export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}"/home/ada/.local/share/muster/rank-library/0
+    # The ranks compare these with what they find. AGENTS=0: Slurm itself starts them.
+    muster_expect LAUNCHER=srun AGENTS=0 GPUS=4 CPUS="$muster_cpus_per_task" VISIBILITY=all GRACE=10 PORT_LOW=20000 \
+        PORT_COUNT=12000 PYTHON=/home/ada/env/bin/python ENDS="$(muster_ends)"
+    muster_choose_port  # a free one, where the ranks meet
+    muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
+    # --kill-on-bad-exit=0: this script ends all ranks when one fails; --mpi=none: the ranks need no PMI
+    muster_step srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * muster_ntasks_per_node))" \
+        --ntasks-per-node="$muster_ntasks_per_node" --kill-on-bad-exit=0 --export=ALL --mpi=none \
+        --cpus-per-task="$muster_cpus_per_task" --label "${muster_output_flags[@]}" --input=0 \
+        sh -c "$muster_task" muster python train.py
+    muster_count_ends of=ranks  # a 0 is believed after counting
+    muster_end_watch
+    muster_finish
+}
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Below is Muster's own text (VERSION, sha256 DIGEST), explained in docs/explanation/script.md.
+# in the text muster_common:
+#   stop, meeting
+# in the script:
+#   words, begin, run_directory, size_granted, go_to, modules, not_there, expect, count_ends, silence, port,
+#   open_errors, watch, muster_forget
+# in the text muster_task:
+#   rank_slurm, directory, python_there, size_as_planned, gpus, cpus, threads, cpus_asked, publish, jax, look, ends,
+#   stay, go_counted_rank
