@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from muster.runner import ProgramResult, checked
-from muster_check.stacks.judge import JobCondition
+from muster_check.stacks.condition import JobCondition
 from plugins.labs import MUSTER, Lab
 
 __all__ = ["CASES", "Case", "Report", "misses", "reports", "submit"]

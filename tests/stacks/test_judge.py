@@ -7,7 +7,8 @@ import json
 import pytest
 
 from muster.cli.command_line import read_command
-from muster_check.stacks.judge import JobCondition, Verdict, judge, judge_job
+from muster_check.stacks.condition import JobCondition
+from muster_check.stacks.judge import Verdict, judge, judge_job
 from muster_check.stacks.read import read_rounds
 from muster_check.verbs import stacks
 

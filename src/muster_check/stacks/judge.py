@@ -5,87 +5,14 @@ Long: the thresholds, the order of the verdicts and their remedies are read toge
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import msgspec
 
-from muster.older import StrEnum
-from muster_check.stacks.fold import (
-    UNKNOWN_LINE,
-    Group,
-    collective_of,
-    fold,
-    is_implicit,
-    is_user_file,
-    ranks_in_words,
-    user_frame,
-)
+from muster_check.stacks.condition import JobCondition, standing
+from muster_check.stacks.fold import UNKNOWN_LINE, Group, collective_of, fold, ranks_in_words, user_frame
+from muster_check.stacks.move import REST_BYTES_PER_S, Doing, Movement, movements
 from muster_check.stacks.read import Frame, ProgramOfRank, RankStack, Round
-
-# What a rank at rest uses: its watchdogs and heartbeats.
-_REST_CPU = 0.02
-_CRAWL_CPU = 0.002
-_REST_BYTES_PER_S = 2048
-_BUSY_CPU = 0.05
-
-
-class JobCondition(StrEnum):
-    """What the job does, or how it hangs."""
-
-    WORKS = "works"
-    COMPILES = "compiles"
-    STARTS = "starts"
-    NO_PYTHON = "runs no Python"
-    NODE = "its node does not answer"
-    GONE = "has no process"
-    STOPPED = "is stopped"
-    DEBUGGER = "is in a debugger"
-    FILE_SYSTEM = "waits for a file system"
-    LOADER = "waits for its data loader"
-    CHILD = "waits for a child process"
-    LOCK = "waits for a lock"
-    FILE_LOCK = "waits for the lock of a file"
-    SLEEP = "sleeps"
-    PIPE = "waits at a pipe"
-    NETWORK = "waits for the network"
-    LOOP = "runs at one line"
-    ORDER = "is in another collective"
-    COLLECTIVE = "is in a collective that does not end"
-    STANDS = "does not go on"
-
-    @property
-    def is_hang(self) -> bool:
-        """Return whether no rank goes on."""
-        unhung = {JobCondition.WORKS, JobCondition.COMPILES, JobCondition.STARTS, JobCondition.NO_PYTHON}
-        return self not in unhung
-
-
-class Doing(StrEnum):
-    """What one rank did between two looks."""
-
-    MOVES = "moves"
-    COMPILES = "compiles"
-    READS = "reads or writes"
-    SPINS = "runs at one line"
-    WAITS = "waits in a collective"
-    RESTS = "rests"
-
-
-class Movement(msgspec.Struct, frozen=True):
-    """What one rank did between two looks, and where it stood at the last."""
-
-    stack: RankStack
-    doing: Doing
-    cpu: float
-    """Cores that it used, itself and its children."""
-
-    bytes_per_s: float
-
-    @property
-    def goes_on(self) -> bool:
-        """Return whether this is progress."""
-        return self.doing in {Doing.MOVES, Doing.COMPILES, Doing.READS}
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -100,6 +27,9 @@ class Verdict(msgspec.Struct, frozen=True):
     where: Frame | None = None
     unseen: str = ""
     """Why the line is not known; empty where the line is known, or says nothing."""
+
+    others_wait: bool = False
+    """Whether one rank stands by itself, and others wait for it in a collective."""
 
     @property
     def is_hang(self) -> bool:
@@ -142,27 +72,6 @@ _TOLD_BY_THE_KERNEL = frozenset(
     }
 )
 
-_COMPILERS = re.compile(
-    r"^(cc1(plus)?|nvcc|cicc|ptxas|fatbinary|ninja|gcc|g\+\+|c\+\+|clang(\+\+)?(-\d+)?|ld|as|hipcc|lld)$"
-)
-_COMPILING = re.compile(
-    r"/torch/(_dynamo|_inductor|_functorch|utils/cpp_extension)|/triton/|/jaxlib?/.*compil|/numba/core/"
-)
-_DEBUGGERS = re.compile(r"/(pdb|bdb|ipdb|pudb|debugpy|rpdb|web_pdb)[/.]|/debugpy/")
-_LOADERS = re.compile(r"/torch/utils/data/|/multiprocessing/(pool|queues)\.py|/concurrent/futures/process\.py")
-# The kernel's function in which a process sleeps → what it waits for.
-_WAITS = (
-    (re.compile(r"^(fuse_|request_wait_answer|__fuse|nfs|rpc_|ll_|cl_|osc_|lustre|gpfs|cxi|ceph|beegfs|"
-                r"folio_wait|io_schedule|wait_on_page|filemap|d_alloc_parallel|lookup_slow|blkdev|jbd2|xfs_|ext4_)"),
-     JobCondition.FILE_SYSTEM),
-    (re.compile(r"lock_(inode_wait|lease)|flock|posix_lock|fcntl_setlk|locks_"), JobCondition.FILE_LOCK),
-    (re.compile(r"pipe|fifo|wait_for_partner"), JobCondition.PIPE),
-    (re.compile(r"^(kernel_)?(do_wait|wait4|waitid)|vfork"), JobCondition.CHILD),
-    (re.compile(r"nanosleep"), JobCondition.SLEEP),
-    (re.compile(r"sk_|skb_|tcp_|inet_|unix_|accept"), JobCondition.NETWORK),
-    (re.compile(r"futex"), JobCondition.LOCK),
-)  # fmt: skip
-
 
 def judge(
     rounds: Sequence[Round], size: int, *, silent_nodes: Sequence[str] = (), silent_ranks: Sequence[int] = ()
@@ -177,7 +86,8 @@ def judge(
         return Verdict(JobCondition.NO_PYTHON, sentence, tuple(program.rank for program in programs))
     if not moved:
         return Verdict(JobCondition.STARTS, f"{NO_RANK}: its ranks have not started, or nothing gives them one")
-    busy = [each for each in moved if each.goes_on]
+    stands = any(each.doing is Doing.RESTS for each in moved)
+    busy = [each for each in moved if each.goes_on or (each.doing is Doing.CALLS and not stands)]
     if busy:
         return _working(moved, busy)
     verdict = _hanging(moved, size, programs)
@@ -210,82 +120,6 @@ def judge_job(rounds: Sequence[Round], nodes: Sequence[str]) -> Verdict:
     return judge(whole or rounds, size if whole else 0, silent_nodes=silent, silent_ranks=missing)
 
 
-def movements(rounds: Sequence[Round]) -> tuple[Movement, ...]:
-    """Return what each rank of the last look has done since the first."""
-    first, last = rounds[0], rounds[-1]
-    before = {(stack.rank, stack.host, stack.pid): stack for stack in first.stacks}
-    seconds = max(last.at_s - first.at_s, 0.05)
-    return tuple(_movement(stack, before, rounds, seconds) for stack in last.stacks)
-
-
-def _movement(
-    stack: RankStack, before: dict[tuple[int, str, int], RankStack], rounds: Sequence[Round], seconds: float
-) -> Movement:
-    key = (stack.rank, stack.host, stack.pid)
-    old = before.get(key)
-    if old is None or len(rounds) == 1:  # a process that was not there has begun in between
-        return Movement(stack, Doing.RESTS if len(rounds) == 1 else Doing.MOVES, 0.0, 0.0)
-    cpu = max(stack.signs.cpu_s - old.signs.cpu_s, 0.0) / seconds
-    seen = [each for look in rounds for each in look.stacks if (each.rank, each.host, each.pid) == key]
-    asked_bytes = sum(each.shown_bytes for each in seen[:-1])
-    rate = max(stack.signs.io_bytes - old.signs.io_bytes - asked_bytes, 0) / seconds
-    return Movement(stack, _doing(seen, cpu, rate), cpu, rate)
-
-
-def _doing(seen: Sequence[RankStack], cpu: float, rate: float) -> Doing:
-    last = seen[-1]
-    if last.state in {"T", "t"}:
-        return Doing.RESTS
-    if cpu > _REST_CPU and any(_is_compiling(each) for each in seen):
-        return Doing.COMPILES
-    in_collective = all(collective_of(each) for each in seen)
-    if in_collective and len({_place(each) for each in seen}) == 1:
-        # Of NCCL a rank waits at full speed, and its watchdogs write; of gloo it rests.
-        moves = not last.signs.has_gpu and cpu > _REST_CPU and (is_implicit(last) or rate > _REST_BYTES_PER_S)
-        return Doing.MOVES if moves else Doing.WAITS
-    if rate > _REST_BYTES_PER_S:
-        return Doing.READS
-    if cpu <= _REST_CPU:
-        calls = {_calls(each) for each in seen if each.frames}  # a look may have failed
-        return Doing.MOVES if cpu > _CRAWL_CPU and len(calls) > 1 else Doing.RESTS
-    if cpu >= _BUSY_CPU and _is_loop(seen):
-        return Doing.SPINS
-    return Doing.MOVES
-
-
-def _calls(stack: RankStack) -> tuple[str, ...]:
-    """Return the user's functions on the stack: a loop that tries again and again stays in one."""
-    return tuple(frame.function for frame in stack.frames if is_user_file(frame.file))
-
-
-def _is_compiling(stack: RankStack) -> bool:
-    if any(_COMPILERS.match(name) for name, _ in stack.signs.children):
-        return True
-    files = [frame.file for frame in stack.frames]
-    return not any("importlib" in file for file in files) and any(map(_COMPILING.search, files))
-
-
-def _may_run(stack: RankStack) -> bool:
-    return is_user_file(stack.frames[0].file) and stack.owns_gil is not False
-
-
-def _is_loop(seen: Sequence[RankStack]) -> bool:
-    """Return whether Python itself ran in one function of the user's each time, and no library."""
-    shown = [stack for stack in seen if stack.frames]
-    # A rank that shows itself says only at the last look whether Python runs; a line that changes says the same.
-    runs = shown and (shown[-1].owns_gil or len({stack.frames[0].line for stack in shown}) > 1)
-    if not runs or any(stack.is_kept or not _may_run(stack) for stack in shown):
-        return False
-    inner = {(stack.frames[0].file, stack.frames[0].function) for stack in shown}
-    lines = {stack.frames[0].line for stack in shown}
-    outer = {stack.frames[1:] for stack in shown}
-    return len(inner) == 1 and len(outer) == 1 and max(lines) - min(lines) <= 3  # a loop of few lines
-
-
-def _place(stack: RankStack) -> tuple[str, Frame | None]:
-    return collective_of(stack), user_frame(stack)
-
-
 def _working(moved: Sequence[Movement], busy: Sequence[Movement]) -> Verdict:
     waiting = [each for each in moved if each.doing is Doing.WAITS]
     compiling = [each for each in busy if each.doing is Doing.COMPILES]
@@ -315,7 +149,7 @@ def _what(busy: Sequence[Movement]) -> str:
     cpu = sum(each.cpu for each in busy) / len(busy)
     rate = sum(each.bytes_per_s for each in busy)
     parts = [f"use{'s' if len(busy) == 1 else ''} {cpu:.0%} of a core{' each' if len(busy) > 1 else ''}"]
-    if rate > _REST_BYTES_PER_S:
+    if rate > REST_BYTES_PER_S:
         parts.append(f"{_size(rate)}/s read or written")
     return ", ".join(parts)
 
@@ -340,7 +174,8 @@ def _silent(nodes: Sequence[str], ranks: Sequence[int], moved: Sequence[Movement
 
 
 def _hanging(moved: Sequence[Movement], size: int, programs: Sequence[ProgramOfRank]) -> Verdict:
-    groups = [part for group in fold([each.stack for each in moved]) for part in _parts_by_state(group)]
+    calling = [each.stack for each in moved if each.doing is Doing.CALLS]
+    groups = _groups([each.stack for each in moved if each.doing is not Doing.CALLS])
     waiting = [group for group in groups if group.in_collective]
     others = [group for group in groups if not group.in_collective]
     present = {each.stack.rank for each in moved} | {program.rank for program in programs}
@@ -350,8 +185,22 @@ def _hanging(moved: Sequence[Movement], size: int, programs: Sequence[ProgramOfR
         return _for_the_missing(waiting, missing)
     if others:
         late = _latest(others, waiting, size)
-        return _for_the_late(late, waiting, others, missing, spins=late.numbers[0] in spinning)
+        wakes = any(each.wakes and each.stack.rank in late.numbers for each in moved)
+        verdict = _for_the_late(
+            late, waiting, others, missing, spins=late.numbers[0] in spinning, tail=", again and again" * wakes
+        )
+        calls = "".join(f"; {_calling(group)}" for group in _groups(calling)[:2])
+        return msgspec.structs.replace(verdict, sentence=verdict.sentence + calls)
     return _all_wait(waiting)
+
+
+def _groups(stacks: Sequence[RankStack]) -> list[Group]:
+    return [part for group in fold(stacks) for part in _parts_by_state(group)]
+
+
+def _calling(group: Group) -> str:
+    runs = "runs" if len(group.ranks) == 1 else "run"
+    return f"{_who(group.ranks)} {runs} in C code{_at(group.where, ' at ')}: work, or a wait for the others"
 
 
 def _parts_by_state(group: Group) -> list[Group]:
@@ -401,20 +250,26 @@ _BY_ITSELF = (
 
 
 def _for_the_late(
-    late: Group, waiting: Sequence[Group], others: Sequence[Group], missing: Sequence[int], *, spins: bool
+    late: Group,
+    waiting: Sequence[Group],
+    others: Sequence[Group],
+    missing: Sequence[int],
+    *,
+    spins: bool,
+    tail: str,
 ) -> Verdict:
     stack = late.ranks[0]
     kind = JobCondition.LOOP if spins else standing(stack)
     who = _who(late.ranks)
     verb = kind.value if len(late.ranks) == 1 else _plural(kind.value)
     rest = [group for group in others if group is not late]
-    tail = f"; {_waiting(waiting)}" if waiting else "".join(f"; {_standing_too(group)}" for group in rest[:2])
+    wait = f"; {_waiting(waiting)}" if waiting else "".join(f"; {_standing_too(group)}" for group in rest[:2])
     gone = f"; {ranks_in_words(missing)} {'has' if len(missing) == 1 else 'have'} no process" if missing else ""
     about = f" ({stack.signs.file})" if stack.signs.file and kind in _ABOUT_A_FILE else ""
     unseen = stack.unseen
     why = f"; {UNKNOWN_LINE}: {unseen}" if unseen else ""
-    sentence = f"{who} {verb}{about}{_at(late.where, ' at ')}{tail}{gone}{why}"
-    return Verdict(kind, sentence, late.numbers, stack.host, late.where, unseen)
+    sentence = f"{who} {verb}{about}{_at(late.where, ' at ')}{tail}{wait}{gone}{why}"
+    return Verdict(kind, sentence, late.numbers, stack.host, late.where, unseen, others_wait=bool(waiting))
 
 
 _ABOUT_A_FILE = frozenset({JobCondition.FILE_SYSTEM, JobCondition.FILE_LOCK, JobCondition.PIPE})
@@ -434,23 +289,6 @@ def _all_wait(waiting: Sequence[Group]) -> Verdict:
         f"{all_of} in {group.what}{_at(group.where, ' at ')}, and it does not end: the network, or calls that differ"
     )
     return Verdict(JobCondition.COLLECTIVE, sentence, group.numbers, group.ranks[0].host, group.where)
-
-
-def standing(stack: RankStack) -> JobCondition:
-    """Return how a rank that does not go on stands."""
-    if stack.state == "T":
-        return JobCondition.STOPPED
-    if stack.state == "t":
-        return JobCondition.DEBUGGER
-    if any(_DEBUGGERS.search(frame.file) for frame in stack.frames):
-        return JobCondition.DEBUGGER
-    if stack.state == "D" and "vfork" not in stack.signs.waits:
-        return JobCondition.FILE_SYSTEM
-    if any(_LOADERS.search(frame.file) for frame in stack.frames):
-        return JobCondition.LOADER
-    kind = next((kind for pattern, kind in _WAITS if pattern.search(stack.signs.waits)), JobCondition.STANDS)
-    # Every thread that waits for another sleeps in a futex: without a call stack that is not yet a lock.
-    return JobCondition.STANDS if kind is JobCondition.LOCK and stack.unseen else kind
 
 
 def _waiting(groups: Sequence[Group]) -> str:

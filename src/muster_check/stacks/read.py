@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from muster_check.stacks.pulse import OF_PULSE, Pulse, read_pulses
+
 _HEAD = re.compile(r"^@rank (?P<rank>\d+) (?P<size>\d+) (?P<host>\S+) (?P<pid>\d+) (?P<state>\S+) (?P<waits>\S*)$")
 _SIGNS = re.compile(
     r"^@signs (?P<cpu>\d+) (?P<io>\d+) (?P<rss>\d+) (?P<threads>\d+) (?P<children>\S+) (?P<gpu>\d+) ?(?P<file>.*)$"
@@ -76,6 +78,9 @@ class RankStack(msgspec.Struct, frozen=True):
     """Of the main thread, the innermost first."""
 
     threads: tuple[tuple[str, tuple[Frame, ...]], ...] = ()
+    thread_ids: tuple[int, ...] = ()
+    """The kernel's numbers of these threads, where they are known."""
+
     trouble: str | None = None
     """Why there is no stack."""
 
@@ -88,6 +93,9 @@ class RankStack(msgspec.Struct, frozen=True):
 
     is_kept: bool = False
     """Whether no stack was taken this time: the one of an earlier look is shown."""
+
+    pulses: tuple[Pulse, ...] = ()
+    """What the kernel counted of its threads before the look at its stack, and after it."""
 
     record: str = ""
     """Torch's record of its collectives: its form, a space, and its text."""
@@ -210,7 +218,7 @@ def _with_gpu(stack: RankStack, lines: Sequence[str]) -> RankStack:
 
 def _stack(head: re.Match[str], lines: list[str]) -> RankStack:
     match = _SIGNS.match(lines[0]) if lines else None
-    own = [line for line in (lines if match is None else lines[1:]) if not line.startswith(("@record ", "@ras "))]
+    own = [line for line in (lines if match is None else lines[1:]) if not line.startswith(_NO_STACK)]
     body = "\n".join(own)
     bare = RankStack(
         int(head["rank"]),
@@ -219,6 +227,7 @@ def _stack(head: re.Match[str], lines: list[str]) -> RankStack:
         int(head["pid"]),
         head["state"],
         signs=Signs() if match is None else _signs(match, head["waits"]),
+        pulses=read_pulses(lines),
         record="".join(line[8:] for line in lines if line.startswith("@record ")),
         ras="\n".join(line[5:] for line in lines if line.startswith("@ras ")),
     )
@@ -243,7 +252,13 @@ def _stack(head: re.Match[str], lines: list[str]) -> RankStack:
     threads = [(str(thread.get("thread_name") or "thread"), _frames(thread)) for thread in document]
     number = next((index for index, (name, _) in enumerate(threads) if name == "MainThread"), 0)
     owns = bool(document[number].get("owns_gil"))
-    return msgspec.structs.replace(bare, frames=threads[number][1], threads=tuple(threads), owns_gil=owns)
+    ids = tuple(int(thread.get("os_thread_id") or 0) for thread in document)
+    return msgspec.structs.replace(
+        bare, frames=threads[number][1], threads=tuple(threads), thread_ids=ids, owns_gil=owns
+    )
+
+
+_NO_STACK = ("@record ", "@ras ", *OF_PULSE)
 
 
 _SHOWN = re.compile(r"^(Current thread|Thread) 0x[0-9a-f]+ .*:$", re.MULTILINE)

@@ -11,14 +11,16 @@ from rich.table import Table
 from rich.text import Text
 
 from muster.cli.job_words import plain
+from muster_check.stacks.condition import standing
 from muster_check.stacks.fold import UNKNOWN_LINE, collective_of, user_frame
-from muster_check.stacks.judge import Doing, Movement, standing
+from muster_check.stacks.move import Doing, Movement
 
 _STYLES = {
     Doing.MOVES: "green",
     Doing.COMPILES: "magenta",
     Doing.READS: "cyan",
     Doing.SPINS: "red",
+    Doing.CALLS: "green",
     Doing.WAITS: "yellow",
     Doing.RESTS: "red",
 }
@@ -28,6 +30,7 @@ _LETTERS = {
     Doing.COMPILES: "c",
     Doing.READS: "i",
     Doing.SPINS: "L",
+    Doing.CALLS: "r",
     Doing.WAITS: "w",
     Doing.RESTS: "S",
 }

@@ -13,7 +13,7 @@ from muster.runner import end_group, start
 from muster.slurm.allocation import step_of_job
 from muster.slurm.variables import scheduler_environment
 from muster_check.stacks.ask import StackQuestion, gather_words
-from muster_check.stacks.judge import Movement, movements
+from muster_check.stacks.move import Movement, movements
 from muster_check.stacks.read import RankStack, Round, read_rounds
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from muster_check.stacks.quiet import QuietWatch
+from muster_check.stacks.quiet import QuietWatch, Standstill
 
 if TYPE_CHECKING:
     from muster_check.stacks.hung import Ranks
@@ -27,16 +27,20 @@ _HANGS = 3
 def main(words: Sequence[str]) -> int:
     """Wait until the script has ended, or until its ranks hang and may start again."""
     pid, job, nodes, directory, silent_s, reason = (*words, "")[:6]
-    watch = QuietWatch(Path(directory), int(silent_s), lambda second: ranks().look(is_second=second), time.monotonic)
+
+    def look(beside_output: bool, number: int, stood_s: int) -> Standstill | None:
+        return ranks(beside_output).look(number, stood_s)
 
     @cache
-    def ranks() -> Ranks:
+    def ranks(beside_output: bool) -> Ranks:
         from muster.cli.output import say
         from muster.rank.hostlist import expand
         from muster_check.stacks.hung import Ranks, Watched
 
-        return Ranks(Watched(job, tuple(expand(nodes)), Path(directory), int(silent_s), say), os.environ)
+        watched = Watched(job, tuple(expand(nodes)), Path(directory), int(silent_s), say, beside_output)
+        return Ranks(watched, os.environ)
 
+    watch = QuietWatch(Path(directory), int(silent_s), look, time.monotonic, ends=bool(reason))
     while _runs(int(pid)):
         time.sleep(watch.pause_s)
         hang = watch.check()
