@@ -53,6 +53,12 @@ class Pulse(msgspec.Struct, frozen=True):
     sleeps_s: float | None = None
     """How long the main thread sleeps at most, from now; None: it does not sleep, or nobody knows."""
 
+    @property
+    def spent_s(self) -> float:
+        """Return the processor time of all threads of the rank, and of the processes below it that still run."""
+        threads = sum(thread.spent_ns for thread in self.threads.values())
+        return (threads + sum(process.spent_ns for process in self.below.values())) / 1e9
+
 
 def read_pulses(lines: Sequence[str]) -> tuple[Pulse, ...]:
     """Return the counts of one rank: of the moment before the look at its stack, and of the one after it."""

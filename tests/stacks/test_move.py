@@ -1,0 +1,258 @@
+"""What a rank did between looks, by the counts of its threads; and how long it has to stand to be ended."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from muster_check.stacks.firm import OPEN_S, ends_after_s, is_still
+from muster_check.stacks.judge import judge
+from muster_check.stacks.move import Doing, Movement, movements
+from muster_check.stacks.pulse import read_pulses
+from muster_check.stacks.read import Round, read_rounds
+
+_TORCH = "/env/lib/python3.11/site-packages/torch"
+_OWN = (("load", "/home/a/data.py", 44),)
+_OTHER = (("fill", "/home/a/data.py", 60),)
+_REDUCE = (("all_reduce", f"{_TORCH}/distributed/distributed_c10d.py", 3000), ("train", "/home/a/train.py", 120))
+_LOADER = (("_try_get_data", f"{_TORCH}/utils/data/dataloader.py", 1200), ("epoch", "/home/a/train.py", 30))
+_POOL = (("result", "/usr/lib/python3.11/concurrent/futures/_base.py", 451), ("fetch", "/home/a/train.py", 9))
+_WANDB = (("_loop", "/env/lib/python3.11/site-packages/wandb/sdk/lib/mailbox.py", 8), ("run", "/home/a/x.py", 1))
+_BESIDE = (("beat", "/home/a/train.py", 5),)
+_MS = 1_000_000
+Stack = tuple[tuple[str, str, int], ...]
+Counts = tuple[int, int, str]
+
+
+def _look(
+    number: int,
+    *stacks: Stack,
+    waits: str = "futex_wait_queue",
+    state: str = "S",
+    main: Counts = (0, 0, "u"),
+    held: int = 0,
+    beside: dict[int, tuple[Counts, Stack]] | None = None,
+    below: dict[int, tuple[int, int, int]] | None = None,
+    cpu: int = 0,
+    io: int = 0,
+    own_io: int = 0,
+    children: str = "-",
+    gil: bool = False,
+    sleeps: str = "",
+    rank: int = 0,
+) -> str:
+    """Return one rank's answer at a look, each 10 s after the one before; the counts are those of 10 s."""
+    frames = [
+        {"name": name, "filename": file, "line": line} for name, file, line in stacks[min(number, len(stacks) - 1)]
+    ]
+    threads: list[dict[str, object]] = [
+        {"thread_name": "MainThread", "os_thread_id": 100, "owns_gil": gil, "frames": frames}
+    ]
+    for thread, (_, stack) in (beside or {}).items():
+        own = [{"name": name, "filename": file, "line": line} for name, file, line in stack]
+        if own:
+            threads.append({"thread_name": "Thread-1", "os_thread_id": thread, "owns_gil": False, "frames": own})
+
+    def pulse(extra: int) -> str:
+        # What the look itself caused comes between the two.
+        counts = {100: main, **{thread: each for thread, (each, _) in (beside or {}).items()}}
+        lines = [f"@pulse {100 + 10 * number}.0 {own_io * number} {sleeps}"]
+        lines += [
+            f"@thread {thread} {spent * number + extra * _MS} {times * number + extra} {call}"
+            for thread, (spent, times, call) in counts.items()
+        ]
+        lines += [
+            f"@below {pid} {ns * number} {times * number} {size * number}"
+            for pid, (ns, times, size) in (below or {}).items()
+        ]
+        return "\n".join(lines)
+
+    head = f"@rank {rank} 2 node1 100 {state} {waits}\n@signs {cpu * number} {io * number} 2048 4 {children} 0 /x"
+    return f"{head}\n{pulse(held * number)}\n{json.dumps(threads)}\n{pulse(held * (number + 1))}\n@end\n"
+
+
+def _rounds(*ranks: dict[str, object], looks: int = 3) -> tuple[Round, ...]:
+    text = ""
+    for number in range(looks):
+        text += f"@node 0 node1 {number + 1} {100 + 10 * number}.0\n"
+        for rank, words in enumerate(ranks):
+            stacks = words.get("stacks", (_OWN,))
+            more = {name: value for name, value in words.items() if name != "stacks"}
+            text += _look(number, *stacks, rank=rank, **more)  # type: ignore[misc,arg-type]
+        text += "@done 0\n"
+    return read_rounds(text)
+
+
+def _move(**words: object) -> Movement:
+    (movement,) = movements(_rounds(words))
+    return movement
+
+
+def _does(**words: object) -> Doing:
+    return _move(**words).doing
+
+
+def test_a_thread_that_writes_beside_a_main_thread_that_stands_is_no_work() -> None:
+    beat = {101: ((2 * _MS, 40, "t"), _BESIDE)}
+    assert _does(beside=beat, io=40_960, cpu=30) is Doing.RESTS
+    assert _does(beside=beat, io=40_960, cpu=30, own_io=40_960) is Doing.READS
+
+
+def test_what_the_look_itself_caused_is_no_work() -> None:
+    assert _does(held=3) is Doing.RESTS
+    assert not _move(held=3).wakes
+
+
+def test_what_wakes_a_wait_without_an_end_has_come() -> None:
+    assert _does(main=(50_000, 1, "u")) is Doing.MOVES
+    # The call is not known: it may be a look at a clock.
+    assert _does(main=(50_000, 10, "?")) is Doing.RESTS
+
+
+@pytest.mark.parametrize(
+    ("counts", "doing"),
+    [
+        ((50_000 * 20, 20, "t"), Doing.RESTS),  # 20 short looks in 10 s
+        ((50_000, 1, "t"), Doing.MOVES),  # too few to say
+        ((5 * _MS * 5, 5, "t"), Doing.MOVES),  # it computes for 5 ms each time
+        ((50_000 * 20, 20, "t0x1f4"), Doing.RESTS),  # every 500 ms, as its call says
+        ((50_000 * 20, 20, "t0x1388"), Doing.MOVES),  # its call says 5 s: something came
+    ],
+)
+def test_a_rank_that_only_looks_at_something_is_told_from_one_that_works(counts: Counts, doing: Doing) -> None:
+    movement = _move(main=counts, waits="hrtimer_nanosleep")
+    assert (movement.doing, movement.wakes) == (doing, doing is Doing.RESTS)
+
+
+def test_a_data_loader_looks_every_five_seconds_also_where_nothing_comes() -> None:
+    assert _does(stacks=(_LOADER,), main=(50_000, 1, "t")) is Doing.RESTS
+
+
+def test_functions_that_change_are_progress_only_with_processor_time() -> None:
+    assert _does(stacks=(_OWN, _OTHER), main=(30 * 10**6, 60, "t")) is Doing.MOVES
+    assert _does(stacks=(_OWN, _OTHER), main=(10**6, 60, "t")) is Doing.RESTS
+
+
+def test_one_call_of_c_is_seen_as_one() -> None:
+    busy = (9_000 * _MS, 100, "r")
+    assert _does(main=busy, state="R") is Doing.CALLS
+    assert _does(main=busy, state="R", stacks=(_OWN, _OTHER)) is Doing.MOVES
+    assert _does(main=busy, state="R", gil=True) is Doing.SPINS
+
+
+@pytest.mark.parametrize("waits", ["do_wait", "pipe_read", "do_sys_poll"])
+def test_a_child_that_works_works_for_a_rank_that_waits_for_it(waits: str) -> None:
+    assert _does(waits=waits, below={200: (50 * _MS, 10, 0)}) is Doing.MOVES
+    assert _does(waits=waits, below={200: (0, 0, 100)}) is Doing.MOVES
+    assert _does(waits=waits, below={200: (50 * _MS // 10, 40, 0)}) is Doing.RESTS  # it looks at something
+    assert _does(waits=waits, cpu=50) is Doing.MOVES  # children that have ended
+
+
+def test_a_child_does_nothing_for_a_rank_that_waits_for_something_else() -> None:
+    assert _does(below={200: (50 * _MS, 10, 9999)}) is Doing.RESTS
+    assert _does(below={200: (50 * _MS, 10, 9999)}, waits="sk_wait_data") is Doing.RESTS
+    assert _does(below={200: (50 * _MS, 10, 9999)}, stacks=(_POOL,)) is Doing.MOVES
+
+
+def test_a_thread_for_which_something_comes_works_for_a_rank_that_waits_for_a_thread() -> None:
+    takes = (50_000 * 10, 10, "u")
+    assert _does(beside={101: (takes, _BESIDE)}) is Doing.MOVES
+    assert _does(beside={101: ((900 * _MS, 10, "t"), _BESIDE)}) is Doing.MOVES  # it computes
+    assert _does(beside={101: (takes, _WANDB)}) is Doing.RESTS
+    assert _does(beside={101: ((50_000, 10, "t"), _BESIDE)}) is Doing.RESTS
+    assert _does(beside={101: ((50_000, 1, "u"), _BESIDE)}) is Doing.RESTS  # it was held by the look before
+    assert _does(beside={101: (takes, _BESIDE)}, waits="sk_wait_data") is Doing.RESTS
+
+
+def test_a_rank_in_a_collective_waits_beside_a_thread_that_writes() -> None:
+    writes = {101: ((300 * _MS, 40, "t"), _BESIDE)}
+    assert _does(stacks=(_REDUCE,), beside=writes, cpu=40, io=99_999) is Doing.WAITS
+    assert _does(stacks=(_REDUCE,), cpu=40, io=99_999) is Doing.MOVES  # its own threads in C bring data
+    in_c = {102: ((900 * _MS, 40, "t"), ())}
+    assert _does(stacks=(_REDUCE,), beside={**writes, **in_c}, cpu=120, io=99_999) is Doing.MOVES
+    assert _does(stacks=(_REDUCE,), beside=writes, main=(_MS, 9, "t"), cpu=40, io=99_999) is Doing.MOVES
+
+
+def test_lines_that_are_not_counts_are_not_read() -> None:
+    assert read_pulses(["@thread 1 2 3 u", "@pulse", "@pulse 1.0 x", ""]) == ()
+    (pulse,) = read_pulses(
+        ["@pulse 1.5 20 -3", "@thread 7 1 2 t0x1388", "@thread 8 a 2 u", "@below 9 1 2 3", "@below 9 1"]
+    )
+    assert (pulse.at_s, pulse.bytes, pulse.sleeps_s, list(pulse.threads), list(pulse.below)) == (
+        1.5,
+        20,
+        -3.0,
+        [7],
+        [9],
+    )
+    assert (pulse.threads[7].period_s, pulse.spent_s) == (5.0, 2e-9)
+
+
+def test_without_counts_the_rank_is_judged_by_all_its_processes() -> None:
+    text = "".join(
+        f"@node 0 n {number + 1} {number}.0\n"
+        + "\n".join(line for line in _look(number, _OWN, io=99_999).splitlines() if line[:4] not in {"@pul", "@thr"})
+        + "\n@done 0\n"
+        for number in (0, 1)
+    )
+    (movement,) = movements(read_rounds(text))
+    assert (movement.doing, movement.beat) == (Doing.READS, None)
+
+
+def _ends(*ranks: dict[str, object], after_s: int = 20) -> int:
+    rounds = _rounds(*ranks)
+    verdict = judge(rounds, len(ranks))
+    assert verdict.is_hang
+    return ends_after_s(verdict, movements(rounds), after_s)
+
+
+_WAITS: dict[str, object] = {"stacks": (_REDUCE,)}
+
+
+@pytest.mark.parametrize(
+    ("rank", "seconds"),
+    [
+        (_WAITS, 20),
+        ({"state": "T"}, 20),
+        ({}, 20),  # a lock, and no other thread that could give it back
+        ({"main": (0, 0, "t")}, OPEN_S),  # it gives up by itself
+        ({"beside": {101: ((0, 0, "u"), _BESIDE)}}, OPEN_S),
+        ({"children": "cat:S"}, OPEN_S),
+        ({"waits": "sk_wait_data"}, OPEN_S),
+        ({"waits": "pipe_read"}, OPEN_S),
+        ({"state": "D"}, OPEN_S),
+        ({"waits": "hrtimer_nanosleep", "main": (0, 0, "t"), "sleeps": "590"}, 20),  # its end is far away
+        ({"waits": "hrtimer_nanosleep", "main": (0, 0, "t"), "sleeps": "40"}, OPEN_S),
+        ({"waits": "hrtimer_nanosleep", "main": (0, 0, "t")}, OPEN_S),
+        ({"waits": "hrtimer_nanosleep", "main": (10**6, 20, "t")}, OPEN_S),
+        ({"main": (9_000 * _MS, 9, "r"), "gil": True, "state": "R"}, OPEN_S),
+    ],
+)
+def test_the_more_a_rank_may_go_on_by_itself_the_longer_it_may_stand(rank: dict[str, object], seconds: int) -> None:
+    assert _ends(_WAITS, rank) == seconds
+    # What may go on by itself in ten minutes gets ten times the time.
+    loose = "sleeps" in rank or (rank.get("waits") == "hrtimer_nanosleep" and "main" in rank) or "gil" in rank
+    is_sleep_without_end = rank == {"waits": "hrtimer_nanosleep", "main": (0, 0, "t")}
+    assert _ends(_WAITS, rank, after_s=600) == (6000 if loose and not is_sleep_without_end else 600)
+
+
+def test_of_a_rank_that_wakes_nobody_says_that_it_did_not_go_on() -> None:
+    wakes: dict[str, object] = {"waits": "hrtimer_nanosleep", "main": (10**6, 20, "t")}
+    calls: dict[str, object] = {"main": (9_000 * _MS, 9, "r"), "state": "R"}
+    for rank, still in ((wakes, False), (calls, False), ({}, True)):
+        assert is_still(movements(_rounds(rank, {}))) is still
+    assert judge(_rounds(wakes, _WAITS), 2).sentence == (
+        "rank 0 on node1 sleeps at data.py:44 (load), again and again; "
+        "1 rank waits in all_reduce at train.py:120 (train)"
+    )
+    assert judge(_rounds(calls, {"waits": "pipe_read"}), 2).sentence == (
+        "rank 1 on node1 waits at a pipe (/x) at data.py:44 (load); "
+        "rank 0 on node1 runs in C code at data.py:44 (load): work, or a wait for the others"
+    )
+
+
+def test_a_call_of_c_beside_ranks_that_only_wait_for_it_is_work() -> None:
+    calls: dict[str, object] = {"main": (9_000 * _MS, 9, "r"), "state": "R", "cpu": 900}
+    assert not judge(_rounds(calls, _WAITS), 2).is_hang
+    assert not judge(_rounds(calls, calls), 2).is_hang
