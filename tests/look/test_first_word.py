@@ -19,6 +19,8 @@ def _notes(folder: Path, *words: str) -> list[str]:
 
 def test_a_misspelt_program_is_said_with_the_word_that_was_meant(tmp_path: Path) -> None:
     assert _notes(tmp_path, "pyhton", "x.py") == ["the program 'pyhton' is not on PATH here: did you mean 'python'?"]
+    (note,) = notes_on_command(("python",), tmp_path, {"PATH": "/no/such"})
+    assert note == "the program 'python' is not on PATH here: did you mean 'python3'?"
     assert _notes(tmp_path, "vasp_std") == ["the program 'vasp_std' is not on PATH here: is it on the nodes?"]
     assert _notes(tmp_path, "sh", "-c", "true") == []
 

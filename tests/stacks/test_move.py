@@ -104,6 +104,18 @@ def test_what_the_look_itself_caused_is_no_work() -> None:
     assert not _move(held=3).wakes
 
 
+def test_a_thread_that_comes_back_late_to_its_wait_is_no_work() -> None:
+    assert _does(main=(30_000, 1, "u")) is Doing.RESTS
+    assert not _move(main=(30_000, 1, "t")).wakes
+    assert _does(main=(30_000, 2, "u")) is Doing.MOVES
+
+
+def test_a_rank_that_is_stopped_only_now_and_then_goes_on() -> None:
+    assert _does(state="T") is Doing.RESTS
+    assert _does(state="T", main=(_MS // 2, 10, "?")) is Doing.RESTS
+    assert _does(state="T", main=(50 * _MS, 10, "?")) is Doing.MOVES
+
+
 def test_what_wakes_a_wait_without_an_end_has_come() -> None:
     assert _does(main=(50_000, 1, "u")) is Doing.MOVES
     # The call is not known: it may be a look at a clock.
@@ -249,6 +261,25 @@ def test_of_a_rank_that_wakes_nobody_says_that_it_did_not_go_on() -> None:
     assert judge(_rounds(calls, {"waits": "pipe_read"}), 2).sentence == (
         "rank 1 on node1 waits at a pipe (/x) at data.py:44 (load); "
         "rank 0 on node1 runs in C code at data.py:44 (load): work, or a wait for the others"
+    )
+
+
+def test_a_thread_that_computes_beside_a_rank_that_stands_is_said() -> None:
+    rank: dict[str, object] = {"beside": {101: ((100 * _MS, 20, "t"), _BESIDE)}}
+    assert not is_still(movements(_rounds(rank, _WAITS)))
+    assert judge(_rounds(rank, _WAITS), 2).sentence == (
+        "rank 0 on node1 waits for a lock at data.py:44 (load), "
+        "while its other threads or children use 1.0% of a core; "
+        "1 rank waits in all_reduce at train.py:120 (train)"
+    )
+    # A heartbeat is not worth a word.
+    assert is_still(movements(_rounds({"beside": {101: ((_MS, 20, "t"), _BESIDE)}}, _WAITS)))
+
+
+def test_a_rank_that_runs_round_a_line_is_said_to_run_also_where_another_one_stands() -> None:
+    runs: dict[str, object] = {"stacks": (_OTHER,), "main": (9_000 * _MS, 9, "r"), "gil": True, "state": "R"}
+    assert judge(_rounds(runs, {}), 2).sentence == (
+        "rank 1 on node1 waits for a lock at data.py:44 (load); rank 0 on node1 runs at one line at data.py:60 (fill)"
     )
 
 

@@ -18,6 +18,7 @@ from plugins.labs import Lab
 MUSTER = str(Path(sys.executable).with_name("muster"))
 _ONCE = """\
 import os
+import threading
 import time
 
 RANK, ATTEMPT = int(os.environ["RANK"]), os.environ["MUSTER_ATTEMPT"]
@@ -31,7 +32,9 @@ def load():
 if RANK == 1 and ATTEMPT == "1":
     load()
 if ATTEMPT == "1":
-    os.read(os.pipe()[0], 1)
+    lock = threading.Lock()
+    lock.acquire()
+    lock.acquire()
 print("done", flush=True)
 """
 

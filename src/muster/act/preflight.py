@@ -35,6 +35,7 @@ def check_before_start(plan: Plan, environment: Mapping[str, str], runner: Runne
         )
     private = tuple(path for path in _PRIVATE if path != "/var/tmp" or LAB_FOLDERS not in environment)  # noqa: S108
     _check_environment(plan, private)
+    environment = {**environment, "PATH": _path_of_ranks(plan, environment)}
     notes: list[Note] = []
     if plan.image.image is None:
         for number in range(len(plan.sweep.rows) if plan.sweep is not None else 1, 0, -1):
@@ -49,6 +50,14 @@ def check_before_start(plan: Plan, environment: Mapping[str, str], runner: Runne
             _check_mpi(plan.mpi, runner)
         notes += _private_paths(plan, private, environment.get(LAB_FOLDERS, "").splitlines())
     return notes
+
+
+def _path_of_ranks(plan: Plan, environment: Mapping[str, str]) -> str:
+    """Return PATH with the programs of the virtual environments that the ranks get."""
+    folders = [command.folder for command in plan.prelude if command.kind is PreludeKind.VENV]
+    return os.pathsep.join(
+        [*(f"{Path(plan.working_directory, folder)}/bin" for folder in reversed(folders)), environment.get("PATH", "")]
+    )
 
 
 def _check_environment(plan: Plan, private: tuple[str, ...]) -> None:

@@ -36,7 +36,7 @@ def meant_program(program: str) -> str:
     """Return a question that names the program which was probably meant; empty: none is near."""
     from difflib import get_close_matches  # only needed once something is wrong
 
-    close = get_close_matches(program, _USUAL, n=1)
+    close = get_close_matches(program, [name for name in _USUAL if name != program], n=1)
     return f"did you mean {close[0]!r}?" if close else ""
 
 

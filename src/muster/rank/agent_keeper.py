@@ -6,6 +6,7 @@ behind its rank, and is still there when the agent was killed. Started as
 `python -I -S -c TEXT label|plain RANKS GRACE -m torch.distributed.run WORDS`.
 """
 
+import fcntl
 import os
 import select
 import signal
@@ -18,6 +19,7 @@ FIRST_PIPE = 400
 _CHUNK_BYTES = 1 << 16
 _LONGEST_LINE_BYTES = 1 << 20
 _LOOK_S = 0.1
+_BEGINS_S = 60
 # The agent has ended its ranks: so long it may take to report and to leave.
 _REPORT_S = 1.0
 # Ranks that are still there so long after the first failure may take the whole grace: the other nodes are told.
@@ -313,9 +315,34 @@ def _tell_other_nodes() -> None:
 
 def _log_directory() -> str:
     """Return a directory of Muster's own for torchrun's files, which would stay in /tmp for ever."""
-    path = os.path.join(os.environ.get("TMPDIR") or "/tmp", "muster-agent-%d-%s" % (os.getpid(), os.urandom(4).hex()))
+    folder = os.environ.get("TMPDIR") or "/tmp"
+    _remove_left(folder)
+    path = os.path.join(folder, "muster-agent-%d-%s" % (os.getpid(), os.urandom(4).hex()))
     os.mkdir(path, 0o700)
+    _lock(path)
     return path
+
+
+def _lock(path: str) -> bool:
+    """Lock a directory as long as this process lives, and return whether nobody else had; only its owner can."""
+    try:
+        fcntl.flock(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _remove_left(folder: str) -> None:
+    """Remove the directories of keepers of this user that were killed: their locks have gone with them."""
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name)
+        try:
+            # A keeper that begins makes its directory a moment before it locks it.
+            is_old = name.startswith("muster-agent-") and time.time() - os.lstat(path).st_mtime > _BEGINS_S
+            if is_old and os.lstat(path).st_uid == os.getuid() and _lock(path):
+                _remove(path)
+        except OSError:  # another keeper was faster
+            continue
 
 
 def _remove(path: str) -> None:

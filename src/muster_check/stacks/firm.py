@@ -25,8 +25,8 @@ def ends_after_s(verdict: Verdict, moved: Sequence[Movement], after_s: int) -> i
 
 
 def is_still(moved: Sequence[Movement]) -> bool:
-    """Return whether no main thread so much as woke: then it is known that no rank went on."""
-    return not any(each.wakes or each.doing in {Doing.SPINS, Doing.CALLS} for each in moved)
+    """Return whether nothing of a rank so much as woke: then it is known that no rank went on."""
+    return not any(each.wakes or each.cpu_beside or each.doing in {Doing.SPINS, Doing.CALLS} for each in moved)
 
 
 def _of_rank(movement: Movement, after_s: int) -> int:

@@ -185,10 +185,8 @@ def _hanging(moved: Sequence[Movement], size: int, programs: Sequence[ProgramOfR
         return _for_the_missing(waiting, missing)
     if others:
         late = _latest(others, waiting, size)
-        wakes = any(each.wakes and each.stack.rank in late.numbers for each in moved)
-        verdict = _for_the_late(
-            late, waiting, others, missing, spins=late.numbers[0] in spinning, tail=", again and again" * wakes
-        )
+        tail = _tail([each for each in moved if each.stack.rank in late.numbers])
+        verdict = _for_the_late(late, waiting, others, missing, spinning, tail)
         calls = "".join(f"; {_calling(group)}" for group in _groups(calling)[:2])
         return msgspec.structs.replace(verdict, sentence=verdict.sentence + calls)
     return _all_wait(waiting)
@@ -196,6 +194,13 @@ def _hanging(moved: Sequence[Movement], size: int, programs: Sequence[ProgramOfR
 
 def _groups(stacks: Sequence[RankStack]) -> list[Group]:
     return [part for group in fold(stacks) for part in _parts_by_state(group)]
+
+
+def _tail(late: Sequence[Movement]) -> str:
+    """Return what else was seen of the ranks that the others wait for."""
+    again = ", again and again" * any(each.wakes for each in late)
+    beside = max(each.cpu_beside for each in late)
+    return again + (f", while its other threads or children use {beside:.1%} of a core" if beside else "")
 
 
 def _calling(group: Group) -> str:
@@ -254,16 +259,15 @@ def _for_the_late(
     waiting: Sequence[Group],
     others: Sequence[Group],
     missing: Sequence[int],
-    *,
-    spins: bool,
+    spinning: set[int],
     tail: str,
 ) -> Verdict:
     stack = late.ranks[0]
-    kind = JobCondition.LOOP if spins else standing(stack)
+    kind = _standing_of(late, spinning)
     who = _who(late.ranks)
     verb = kind.value if len(late.ranks) == 1 else _plural(kind.value)
     rest = [group for group in others if group is not late]
-    wait = f"; {_waiting(waiting)}" if waiting else "".join(f"; {_standing_too(group)}" for group in rest[:2])
+    wait = f"; {_waiting(waiting)}" if waiting else "".join(f"; {_standing_too(group, spinning)}" for group in rest[:2])
     gone = f"; {ranks_in_words(missing)} {'has' if len(missing) == 1 else 'have'} no process" if missing else ""
     about = f" ({stack.signs.file})" if stack.signs.file and kind in _ABOUT_A_FILE else ""
     unseen = stack.unseen
@@ -300,8 +304,12 @@ def _wait_of(group: Group) -> str:
     return f"{_count(number, 'rank')} {'wait' if number > 1 else 'waits'} in {group.what}{_at(group.where, ' at ')}"
 
 
-def _standing_too(group: Group) -> str:
-    kind = standing(group.ranks[0]).value
+def _standing_of(group: Group, spinning: set[int]) -> JobCondition:
+    return JobCondition.LOOP if group.numbers[0] in spinning else standing(group.ranks[0])
+
+
+def _standing_too(group: Group, spinning: set[int]) -> str:
+    kind = _standing_of(group, spinning).value
     return f"{_who(group.ranks)} {kind if len(group.ranks) == 1 else _plural(kind)}{_at(group.where, ' at ')}"
 
 

@@ -20,6 +20,7 @@ REST_BYTES_PER_S = 2048
 """More than that is read or written on purpose."""
 
 _BUSY_CPU = 0.05
+_IDLE_BESIDE = 0.0005
 
 
 class Doing(StrEnum):
@@ -50,6 +51,12 @@ class Movement(msgspec.Struct, frozen=True):
     def wakes(self) -> bool:
         """Return whether it stands, and wakes now and then to look at something."""
         return self.doing is Doing.RESTS and self.beat is not None and self.beat.times > 0
+
+    @property
+    def cpu_beside(self) -> float:
+        """Return the part of a core that its other threads and its children use while it stands; 0: hardly any."""
+        is_told = self.doing is Doing.RESTS and self.beat is not None and self.beat.cpu_beside > _IDLE_BESIDE
+        return self.beat.cpu_beside if is_told and self.beat is not None else 0.0
 
     @property
     def goes_on(self) -> bool:
@@ -98,7 +105,8 @@ def _counted_s(old: RankStack, now: RankStack) -> float:
 def _doing(seen: Sequence[RankStack], cpu: float, rate: float, beat: Beat | None) -> Doing:
     last = seen[-1]
     if last.state in {"T", "t"}:
-        return Doing.RESTS
+        # It may have been stopped only now.
+        return Doing.MOVES if beat is not None and beat.works_at_a_time else Doing.RESTS
     if cpu > _REST_CPU and any(_is_compiling(each) for each in seen):
         return Doing.COMPILES
     in_collective = all(collective_of(each) for each in seen)

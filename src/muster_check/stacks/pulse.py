@@ -106,6 +106,9 @@ class Beat(msgspec.Struct, frozen=True):
     below_works: bool
     """Whether a process below the rank was begun, computed, read or wrote."""
 
+    cpu_beside: float
+    """The part of a core that its other threads used, and the processes below it that still run."""
+
     @property
     def cpu(self) -> float:
         """Return the part of a core that the main thread used."""
@@ -119,6 +122,7 @@ class Beat(msgspec.Struct, frozen=True):
 
 # What a rank needs to look for a file or a flag, print a line and sleep again; on a busy machine.
 _A_LOOK_NS = 1_000_000
+_BACK_TO_WAIT_NS = 30_000
 # Of a core: what a process below a rank uses that only waits, or beats.
 _IDLE_BELOW = 0.002
 _THREAD_WORKS = 0.05
@@ -132,20 +136,36 @@ def beat_of(pid: int, looks: Sequence[tuple[Pulse, ...]]) -> Beat | None:
     if any(pid not in after.threads for _, after in gaps):
         return None
     seconds = max(sum(after.at_s - before.at_s for before, after in gaps), 0.05)
-    own = [(before.threads[pid], after.threads[pid]) for before, after in gaps]
+    own = [_between(before.threads[pid], after.threads[pid]) for before, after in gaps]
     last = looks[-1][0]
     calls = [pulses[0].threads[pid] for pulses in looks if pid in pulses[0].threads]
     return Beat(
         seconds,
-        sum(after.spent_ns - before.spent_ns for before, after in own),
-        sum(after.times - before.times for before, after in own),
+        sum(spent_ns for spent_ns, _ in own),
+        sum(times for _, times in own),
         sum(after.bytes - before.bytes for before, after in gaps),
         all(thread.call == "u" for thread in calls),
         last.threads[pid].period_s,
         last.sleeps_s,
         frozenset(number for number in last.threads if number != pid and _is_woken(number, gaps, seconds)),
         _below_works(looks[0][0], gaps, seconds),
+        _cpu_beside(pid, gaps) / seconds,
     )
+
+
+def _between(before: Thread, after: Thread) -> tuple[int, int]:
+    """Return what a thread did between two looks, in nanoseconds and times.
+
+    Once it may come back late to the wait from which py-spy took it.
+    """
+    spent_ns, times = after.spent_ns - before.spent_ns, after.times - before.times
+    return (0, 0) if times == 1 and spent_ns <= _BACK_TO_WAIT_NS else (spent_ns, times)
+
+
+def _cpu_beside(pid: int, gaps: Sequence[tuple[Pulse, Pulse]]) -> float:
+    """Return the processor time of all but the main thread."""
+    whole = sum(after.spent_s - before.spent_s for before, after in gaps)
+    return whole - sum(after.threads[pid].spent_ns - before.threads[pid].spent_ns for before, after in gaps) / 1e9
 
 
 def _is_woken(number: int, gaps: Sequence[tuple[Pulse, Pulse]], seconds: float) -> bool:
