@@ -277,7 +277,13 @@ def test_a_thread_that_computes_beside_a_rank_that_stands_is_said() -> None:
 
 
 def test_a_rank_that_runs_round_a_line_is_said_to_run_also_where_another_one_stands() -> None:
-    runs: dict[str, object] = {"stacks": (_OTHER,), "main": (9_000 * _MS, 9, "r"), "gil": True, "state": "R"}
+    runs: dict[str, object] = {
+        "stacks": (_OTHER,),
+        "main": (9_000 * _MS, 9, "r"),
+        "gil": True,
+        "state": "R",
+        "waits": "0",
+    }
     assert judge(_rounds(runs, {}), 2).sentence == (
         "rank 1 on node1 waits for a lock at data.py:44 (load); rank 0 on node1 runs at one line at data.py:60 (fill)"
     )

@@ -51,7 +51,7 @@ class Pulse(msgspec.Struct, frozen=True):
     threads: dict[int, Thread]
     below: dict[int, Below]
     sleeps_s: float | None = None
-    """How long the main thread sleeps at most, from now; None: it does not sleep, or nobody knows."""
+    """How long the main thread sleeps at most, from now; None: it does not sleep, or that is not known."""
 
     @property
     def spent_s(self) -> float:
