@@ -264,6 +264,12 @@ def _refused_by_kernel(argv: Sequence[str], env: Mapping[str, str] | None, error
         return RequestError(
             f"no more files can be opened here to start {argv[0]}", hint="start fewer ranks, or raise ulimit -n"
         )
+    if error.errno in {errno.ENOEXEC, errno.EIO, errno.ELIBBAD}:
+        return MachineLacks(
+            argv[0],
+            f"{argv[0]} cannot be started: {error.strerror}",
+            hint="it is another machine's program, or it is not whole: install it again",
+        )
     if error.errno != errno.E2BIG:
         return error
     words = sum(len(os.fsencode(word)) + 1 for word in argv)
