@@ -14,7 +14,7 @@ from muster.runner import become, run, spawn, start
 
 @pytest.mark.parametrize(
     "begin",
-    [lambda argv: run(argv), lambda argv: start(argv), lambda argv: spawn(argv, {}), lambda argv: become(argv, {})],
+    [run, start, lambda argv: spawn(argv, {}, files={}), lambda argv: become(argv, {})],
 )
 def test_a_program_of_another_machine_is_named(begin: Callable[[list[str]], Any], tmp_path: Path) -> None:
     program = tmp_path / "squeue"
