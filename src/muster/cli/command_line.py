@@ -135,7 +135,7 @@ def read_typed(command: CommandLine, words: Sequence[str]) -> Typed:
         message = f"muster {command.name} starts one program, and takes no --role"
         raise RequestError(message, hint="muster submit queues a job of several programs, muster plan shows it")
     for name in typed_words.values:
-        if name in launch and name not in command.fields and "help" not in typed_words.values:
+        if name in launch and name not in (*command.fields, *command.own) and "help" not in typed_words.values:
             raise RequestError(
                 f"muster {command.name} does not take {typed_words.origins[name].where}",
                 hint=f"muster {command.name} --help all lists what it takes",

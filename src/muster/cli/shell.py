@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from muster.cli.command_line import QUIET, CommandLine, Words, fields_but
 from muster.cli.launching import facts_and_request, warn
 from muster.cli.output import say
-from muster.errors import MachineLacks
+from muster.errors import MachineLacks, RequestError
+from muster.job.option import option, parse_count
+
+if TYPE_CHECKING:
+    from muster.follow.cases import JobCase
 
 
 def main(words: Words) -> int:
     """Become the shell."""
+    if words.first is not None and words.first.isdigit():
+        return _attach(words)
+    if words.role is not None or words.rank is not None:
+        message = "--role and --rank name a rank of a running job, but no job is named"
+        raise RequestError(message, hint="muster shell JOB --role serve --rank 0")
     from muster.act.kept_cluster import know_cluster
     from muster.act.launch import become_shell
     from muster.look.image_facts import look_at_image
@@ -51,6 +62,50 @@ def main(words: Words) -> int:
     return become_shell(plan, facts.environment, within=place is RunPlace.WITHIN, say=say)
 
 
+def _attach(words: Words) -> int:
+    """Become a shell beside a rank of a job that runs."""
+    import os
+
+    from muster.act.attach import attach
+    from muster.cli.asked_jobs import ask, cases, running_case
+    from muster.follow.roles import role_of, stands_of
+    from muster.job.options import read_words
+
+    job_id, *rest = words.operands
+    behind = read_words(rest, {name: COMMAND.own[name] for name in ("role", "rank")})
+    role, rank = behind.values.get("role", words.role), behind.values.get("rank", words.rank) or 0
+    case = running_case(job_id, cases([job_id], ask([job_id])), "shell")
+    stands = stands_of(case.run.directory) if case.run is not None else ()
+    if stands and role is None:
+        names = ", ".join(stand.name for stand in stands)
+        raise RequestError(f"job {job_id} has several roles: {names}", hint=f"muster shell {job_id} --role NAME")
+    if role is not None and case.run is not None:
+        host = role_of(case.run.directory, role).host_of(rank)
+    else:
+        host = _host_of(case, rank)
+    command = behind.rest or (os.environ.get("SHELL", "/bin/sh"), "-i")
+    attach(case.shown_id, host, role or "", rank, command, os.environ)
+
+
+def _host_of(case: JobCase, rank: int) -> str:
+    """Return the host of a rank of a job of one program, whose ranks fill one node after the other."""
+    from muster.follow.find_output import find_output
+    from muster.rank.hostlist import expand
+
+    hosts = expand(case.job.node_list or "") if case.job is not None else []
+    output = find_output(case.job, case.run, case.asked)
+    ranks = output.ranks if output is not None else None
+    if ranks is None:
+        if rank:
+            raise RequestError(
+                f"where rank {rank} runs is not known", hint=f"muster shell {case.asked}: on its first node"
+            )
+        return hosts[0]
+    if rank >= ranks:
+        raise RequestError(f"the job has no rank {rank}", hint=f"its ranks are 0 to {ranks - 1}")
+    return hosts[rank * len(hosts) // ranks]
+
+
 _NOT_FOR_A_SHELL = (
     *("output", "error", "per_rank_files", "no_label", "launcher", "here", "snapshot", "check"),
     *("stage_env", "stage", "stage_out"),
@@ -60,11 +115,24 @@ COMMAND = CommandLine(
     start=main,
     summary="""\
 Open a shell on the first node: in the allocation where this is typed, else on the site's interactive or debug queue.
--g 2 asks for a part of a node, with the cores of its GPUs.""",
-    operands="[--] [COMMAND…]",
+-g 2 asks for a part of a node, with the cores of its GPUs.
+
+With the id of a running job: open the shell beside a rank of it, on the rank's host, in its environment and image.
+Rank 0 unless --rank names another; of a job with roles --role says whose.""",
+    operands="[JOB] [--] [COMMAND…]",
     most=None,
     runs=True,
     fields=fields_but(*_NOT_FOR_A_SHELL),
-    options=(QUIET,),
-    examples=("muster shell -g 1 -t 30",),
+    options=(
+        option("--role", metavar="NAME", help="with JOB: the role whose rank is meant", group="beside a rank"),
+        option(
+            "--rank",
+            metavar="R",
+            parse=parse_count(0, 1_000_000),
+            help="with JOB: the rank (default: 0)",
+            group="beside a rank",
+        ),
+        QUIET,
+    ),
+    examples=("muster shell -g 1 -t 30", "muster shell 123 --role serve -- nvidia-smi"),
 )

@@ -97,10 +97,11 @@ VERBS = (
     Verb("run", "muster.cli.run", "run a command as ranks, now: in this allocation, a new one, or here"),
     Verb("submit", "muster.cli.submit", "queue the same command; prints the job id"),
     Verb("plan", "muster.cli.plan", "show what would happen, as script, JSON or reasons; runs nothing"),
-    Verb("shell", "muster.cli.shell", "open a shell on the first node of a job"),
+    Verb("shell", "muster.cli.shell", "open a shell on the first node of a job, or beside a rank of one that runs"),
     Verb("jobs", "muster.cli.jobs", "list all of your jobs, and mark those of Muster"),
     Verb("status", "muster.cli.status", "say where a job is in its life"),
     Verb("logs", "muster.cli.logs", "show the output of a job's ranks: of all or of one, once or while it grows"),
+    Verb("url", "muster.cli.url", "print the address of a role of a job, for jobs of several programs"),
     Verb("why", "muster.cli.why", "say why a job waits and what would start it sooner, or how it ended"),
     Verb("report", "muster.cli.report", "pack what a site's support needs to know of a job, without secrets"),
     Verb(

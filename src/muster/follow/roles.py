@@ -22,6 +22,7 @@ class RoleStand(msgspec.Struct, frozen=True):
     ranks: int
     """On each host."""
 
+    port: int
     url: str
     stand: str
     """waits, ready, ended or failed, as far as it is written down; empty: it has started."""
@@ -71,7 +72,7 @@ def stands_of(directory: Path) -> tuple[RoleStand, ...]:
 def _stand(name: str, place: dict[str, Any], event: dict[str, Any] | None) -> RoleStand:
     what = "waits" if event is None else event["what"]
     status = event["status"] if event is not None and what == "ended" else None
-    return RoleStand(name, tuple(place["nodes"]), int(place["ranks"]), place["url"], what, status)
+    return RoleStand(name, tuple(place["nodes"]), int(place["ranks"]), int(place["port"]), place["url"], what, status)
 
 
 def role_of(directory: Path, name: str) -> RoleStand:

@@ -83,6 +83,9 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     whole_flags: bool = False
     """Whether the value is itself an option, so that it may begin with a dash."""
 
+    begins_role: bool = False
+    """Whether all words from here on describe roles of a job."""
+
     @property
     def is_switch(self) -> bool:
         return self.metavar is None
@@ -121,6 +124,7 @@ def option(
     required: bool = False,
     is_common: bool = False,
     whole_flags: bool = False,
+    begins_role: bool = False,
 ) -> Option:
     """Return the option that is written with these flags."""
     return Option(
@@ -137,6 +141,7 @@ def option(
         required=required,
         often=is_common,
         whole_flags=whole_flags,
+        begins_role=begins_role,
     )
 
 

@@ -70,7 +70,7 @@ def read_words(words: Sequence[str], options: Mapping[str, Option], *, mixed: bo
             break
         flag, text = _split(word, by_flag, words_left)
         name, option = by_flag[flag]
-        if name == "role" and not mixed:  # the roles of a launch reach to the end
+        if option.begins_role:
             values["roles"] = _read_roles((word, *words_left), options)
             pieces += ((None, (each,)) for each in (word, *words_left))
             return Typed(values, origins, (), tuple(pieces))

@@ -261,7 +261,11 @@ _GROUPS: Mapping[str, tuple[tuple[str, Option], ...]] = {
         row("--bind SRC[:DST[:ro]]", "show a path of the host in the image: /data:/mnt:ro", repeated=True),
     ),
     "several programs in one job": (
-        row("--role NAME", "begin the options and the command of one program; options before the first hold for all"),
+        row(
+            "--role NAME",
+            "begin the options and the command of one program; options before the first hold for all",
+            begins_role=True,
+        ),
         row("--file TOML", "read the job from a TOML file; options typed beside it hold: --file job.toml", parse_text),
         row(
             "--preset NAME",

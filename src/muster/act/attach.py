@@ -1,0 +1,56 @@
+"""A shell beside a rank of a running job: a step of that job, on the rank's host, in the rank's environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
+
+from muster.runner import become
+from muster.slurm.variables import scheduler_environment
+
+# Finds the first process of the rank, and becomes the command in that process's environment, directory and image.
+_BESIDE = r"""
+job=$1 role=$2 rank=$3
+shift 3
+pid=
+for folder in $(ls -d /proc/[0-9]* | sort -V); do
+    [ -O "$folder" ] && grep -qszx "MUSTER_JOB=$job" "$folder/environ" || continue
+    grep -qszx "RANK=$rank" "$folder/environ" || continue
+    [ -z "$role" ] || grep -qszx "MUSTER_ROLE=$role" "$folder/environ" || continue
+    pid=${folder#/proc/}
+    break
+done 2>/dev/null
+if [ -z "$pid" ]; then
+    printf 'muster: error: rank %s of %s has no process on %s\n\nhint: muster stacks %s shows where the ranks are\n' \
+        "$rank" "${role:-the job}" "$(hostname)" "$job" >&2
+    exit 1
+fi
+variables=()
+while IFS= read -r -d '' variable; do variables+=("$variable"); done <"/proc/$pid/environ"
+inside=()
+if [ "$(readlink "/proc/$pid/ns/mnt")" != "$(readlink /proc/self/ns/mnt)" ]; then
+    inside=(nsenter --user --preserve-credentials --mount --target "$pid")
+    "${inside[@]}" true 2>/dev/null || {
+        inside=()
+        printf 'muster: the image of the rank cannot be entered here: this shell is outside of it\n' >&2
+    }
+fi
+[ "${#inside[@]}" -ne 0 ] || cd -P "/proc/$pid/cwd" || exit
+exec "${inside[@]}" env -i "${variables[@]}" "TERM=${TERM:-dumb}" "$@"
+"""
+
+
+def attach_words(job: str, host: str, role: str, rank: int, command: Sequence[str], *, on_terminal: bool) -> list[str]:
+    """Return the srun that starts the command beside a rank."""
+    words = ["srun", f"--jobid={job}", "--overlap", "--nodes=1", "--ntasks=1", f"--nodelist={host}", "--mem=0"]
+    words += ["--mpi=none", "--quiet", *(["--pty"] if on_terminal else [])]
+    return [*words, "bash", "-c", _BESIDE, "muster", job, role, str(rank), *command]
+
+
+def attach(
+    job: str, host: str, role: str, rank: int, command: Sequence[str], environment: Mapping[str, str]
+) -> NoReturn:
+    """Become the shell beside the rank."""
+    words = attach_words(job, host, role, rank, command, on_terminal=os.isatty(0))
+    become(words, scheduler_environment(environment))

@@ -1,0 +1,49 @@
+"""muster url: where a role of a job listens, and how it is reached from outside."""
+
+from __future__ import annotations
+
+import socket
+
+from muster.cli.asked_jobs import ask, cases, only_case
+from muster.cli.command_line import QUIET, CommandLine, Words
+from muster.cli.output import say
+from muster.errors import RequestError
+from muster.follow.roles import role_of, stands_of
+
+
+def main(words: Words) -> int:
+    """Print the address alone on stdout; how to reach it from another machine goes to stderr."""
+    from muster.slurm.jobs import parse_job_id
+
+    job_id = parse_job_id(words.operands[0])
+    case = only_case(job_id, cases([job_id], ask([job_id]), records_do=True), "url")
+    if case.run is None:
+        raise RequestError(f"job {job_id} was not submitted by Muster, so its roles are not known", hint="muster jobs")
+    names = [stand.name for stand in stands_of(case.run.directory)]
+    if len(words.operands) < 2 and len(names) > 1:
+        raise RequestError(f"job {job_id} has several roles", hint=f"muster url {job_id} {names[0]}")
+    stand = role_of(case.run.directory, words.operands[1] if len(words.operands) > 1 else "".join(names))
+    if case.phase.is_over:
+        say(f"job {job_id} is over: nobody listens there", quiet=words.quiet)
+    elif stand.stand != "ready":
+        say(f"role {stand.name} is not ready: {stand.sentence}", quiet=words.quiet)
+    else:
+        place = f"{stand.hosts[0]}:{stand.port}"
+        tunnel = f"ssh -N -L {stand.port}:{place} {socket.gethostname()}"
+        say(f"from your own machine: {tunnel}, then http://localhost:{stand.port}", quiet=words.quiet)
+    print(stand.url)
+    return 0
+
+
+COMMAND = CommandLine(
+    name="url",
+    start=main,
+    summary="""\
+Print the address of a role of a job, alone on stdout. How it is reached from your own machine goes to stderr.""",
+    operands="JOB [ROLE]",
+    least=1,
+    most=2,
+    hint="muster status JOB lists the roles",
+    options=(QUIET,),
+    examples=("muster url 123 serve", 'curl "$(muster url 123 serve)"/health'),
+)
