@@ -1,5 +1,96 @@
-"""The names of the presets: programs that have a way of starting of their own (plan/presets.py knows each)."""
+"""Programs that have rules of their own for starting as a role: what each runs, offers and counts as ready. Data."""
 
 from __future__ import annotations
 
-PRESETS = ("ray", "serve", "torchft", "dask")
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import msgspec
+
+
+class Preset(msgspec.Struct, frozen=True):
+    """How one program starts as a role, with one process on each node of the role."""
+
+    ready: str
+    """As --ready says it."""
+
+    text: str = ""
+    """What each process runs, in sh: the role's command is its words. Empty: the command itself."""
+
+    scheme: str = "http"
+    ports: int = 1
+    """How many ports in a row the program takes on each node."""
+
+    offers: Mapping[str, str] = MappingProxyType({})
+    """Variables by which the other roles find it; {own.host} and the like stand for this role."""
+
+
+# Ray finds no other Ray: its port, its folder and (since 2.52) its token are this job's alone. --block ends all of its
+# processes with it. The CPUs and GPUs are those that were granted, and not those that are seen.
+_RAY = """\
+port=$MUSTER_ROLE_PORT folder=/tmp/ray-$MUSTER_JOB-$MUSTER_ROLE cpus=${SLURM_CPUS_PER_TASK:-$SLURM_CPUS_ON_NODE}
+address=$(getent ahostsv4 "${SLURMD_NODENAME:-$(hostname)}" | awk 'NR == 1 { print $1 }')
+export RAY_AUTH_MODE=token RAY_AUTH_TOKEN="$MUSTER_ROLE_KEY" RAY_TMPDIR="$folder"
+trap 'kill "$child" 2>/dev/null || exit 143' TERM INT HUP
+set -- --block --disable-usage-stats --node-ip-address="$address" --num-cpus="$cpus" --num-gpus="${MUSTER_GPUS:-0}" \\
+    --node-manager-port=$((port + 1)) --object-manager-port=$((port + 2)) --runtime-env-agent-port=$((port + 3)) \\
+    --metrics-export-port=$((port + 4)) --dashboard-agent-grpc-port=$((port + 5)) \\
+    --dashboard-agent-listen-port=$((port + 6)) --min-worker-port=$((port + 20)) --max-worker-port=$((port + 219)) "$@"
+if [ "$RANK" = 0 ]; then
+    set -- --head --port="$port" --include-dashboard=false --temp-dir="$folder" \\
+        $(python3 -c 'import grpc' 2>/dev/null && echo "--ray-client-server-port=$((port + 7))") "$@"
+else
+    until python3 -c 'import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 2)' \\
+        "$MASTER_ADDR" "$port" 2>/dev/null; do sleep 0.2; done
+    set -- --address="$MASTER_ADDR:$port" "$@"
+fi
+ray start "$@" &
+child=$!
+wait "$child"
+status=$?
+wait "$child" 2>/dev/null
+rm -rf "$folder"
+exit "$status"
+"""
+
+# Rank 0 has the scheduler, and every rank a worker.
+_DASK = """\
+trap 'kill $children 2>/dev/null' TERM INT HUP
+children='' folder=${TMPDIR:-/tmp}/dask-$MUSTER_JOB-$MUSTER_ROLE
+if [ "$RANK" = 0 ]; then
+    dask scheduler --host "tcp://$MASTER_ADDR" --port "$MUSTER_ROLE_PORT" --no-dashboard --no-show &
+    children=$!
+fi
+dask worker "tcp://$MASTER_ADDR:$MUSTER_ROLE_PORT" --nthreads "${SLURM_CPUS_PER_TASK:-$SLURM_CPUS_ON_NODE}" \\
+    --no-dashboard --local-directory "$folder" "$@" &
+worker=$! children="$children $!"
+wait "$worker"
+status=$?
+kill $children 2>/dev/null
+wait
+rm -rf "$folder"
+exit "$status"
+"""
+
+PRESET_TABLE: Mapping[str, Preset] = {
+    "ray": Preset(
+        "log:Ray runtime started.",
+        _RAY,
+        scheme="ray",
+        ports=240,
+        offers={
+            "RAY_ADDRESS": "{own.host}:{own.port}",
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN": "{own.key}",
+        },
+    ),
+    "serve": Preset("http://{host}:{port}/health http://{host}:{port}/v1/models"),
+    "dask": Preset(
+        "log:Registered to:",
+        _DASK,
+        scheme="tcp",
+        ports=1,
+        offers={"DASK_SCHEDULER_ADDRESS": "tcp://{own.host}:{own.port}"},
+    ),
+}
+PRESETS = tuple(PRESET_TABLE)

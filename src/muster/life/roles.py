@@ -5,6 +5,7 @@ it: starts roles, asks whether they are ready, ends them. The file is long becau
 needs nothing beside it. Standard library, Python 3.6.
 """
 
+import binascii
 import glob
 import json
 import os
@@ -17,7 +18,7 @@ import sys
 import threading
 import time
 import urllib.request
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 LAST_S = 30.0
 """So long after SIGKILL a role may take to end; then the job ends without it."""
@@ -233,7 +234,9 @@ class RoleUnit:
         self.ready, self.text = words["ready"], words.get("text", "")
         self.scheme = words.get("scheme", "http")
         self.fixed_port = int(words.get("port") or 0)
+        self.port_count = int(words.get("ports") or 1)
         self.port = 0
+        self.key = binascii.hexlify(os.urandom(32)).decode()
         self.is_step = words.get("starter", "step") == "step"
         after = tuple(name for name in words.get("after", "").split(",") if name)
         self.terms = RoleTerms(
@@ -352,6 +355,7 @@ class RoleRunner:
         for other in self.units.values():
             for gap, value in other.addresses().items():
                 variables["MUSTER_{}_{}".format(other.name, gap).upper()] = value
+            variables["MUSTER_{}_KEY".format(other.name).upper()] = other.key
         names, count = ",".join(unit.hosts), str(len(unit.hosts))
         variables.update(
             SLURM_JOB_NODELIST=names,
@@ -362,6 +366,7 @@ class RoleRunner:
             SLURM_OPEN_MODE="append",
             muster_of_role=unit.name,
             MUSTER_ROLE_PORT=str(unit.port),
+            MUSTER_ROLE_KEY=unit.key,
         )
         return variables
 
@@ -399,14 +404,19 @@ class RoleRunner:
         if unit.ready == "joined":
             return _count_begun(logs) >= len(unit.hosts)
         if unit.ready == "log":
-            return any(
-                self._filled(unit, unit.text, unit.hosts[0]) in text for text in _texts(os.path.join(logs, "logs"))
-            )
+            return self._says(unit, os.path.join(logs, "logs"), self._filled(unit, unit.text, unit.hosts[0]))
         if unit.ready == "command":
             return self._succeeds(unit)
         if unit.ready == "port":
             return all(_answers(host, unit.port) for host in unit.hosts)
-        return all(_is_2xx(self._filled(unit, unit.text, host)) for host in unit.hosts)
+        texts = unit.text.split()  # of several addresses one is enough
+        return all(any(_is_2xx(self._filled(unit, text, host)) for text in texts) for host in unit.hosts)
+
+    def _says(self, unit: RoleUnit, folder: str, text: str) -> bool:
+        """Return whether this text stands in the log of each node of the role, which srun names after the node."""
+        if not unit.is_step:
+            return any(text in log for log in _texts(folder, "*"))
+        return all(any(text in log for log in _texts(folder, host)) for host in unit.hosts)
 
     def _filled(self, unit: RoleUnit, text: str, host: str) -> str:
         """Return a text with addresses in the place of its gaps; the role's own host is `host`."""
@@ -480,15 +490,19 @@ class RoleRunner:
 def _choose_ports(units: Sequence[RoleUnit], job: int, low: int, count: int) -> None:
     """Give each role a port that no other has, below the ephemeral range; one on this host is tried."""
     here = os.environ.get("SLURMD_NODENAME") or socket.gethostname().split(".")[0]
-    taken = {unit.fixed_port for unit in units if unit.fixed_port}
-    port = low + (job * 61 + 17) % count
+    taken: Set[int] = set()
+    for unit in units:
+        taken.update(range(unit.fixed_port, unit.fixed_port + unit.port_count) if unit.fixed_port else ())
+    start = (job * 61 + 17) % count
     for unit in units:
         unit.port = unit.fixed_port
-        for _ in range(count if not unit.fixed_port else 0):
-            port = low + (port + 1 - low) % count
-            if port not in taken and (here not in unit.hosts or _is_free(port)):
+        for step in range(count if not unit.fixed_port else 0):
+            port = low + (start + step) % count
+            block = range(port, port + unit.port_count)
+            is_free = here not in unit.hosts or all(_is_free(each) for each in block[:20])
+            if block[-1] < low + count and not taken.intersection(block) and is_free:
                 unit.port = port
-                taken.add(port)
+                taken.update(block)
                 break
 
 
@@ -533,10 +547,10 @@ def _count_begun(folder: str) -> int:
     return len(begun)
 
 
-def _texts(folder: str) -> List[str]:
-    """Return the ends of all logs in a folder, that of the script first."""
+def _texts(folder: str, name: str = "*") -> List[str]:
+    """Return the ends of the logs of this name in a folder, that of the script first."""
     texts = []
-    for path in sorted(glob.glob(os.path.join(folder, "*.log")), key=lambda path: not path.endswith("batch.log")):
+    for path in sorted(glob.glob(os.path.join(folder, name + ".log")), key=lambda path: not path.endswith("batch.log")):
         try:
             with open(path, "rb") as file:
                 file.seek(max(0, os.path.getsize(path) - _TEXT_BYTES))

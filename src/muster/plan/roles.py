@@ -19,6 +19,7 @@ from muster.model.plan import Engine, Flag, Note, Plan, Ready, ReadyKind, Reason
 from muster.model.words import Fragment, Template, Word
 from muster.plan.build import make_plan
 from muster.plan.header import add_comment
+from muster.plan.presets import has_key, offered_variables, preset_of, with_preset
 from muster.plan.role_places import (
     Placed,
     check_room,
@@ -73,7 +74,7 @@ _OF_ROLES = (
     "roles",
     "file",
 )
-_ADDRESS = re.compile(r"(?<!\$)\{([a-z][a-z0-9_]*)\.(host|hosts|port|url)\}")
+_ADDRESS = re.compile(r"(?<!\$)\{([a-z][a-z0-9_]*)\.(host|hosts|port|url|key)\}")
 _OWN = re.compile(r"(?<!\$)\{(host|hosts|port|url)\}")
 _WHATS = ("host", "hosts", "port", "url")
 
@@ -81,10 +82,9 @@ _WHATS = ("host", "hosts", "port", "url")
 def make_job_of_roles(request: Request, site: Site, look: Callable[[Request], Facts], typed: Sequence[str]) -> Plan:
     """Return the plan of a job with several programs; `look` gathers the facts that a role's request names."""
     _check(request)
-    roles = tuple(_with_preset(role) for role in request.roles)
+    roles = tuple(with_preset(role) for role in request.roles)
     main_name = _main_of(roles)
     places = place_roles(roles, request)
-    names = [name_of(role) for role in roles]
     plans: dict[str, Plan] = {}
     node = node_shape(site, request)
     for placed in sorted(places, key=lambda placed: not placed.request.beside):
@@ -97,7 +97,7 @@ def make_job_of_roles(request: Request, site: Site, look: Callable[[Request], Fa
         plans[name_of(placed.request)] = plan
     check_room(places, plans, node)
     gives_gpus = _gives_gpus(site, places, plans)
-    roles_made = tuple(_role(placed, plans, names, main_name, gives_gpus=gives_gpus) for placed in places)
+    roles_made = tuple(_role(placed, plans, roles, main_name, gives_gpus=gives_gpus) for placed in places)
     return _job(request, site, look, typed, places, roles_made, node)
 
 
@@ -139,14 +139,6 @@ def _refuse_circle(needs: Mapping[str, Sequence[str]], verb: str) -> None:
 
     for name in needs:
         walk(name, ())
-
-
-def _with_preset(role: Request) -> Request:
-    if role.preset is None:
-        return role
-    from muster.plan.presets import apply_preset
-
-    return apply_preset(role)
 
 
 def _main_of(roles: Sequence[Request]) -> str:
@@ -191,7 +183,7 @@ def _gives_gpus(site: Site, places: Sequence[Placed], plans: Mapping[str, Plan])
     return False
 
 
-def _role(placed: Placed, plans: Mapping[str, Plan], names: Sequence[str], main: str, *, gives_gpus: bool) -> Role:
+def _role(placed: Placed, plans: Mapping[str, Plan], roles: Sequence[Request], main: str, *, gives_gpus: bool) -> Role:
     """Return the role, with the plan that keeps to its part of the nodes and knows all addresses."""
     request, name = placed.request, name_of(placed.request)
     plan = plans[name]
@@ -199,14 +191,17 @@ def _role(placed: Placed, plans: Mapping[str, Plan], names: Sequence[str], main:
     if launcher.starter(Engine.SLURM) is Starter.PROGRAM and placed.is_shared:
         message = f"role {name} shares its nodes, but {plan.launcher} takes whole nodes"
         raise RequestError(message, hint="--launcher srun or torchrun, or nodes of its own")
-    gaps = tuple(f"{role}.{what}" for role in names for what in _WHATS)
-    variables = (*_address_variables(names, name), *(_open(each, name, names, gaps) for each in plan.variables))
+    names = [name_of(role) for role in roles]
+    gaps = tuple(f"{role}.{what}" for role in names for what in (*_WHATS, "key"))
+    own_variables = (*offered_variables(roles, name), *plan.variables)
+    variables = (*_address_variables(roles, name), *(_open(variable, name, names, gaps) for variable in own_variables))
     bound = ("--cpu-bind", "--gpu-bind")
     site_flags = [flag for flag in plan.step_flags if not (placed.is_shared and str(flag.word).startswith(bound))]
     ready = _ready(request, name, names, gaps)
     reasons = [(f"nodes {_range(placed.first, placed.nodes)} of the job", placed.reason)]
     reasons += _reasons_of_order(request, name == main, ready)
     scheme, port = _port_of(request)
+    preset = preset_of(request)
     own_plan = replace(
         plan,
         command=tuple(_filled(word, name, names, gaps) for word in plan.command),
@@ -226,6 +221,7 @@ def _role(placed: Placed, plans: Mapping[str, Plan], names: Sequence[str], main:
         ends_job=request.on_failure == "end",
         scheme=scheme,
         port=port,
+        ports=1 if preset is None else preset.ports,
     )
 
 
@@ -253,11 +249,12 @@ def _note_of_cores(placed: Placed, plan: Plan) -> Iterator[Note]:
         yield Note(text)
 
 
-def _address_variables(names: Sequence[str], own: str) -> Iterator[Variable]:
+def _address_variables(roles: Sequence[Request], own: str) -> Iterator[Variable]:
     """Yield what each process is told of the roles: the job's runner has set it before the role starts."""
     yield Variable(contract.ROLE, own, Reason("which of the job's programs this is"))
-    for name in names:
-        for what in _WHATS:
+    for role in roles:
+        name = name_of(role)
+        for what in (*_WHATS, *(("key",) if has_key(role) else ())):
             variable = f"MUSTER_{name}_{what}".upper()
             reason = Reason(f"where role {name} is", short="the roles, and where they are")
             yield Variable(variable, "", reason, pass_on=True)
