@@ -456,6 +456,7 @@ def exact(kind: Any) -> Any:
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         if kind not in _MADE:
             hints = typing.get_type_hints(kind)
+            _MADE[kind] = dict[str, Any]  # where it stands in itself: the plan of a role
             fields = [(name, exact(hints[name])) for name in kind.__struct_fields__]
             words = (kind.__doc__ or "").partition("\n")[0]
             _MADE[kind] = msgspec.defstruct(
