@@ -146,6 +146,22 @@ def test_a_launcher_of_horovod_is_not_the_same_as_mpirun() -> None:
     ]
 
 
+def test_a_launcher_of_horovod_is_asked_for_where_the_site_has_no_mpirun() -> None:
+    text = _HEAD + "horovodrun -np 4 python train.py\n"
+    rows = carried(text, "jean-zay").draft.rows
+
+    (row,) = [row for row in rows if row.what == "horovodrun"]
+    assert (row.verdict, row.now) == (Fate.ASKED, "--launcher srun")
+    assert "is the program built with an MPI?; and it is not how ranks start" in row.why
+
+
+def test_a_file_of_each_task_has_its_row() -> None:
+    text = _HEAD + 'srun bash -c "python train.py --run \\$SLURM_PROCID >> log_\\$SLURM_PROCID.txt 2>&1"\n'
+    rows = read(text)[1].rows
+
+    assert [row.verdict for row in rows if row.what.startswith("> log_$SLURM_PROCID.txt")] == [Fate.CHANGED]
+
+
 def test_a_look_by_python_changes_nothing() -> None:
     _, draft = read(_HEAD + 'python -c "import sys; print(sys.path)"\nsrun python train.py\n')
 

@@ -439,6 +439,10 @@ class _StepReader:
         for chain in chains:
             if chain is not best:
                 _say_inner(self.draft, self.line, chain)
+        if best.command.writes:
+            shown = " ".join(f"> {name}" for name in best.command.writes)
+            reason = "a file of each rank's own: the lines of the ranks are in the run directory, muster logs"
+            self.draft.rows.append(PortRow(self.line, shown, Fate.CHANGED, "", reason))
         self.read(best.stages, best.words)
 
     def _whole(self, shell: str, text: str) -> None:
