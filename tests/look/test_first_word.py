@@ -54,6 +54,22 @@ def test_a_script_that_the_ranks_python_cannot_read_is_refused(tmp_path: Path) -
     assert refused.value.hint == "correct that line: no rank would get further"
 
 
+@pytest.mark.parametrize(
+    ("words", "is_read"),
+    [
+        ("python3.0 -X dev train.py", True),
+        ("python3.0 -W ignore -u train.py --x 1", True),
+        ("python3.0 -m pkg train.py", False),
+        ("python3.0 -c pass train.py", False),
+        ("python3.0 - train.py", False),
+    ],
+)
+def test_the_script_is_the_word_that_python_takes_for_one(tmp_path: Path, words: str, is_read: bool) -> None:
+    (tmp_path / "train.py").write_text("x = (\n")
+
+    assert any("train.py, line 1" in note for note in _notes(tmp_path, *words.split())) == is_read
+
+
 def test_the_folder_of_an_output_is_made(tmp_path: Path) -> None:
     make_output_folders(plan("--chdir", str(tmp_path), "-o", "reports/all/R-%x.%j.out", "--", "x"))
     assert (tmp_path / "reports/all").is_dir()

@@ -38,6 +38,12 @@ SEEN = [
     "ft_launcher --nproc-per-node 2 x.py",
     "flux run -N2 -n8 python x.py",
     "pdsh -w node[1-2] python x.py",
+    "python -X faulthandler -m torch.distributed.run x.py",
+    "uv run -m torch.distributed.run --nproc-per-node 2 x.py",
+    "env - PATH=/bin torchrun x.py",
+    "sudo -u ada torchrun x.py",
+    "ibrun -n 4 python x.py",
+    "bash -o pipefail -c 'torchrun x.py'",
 ]
 FSDP = (
     "accelerate launch --mixed_precision bf16 --use_fsdp --fsdp_sharding_strategy FULL_SHARD --num_machines 2 "
@@ -48,6 +54,8 @@ NOT_SEEN = [
     "uv run --with accelerate python x.py",
     "uv run python x.py",
     "uv pip install torchrun",
+    "uv run -m pytest torchrun",
+    "python -m composer.cli",
     "accelerate config",
     "flux jobs",
     "tune run full_finetune_single_device --config c",
@@ -93,6 +101,12 @@ def test_what_only_looks_like_one_is_let_through(command: str) -> None:
         ("bash -c 'torchrun x.py \"$@\" --out \"$HOME/a b\"'", ('-- python x.py ARGUMENTS --out "$HOME/a b"',)),
         ("bash -c 'torchrun x.py \"a$\" \"c d\"'", ("-- python x.py 'a$' 'c d'",)),
         ("srun -N 2 --qos=debug python x.py", ("no word for --qos=debug",)),
+        ("mpiexec -n 2 --oversubscribe ./a.out 1", ("-- ./a.out 1; Muster has no word for --oversubscribe",)),
+        ("srun -n 4 hostname", ("--launcher srun -- hostname",)),
+        ("srun -E -n 4 hostname", ("--launcher srun -- hostname; Muster has no word for -E",)),
+        ("torchrun --new-option 3 x.py", ("-- python x.py; Muster has no word for --new-option 3",)),
+        ("ibrun -n 4 python x.py", ("--ntasks-per-node 4 --launcher ibrun -- python x.py",)),
+        ("uv run -m torch.distributed.run --nnodes 2 x.py", ("-N 2 --launcher torchrun -- uv run python x.py",)),
         (
             "tune run --nnodes 2 --nproc_per_node=4 --rdzv_endpoint h:1 full_finetune_distributed --config x.yaml lr=1",
             (

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from muster.errors import RequestError
 from muster.look.programs import on_path
+from muster.words.chain import script_of_python
 
 _USUAL = (
     *("python", "python3", "bash", "sh", "torchrun", "accelerate", "deepspeed"),
@@ -27,8 +28,8 @@ def notes_on_command(words: Sequence[str], directory: Path, environment: Mapping
         _refuse_file(program, directory / program)
         yield f"the program {program!r} is not on PATH here: {meant_program(program) or 'is it on the nodes?'}"
     if Path(program).name.startswith("python"):
-        script = next((word for word in words[1:] if not word.startswith("-")), "")
-        if script.endswith(".py") and "-m" not in words[: words.index(script)]:
+        script = script_of_python(words)
+        if script is not None and script.endswith(".py"):
             yield from _unreadable(directory / script, script, is_own=_is_this_python(program, environment))
 
 

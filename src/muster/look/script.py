@@ -12,7 +12,7 @@ from muster.look.linked import libraries_of
 from muster.look.programs import on_path
 from muster.look.sources import imported_modules, name_called, read_sources
 from muster.older import standard_modules
-from muster.plan.wrappers import unwrapped
+from muster.words.chain import script_of_python, split_wrappers
 
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
 _MOST_BYTES = 200_000
@@ -59,7 +59,7 @@ def look_at_script(
 
     A program without a folder is looked for on the PATH of `environment`.
     """
-    _, words = unwrapped(command)
+    _, words = split_wrappers(command)
     if not words:
         return None
     name = PurePosixPath(words[0]).name
@@ -67,7 +67,7 @@ def look_at_script(
     if name in _SHELLS or (not name.startswith("python") and not name.endswith(".py")):
         text = _text_of(Path(directory, word)) if "/" in word or name in _SHELLS or "." in word else None
         return _of_program(words[0], directory, environment or {}) if text is None else _of_shell(word, text)
-    script = _python_script(words)
+    script = script_of_python(words)
     return _of_python(Path(directory, script), script, words) if script else None
 
 
@@ -93,22 +93,6 @@ def _of_shell(word: str, text: str) -> ScriptFacts | None:
         return None
     batch = any(line.startswith("#SBATCH") for line in text.splitlines())
     return ScriptFacts(word, shell=text, batch=batch)
-
-
-def _python_script(words: Sequence[str]) -> str | None:
-    """Return the script's path in `python -u script.py …`; None: a module, -c, or nothing."""
-    if words[0].endswith(".py"):
-        return words[0]
-    words_left = list(words[1:])
-    while words_left:
-        word = words_left.pop(0)
-        if word in {"-X", "-W"} and words_left:
-            words_left.pop(0)
-        elif word in {"-m", "-c", "-"}:
-            return None
-        elif not word.startswith("-"):
-            return word
-    return None
 
 
 def _of_python(file: Path, shown_name: str, words: Sequence[str]) -> ScriptFacts | None:

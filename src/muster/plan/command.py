@@ -14,8 +14,8 @@ from muster.plan.asked import Asked
 from muster.plan.environment import brings_torch
 from muster.plan.nested import nested_launcher, refuse_launcher
 from muster.plan.python_environment import environment_of, venv_in_image
-from muster.plan.wrappers import unwrapped
 from muster.sites.site import Site
+from muster.words.chain import split_wrappers
 
 # What may stand before a command and decides which Python it finds.
 _BRING_PYTHON = {"env", "uv", "poetry", "pdm", "hatch", "pipenv", "rye", "pixi", "conda", "mamba", "micromamba"}
@@ -87,7 +87,7 @@ def agent_python(command: Sequence[str], python: str) -> tuple[str, ...]:
 
     Another torch must not start the ranks.
     """
-    wrapper_words, rest = unwrapped(command)
+    wrapper_words, rest = split_wrappers(command)
     wrapper_words = wrapper_words if wrapper_words and PurePosixPath(wrapper_words[0]).name in _BRING_PYTHON else ()
     name = PurePosixPath(rest[0]).name if rest else ""
     if name.startswith("python"):

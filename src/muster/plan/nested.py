@@ -11,62 +11,18 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from muster.errors import RequestError
-from muster.plan.wrappers import commands_in_shell, commands_of, unwrapped
+from muster.words.chain import StartedProgram, is_script, read_launcher, split_wrappers
+from muster.words.programs import KnownProgram
+from muster.words.shell_text import commands_in_shell, commands_of
 
 if TYPE_CHECKING:
     from muster.plan.accelerate import AccelerateConfig
 
-# First words that start processes of their own: one of them in every rank would start ranks within ranks.
-_LAUNCHERS = {
-    "torchrun": "torchrun",
-    "torchrun-hpc": "torchrun",
-    "ft_launcher": "torchrun",
-    "accelerate": "torchrun",
-    "deepspeed": "torchrun",
-    "fabric": "torchrun",
-    "composer": "torchrun",
-    "colossalai": "torchrun",
-    "torchx": "torchrun",
-    "tune": "torchrun",
-    "llamafactory-cli": "torchrun",
-    "axolotl": "torchrun",
-    "mpirun": "mpirun",
-    "mpiexec": "mpirun",
-    "orterun": "mpirun",
-    "prterun": "mpirun",
-    "mpirun_rsh": "mpirun",
-    "srun": "srun",
-    "aprun": "srun",
-    "jsrun": "srun",
-    "flux": "srun",
-    "pdsh": "srun",
-    "horovodrun": "mpirun",
-}
-# Some are launchers only with one of these words behind them.
-_SECOND_WORDS = {
-    "accelerate": {"launch"},
-    "fabric": {"run"},
-    "colossalai": {"run"},
-    "torchx": {"run"},
-    "flux": {"run", "submit", "mini"},
-    "tune": {"run"},
-    "llamafactory-cli": {"train"},
-    "axolotl": {"train"},
-}
 # Their command is a recipe of their own, which the program itself starts.
 _OWN_COMMANDS = {"llamafactory-cli", "axolotl"}
-_MODULES = {
-    "torch.distributed.run": "torchrun",
-    "torch.distributed.launch": "torchrun",
-    "accelerate.commands.launch": "torchrun",
-    "deepspeed.launcher.runner": "torchrun",
-    "composer.cli.launcher": "torchrun",
-    "horovod.runner": "mpirun",
-}
 _PER_NODE = {"nproc_per_node", "ntasks_per_node", "n_proc_per_node", "npernode", "ppn", "ranks_per_node"}
 _NODES = {"nnodes", "num_machines", "num_nodes", "nodes", "N"}
 _IN_ALL = {"num_processes", "np", "n", "ntasks", "world_size"}
-_SWITCHES_OF_TORCHRUN = {"--standalone", "--no-python", "--no_python", "--run-path", "--run_path"}
 # What Muster does by itself.
 _DONE = {
     *("node_rank", "machine_rank", "master_addr", "master_port", "main_process_ip", "main_process_port", "local_addr"),
@@ -92,7 +48,6 @@ _ADVICE = {
     "config_file": "what stands in it has to be given with --env: muster port of a script with this line prints it",
 }
 _VARIABLE = re.compile(r"\$(?:[A-Za-z_]|\{)")
-_GLUED = re.compile(r"-([A-Za-z])([0-9]+)")
 _AWARE = re.compile(r"\$\{?(?:LOCAL_RANK|RANK|WORLD_SIZE|MUSTER_\w+|SLURM_PROCID)\b")
 
 
@@ -108,27 +63,43 @@ class Nested(msgspec.Struct, frozen=True):
     before: tuple[str, ...]
     """What stands before it: env, uv run."""
 
-    words: tuple[str, ...]
-    """Its own words, and those of its command."""
+    options: tuple[tuple[str, str, str], ...]
+    """Name, spelling and value of each of its options."""
+
+    command: tuple[str, ...]
+    """The command of its ranks, as each rank runs it."""
+
+    recipe: str | None = None
+    """The name of one of torchtune's own recipes, where the command is none of the user's files."""
 
 
 def nested_launcher(words: Sequence[str]) -> Nested | None:
     """Return the launcher that these words start, directly or behind others; None: none."""
-    wrapper_words, rest = unwrapped(words)
+    wrapper_words, rest = split_wrappers(words)
     if not rest:
         return None
     for command in commands_in_shell(rest):
         inner = nested_launcher(command)
         if inner is not None:
             return inner
-    name = PurePosixPath(rest[0]).name
-    if name.startswith("python"):
-        return _behind_python(wrapper_words, rest, name)
-    name = name.partition(".")[0] if name.startswith("mpi") else name  # mpirun.mpich, mpiexec.hydra
-    if name not in _LAUNCHERS or not _has_second_word(name, rest):
+    read = read_launcher(rest)
+    if read is None:
         return None
-    wrapper_words = tuple(word for word in wrapper_words if word not in {"exec", "command"})
-    return Nested(_LAUNCHERS[name], PurePosixPath(rest[0]).name, wrapper_words, rest[1:])
+    link, program = read
+    is_one_process = link.name == "tune" and not any(
+        option.name.startswith(("--nproc", "--nnodes", "--standalone")) for option in link.options
+    )
+    if program.launcher is None or is_one_process:
+        return None
+    python = PurePosixPath(rest[0]).name
+    if link.first:
+        name = f"{python} -m {link.name}" if rest[link.first - 1] == "-m" else f"{python} {link.name}"
+    else:
+        name = python
+        wrapper_words = tuple(word for word in wrapper_words if word not in {"exec", "command"})
+    command = _command(link, program, rest)
+    recipe = rest[link.end] if link.name == "tune" and command and not rest[link.end].endswith(".py") else None
+    return Nested(program.launcher, name, wrapper_words, tuple(_options(link, rest)), command, recipe)
 
 
 def launcher_in_text(text: str) -> Nested | None:
@@ -138,33 +109,12 @@ def launcher_in_text(text: str) -> Nested | None:
     return next(filter(None, map(nested_launcher, commands_of(text))), None)
 
 
-def _has_second_word(name: str, words: Sequence[str]) -> bool:
-    if name == "tune" and not any(word.startswith(("--nproc", "--nnodes", "--standalone")) for word in words):
-        return False  # one process
-    return name not in _SECOND_WORDS or (words[1:2] != () and words[1] in _SECOND_WORDS[name])
-
-
-def _behind_python(wrapper_words: tuple[str, ...], words: tuple[str, ...], python: str) -> Nested | None:
-    """Return the launcher in `python -u -m torch.distributed.run …` or `python /path/bin/torchrun …`."""
-    for index, word in enumerate(words[1:], start=1):
-        if word == "-m":
-            module = words[index + 1] if index + 1 < len(words) else ""
-            launcher = _MODULES.get(module)
-            return Nested(launcher, f"{python} -m {module}", wrapper_words, words[index + 2 :]) if launcher else None
-        if word in {"-X", "-W"} or word.startswith("-"):
-            continue
-        name = PurePosixPath(word).name
-        is_launcher = "/" in word and name in _LAUNCHERS and _has_second_word(name, words[index:])
-        return Nested(_LAUNCHERS[name], f"{python} {name}", wrapper_words, words[index + 1 :]) if is_launcher else None
-    return None
-
-
 def file_of_launcher(words: Sequence[str]) -> str | None:
     """Return the file that accelerate in these words reads its settings from."""
     nested = nested_launcher(words)
     if nested is None or nested.name != "accelerate":
         return None
-    return next((value for name, _, value in _options(_split(nested)[0]) if name == "config_file"), None)
+    return next((value for name, _, value in nested.options if name == "config_file"), None)
 
 
 def refuse_launcher(
@@ -178,12 +128,12 @@ def refuse_launcher(
 
     `nodes`: what was typed before the command; a count of all ranks is divided by it.
     """
-    own_options, command = _split(nested)
+    command = nested.command
     words: list[str] = []
     rest: list[str] = []
     sizes = _Sizes(nodes)
-    config, in_config = _configured(own_options, launcher_file)
-    for name, text, value in _options(own_options):
+    config, in_config = _configured(nested.options, launcher_file)
+    for name, text, value in nested.options:
         if name in in_config:
             continue
         if not sizes.take(name, value) and name not in _DONE and (name, value) != ("max_restarts", "0"):
@@ -201,14 +151,12 @@ def refuse_launcher(
             _sentence(nested, place), hint=f"start the training script it calls with --launcher torchrun; {size_words}"
         )
     before_words = "let Muster start it"
-    if nested.name == "tune" and command and command[1] not in nested.words:  # the name of one of torchtune's own
-        before_words = (
-            f"copy the recipe, tune cp {command[1].removesuffix('.py')} {command[1]}, and let Muster start it"
-        )
+    if nested.recipe:
+        before_words = f"copy the recipe, tune cp {nested.recipe} {nested.recipe}.py, and let Muster start it"
     typed_command = " ".join(map(_as_typed, (*nested.before, *command)))
     muster_words = " ".join([*sizes.words(), *words, "--launcher", nested.ours, "--", typed_command or "COMMAND"])
     rest_note = f"; Muster has no word for {', '.join(rest)}" if rest else ""
-    advice = [_ADVICE[name] for name, _, _ in _options(own_options) if name in _ADVICE and name not in in_config]
+    advice = [_ADVICE[name] for name, _, _ in nested.options if name in _ADVICE and name not in in_config]
     return RequestError(
         _sentence(nested, place),
         hint=f"{before_words}: {muster_words}{rest_note}{''.join(f' ({sentence})' for sentence in advice)}",
@@ -223,14 +171,14 @@ def _as_typed(word: str) -> str:
 
 
 def _configured(
-    own_options: Sequence[str], launcher_file: tuple[str, str] | None
+    options: Sequence[tuple[str, str, str]], launcher_file: tuple[str, str] | None
 ) -> tuple[AccelerateConfig | None, frozenset[str]]:
     """Return what accelerate's file means, and the options that stand in it; nothing where that is not certain."""
     if launcher_file is None:
         return None, frozenset()
     from muster.plan.accelerate import TYPED, read_accelerate_config
 
-    typed = {name: value or "true" for name, _, value in _options(own_options) if name in TYPED}
+    typed = {name: value or "true" for name, _, value in options if name in TYPED}
     config = read_accelerate_config(launcher_file[1], launcher_file[0], typed)
     return (None, frozenset()) if config.question else (config, frozenset({"config_file", *typed}))
 
@@ -239,52 +187,31 @@ def _sentence(nested: Nested, place: str) -> str:
     return f"{place} starts with a launcher of its own ({nested.name}): every rank would start ranks again"
 
 
-def _split(nested: Nested) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the launcher's own words, and the command that it would have run: from the first script or program."""
-    words = nested.words
-    start = 1 if nested.name in _SECOND_WORDS else 0
-    if nested.name == "tune":
-        return _split_tune(words[start:])
-    for index, word in enumerate(words[start:], start=start):
-        word_before = words[index - 1] if index else ""
-        if word == "--":
-            return words[start:index], words[index + 1 :]
-        if PurePosixPath(word).name.startswith("python"):
-            return words[start:index], words[index:]
-        if word in {"-m", "--module"} and nested.ours == "torchrun":
-            return words[start:index], ("python", "-m", *words[index + 1 :])
-        if word.endswith(".py"):
-            return words[start:index], ("python", *words[index:])
-        if "/" in word and not word_before.startswith("-"):
-            return words[start:index], words[index:]
-    return words[start:], ()
+def _command(link: StartedProgram, program: KnownProgram, words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the command that a launcher's ranks run, from its script or program on."""
+    rest = words[link.end :]
+    if program.launcher != "torchrun" or not rest:
+        return ("python", *rest) if rest and rest[0].endswith(".py") else rest
+    if link.name == "tune":
+        return ("python", rest[0] if rest[0].endswith(".py") else f"{rest[0]}.py", *rest[1:])
+    if any(option.name in {"-m", "--module"} for option in link.options):
+        return ("python", "-m", *rest)
+    # Behind words that are not known (torchx run dist.ddp --script), the script is the first word that looks like one.
+    start = next((index for index, word in enumerate(rest) if is_script(word)), None)
+    if start is None:
+        return ()
+    return ("python", *rest[start:]) if rest[start].endswith(".py") else rest[start:]
 
 
-def _split_tune(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return torchrun's options in the words behind `tune run`, and the recipe as a script with its arguments."""
-    index = 0
-    while index < len(words) and words[index].startswith("-"):
-        index += 1 if "=" in words[index] or words[index] in _SWITCHES_OF_TORCHRUN else 2
-    if index >= len(words):
-        return words, ()
-    recipe = words[index] if words[index].endswith(".py") else f"{words[index]}.py"
-    return words[:index], ("python", recipe, *words[index + 1 :])
-
-
-def _options(words: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+def _options(link: StartedProgram, words: Sequence[str]) -> Iterator[tuple[str, str, str]]:
     """Yield name, spelling and value of each option."""
-    words_left = list(words)
-    while words_left:
-        word = words_left.pop(0)
-        if not word.startswith("-"):
-            continue
-        if glued := _GLUED.fullmatch(word):
-            yield glued[1], word, glued[2]
-            continue
-        name, equals, value = word.partition("=")
-        if not equals and words_left and not words_left[0].startswith("-"):
-            value = words_left.pop(0)
-        yield name.lstrip("-").replace("-", "_"), f"{name} {value}".strip() if not equals else word, value
+    for option in link.options:
+        word = words[option.at]
+        is_one_word = (
+            option.value is None or word.startswith(f"{option.name}=") or word == f"{option.name}{option.value}"
+        )
+        name = option.name.lstrip("-").replace("-", "_")
+        yield name, word if is_one_word else f"{option.name} {option.value}", option.value or ""
 
 
 def _as_ours(launcher: str, name: str, value: str) -> str | None:

@@ -1,4 +1,4 @@
-"""The grammar of sbatch's and srun's flags: how one is written, which there are, which would break the plan. Pure."""
+"""Flags of sbatch and srun that a person passes on: how one is written, and which would break the plan. Pure."""
 
 from __future__ import annotations
 
@@ -7,33 +7,8 @@ from typing import NamedTuple
 
 from muster.errors import RequestError, nearest_name
 from muster.units import whole_number
+from muster.words.slurm import LETTERS_OF_SBATCH, LETTERS_OF_SRUN, SBATCH_FLAGS
 
-# sbatch's letters, and the names they are short for.
-_LETTERS = {
-    "N": "nodes",
-    "n": "ntasks",
-    "c": "cpus-per-task",
-    "t": "time",
-    "A": "account",
-    "p": "partition",
-    "q": "qos",
-    "C": "constraint",
-    "w": "nodelist",
-    "x": "exclude",
-    "m": "distribution",
-    "J": "job-name",
-    "o": "output",
-    "e": "error",
-    "D": "chdir",
-    "a": "array",
-    "d": "dependency",
-    "L": "licenses",
-    "b": "begin",
-    "s": "oversubscribe",
-    "k": "no-kill",
-    "M": "clusters",
-    "G": "gpus",
-}
 # Two spellings of one flag.
 _SAME = {"tasks-per-node": "ntasks-per-node"}
 _REFUSED = {
@@ -51,23 +26,6 @@ _REFUSED = {
     "input": ("would give every rank the same input", "muster run … <FILE: rank 0 reads it"),
 }
 
-# What sbatch takes: `sbatch --help` of 22.05, 24.11 and 26.05, and what was removed between them. A site's plugins
-# add to it.
-SBATCH_FLAGS = frozenset(
-    """
-    account array batch bb bbf begin chdir cluster-constraint clusters comment constraint container container-id
-    container-type contiguous core-spec cores-per-socket cpu-freq cpus-per-gpu cpus-per-task deadline delay-boot
-    dependency distribution error exclude exclusive export export-file extra extra-node-info get-user-env gid
-    gpu-bind gpu-freq gpus gpus-per-node gpus-per-socket gpus-per-task gres gres-flags hint hold ignore-pbs input
-    job-name kill-on-invalid-dep licenses mail-type mail-user mcs-label mem mem-bind mem-per-cpu mem-per-gpu mincpus
-    network nice no-kill no-requeue nodefile nodelist nodes ntasks ntasks-per-core ntasks-per-gpu ntasks-per-node
-    ntasks-per-socket oom-kill-step open-mode output overcommit oversubscribe parsable partition power prefer
-    priority profile propagate qos quiet reboot requeue reservation resv-ports segment signal sockets-per-node
-    spread-job spread-segments stepmgr switches tasks-per-node test-only thread-spec threads-per-core time time-min
-    tmp tres-bind tres-per-task uid use-min-nodes verbose wait wait-all-nodes wckey wrap
-    """.split()  # noqa: SIM905  # a page of names, not of quotes
-)
-
 
 def is_flag(name: str) -> bool:
     """Return whether sbatch has a flag of this name, written without its dashes."""
@@ -76,7 +34,7 @@ def is_flag(name: str) -> bool:
 
 def name_of_letter(letter: str) -> str | None:
     """Return the name that a letter of sbatch's is short for."""
-    return _LETTERS.get(letter)
+    return LETTERS_OF_SBATCH.get(letter)
 
 
 def instead_of(name: str) -> tuple[str, str] | None:
@@ -132,8 +90,8 @@ def split_flag(text: str) -> tuple[str, str | None]:
             name, equals, value = text[2:].partition(" ")
         name = name.strip()
         return _SAME.get(name, name), value.strip() if equals else None
-    if len(text) >= 2 and text[0] == "-" and text[1] in _LETTERS:
-        return _LETTERS[text[1]], text[2:].lstrip(" =") or None
+    if len(text) >= 2 and text[0] == "-" and text[1] in LETTERS_OF_SBATCH:
+        return LETTERS_OF_SBATCH[text[1]], text[2:].lstrip(" =") or None
     raise RequestError(f"{text!r} is not a whole flag", hint="for example --sbatch=--exclusive or --sbatch=--mem=64G")
 
 
@@ -153,7 +111,6 @@ _OF_THE_STEP = {
     "multi-prog": ("starts other commands than the plan's", "a command that looks at its RANK"),
     "pty": ("gives the terminal to one task alone", "muster shell"),
 }
-_STEP_LETTERS = {**_LETTERS, "i": "input", "K": "kill-on-bad-exit"}
 
 
 def whole_step_flags(flags: Iterable[str]) -> Iterator[str]:
@@ -164,7 +121,7 @@ def whole_step_flags(flags: Iterable[str]) -> Iterator[str]:
         if not text.startswith("-") or text.strip("-") == "":
             raise RequestError(f"--srun={text} is not a whole flag", hint=f"for example --srun=--{text or 'label'}")
         long, blank, value = text.partition(" ") if text.startswith("--") else (text, "", "")
-        name = long[2:].partition("=")[0] if text.startswith("--") else _STEP_LETTERS.get(text[1], "")
+        name = long[2:].partition("=")[0] if text.startswith("--") else LETTERS_OF_SRUN.get(text[1], "")
         if name in _OF_THE_STEP:
             reason, replacement = _OF_THE_STEP[name]
             raise RequestError(f"--srun={text} {reason}", hint=f"use {replacement}")

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from muster.errors import nearest_name
-from muster.slurm.flags import SBATCH_FLAGS, is_flag
+from muster.slurm.flags import is_flag
+from muster.words.slurm import SBATCH_FLAGS
 from muster_lint import sources
 from muster_lint.job import BatchScript, HeaderOption, directives_of
 from muster_lint.launch import LaunchCommand, starts_python
