@@ -231,6 +231,28 @@ def sliced() -> ClusterFacts:
     return cluster([partition_line("main", Default="YES", TotalNodes="6")], rows)
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["-g", "29", "--gpu-type", "h100_1g.10gb"], "29 GPUs per node are asked for, but a node has 28"),
+        (
+            ["-g", "1", "--gpu-type", "h100_1g.20gb"],
+            "main has no GPUs of type h100_1g.20gb (its types: h100, h100_1g.10gb)",
+        ),
+        (["-g", "1", "-p", "cpu"], "1 GPU per node is asked for, but a node has none"),
+    ],
+)
+def test_what_no_node_has_is_refused_with_what_the_nearest_has(words: list[str], message: str) -> None:
+    known = replace(
+        sliced(),
+        partitions=(*sliced().partitions, *cluster([partition_line("cpu")], []).partitions),
+        kinds=(*sliced().kinds, *cluster([], [kind_line("cpu", 90, 64)]).kinds),
+    )
+    with pytest.raises(RequestError) as caught:
+        plan_on(known, *words)
+    assert message in caught.value.message
+
+
 def test_a_slice_is_asked_for_by_its_name() -> None:
     planned = plan_on(sliced(), "-g", "1", "--gpu-type", "h100_1g.10gb")
     assert header(planned)["gpus-per-node"] == "h100_1g.10gb:1"

@@ -174,7 +174,7 @@ def test_a_partition_of_other_groups_is_refused_and_not_chosen() -> None:
 @pytest.mark.parametrize(
     ("words", "flags", "part"),
     [
-        ({"State": "DOWN"}, {}, "main is not up"),
+        ({"State": "DRAIN"}, {}, "main takes no new jobs now"),
         ({"ReqResv": "YES"}, {}, "main takes jobs of a reservation only"),
         ({"RootOnly": "YES"}, {}, "main takes jobs of administrators only"),
     ],

@@ -58,7 +58,8 @@ def _gpus(request: Request, node: NodeShape, asked_gpus: int | None, reasons: di
         reasons["gpus_per_node"] = Reason("no GPU was asked for")
         return 0
     if node.gpus is not None and gpus > node.gpus:
-        message = f"{gpus} GPUs per node are asked for, but a node has {node.gpus}"
+        asked_for = "1 GPU per node is asked for" if gpus == 1 else f"{gpus} GPUs per node are asked for"
+        message = f"{asked_for}, but a node has {node.gpus or 'none'}"
         hint = f"--gpus-per-node {node.gpus}, on more nodes (-N)" if node.gpus else "omit --gpus-per-node"
         accepted = {"gpus-per-node": str(node.gpus) if node.gpus else None}
         raise refused((Refusal("gpus-max", message, hint, limit=node.gpus, accepted=accepted), node.origin))

@@ -55,7 +55,10 @@ def kind_for(cluster: ClusterFacts, partition: str | None, ask: Ask) -> KindFact
     fitting = [kind for kind in kinds if gpus_of(kind, ask.gpu_type) >= max(1, ask.gpus_per_node)]
     if not ask.gpus_per_node and ask.gpu_type is None:
         fitting = [kind for kind in kinds if not kind.gpu_count] or kinds
-    return max(fitting or kinds, key=lambda kind: (kind.nodes, gpus_of(kind, ask.gpu_type)), default=None)
+    if not fitting:
+        # Of the kind that comes nearest, a refusal then says how much it has.
+        return max(kinds, key=lambda kind: (gpus_of(kind, ask.gpu_type), kind.gpu_count, kind.nodes), default=None)
+    return max(fitting, key=lambda kind: (kind.nodes, gpus_of(kind, ask.gpu_type)))
 
 
 def words_of_constraint(constraint: str | None) -> set[str]:
