@@ -179,6 +179,16 @@ def test_what_one_client_does_not_say_is_unknown_and_the_rest_is_known(facts: Fa
     assert not know_cluster(facts, runner=slurm, now=1601.0).is_kept, "what is missing is asked for again sooner"
 
 
+def test_a_database_that_is_not_reached_is_not_an_empty_one(facts: Facts) -> None:
+    """As sacctmgr 22.05 ends where no slurmdbd listens: it prints its prompts, and fails."""
+    slurm = Slurm(accounting=True)
+    slurm.answers["sacctmgr"] = "sacctmgr: show user ada withassoc\nsacctmgr: show qos\nsacctmgr: quit\n"
+    known = know_cluster(facts, runner=slurm, now=1000.0)
+    assert known.facts is not None
+    assert known.facts.associations is None
+    assert any("sacctmgr ended with status" in client for client in known.facts.unanswered)
+
+
 def test_where_no_cluster_is_set_up_nothing_is_said(facts: Facts) -> None:
     error = "scontrol: fatal: Could not establish a configuration source"
     assert know_cluster(facts, runner=Slurm(error=error), now=1000.0) == KnownCluster()

@@ -141,6 +141,7 @@ def test_accounts_and_qos_are_told_apart_by_their_columns() -> None:
         "normal||||||cluster|\ngpu|1-00:00:00|cpu=64,gres/gpu=8,node=2|node=1|gres/gpu=16|normal,slow|requeue|DenyOnLimit",
     )
     answer = read_accounting(text)
+    assert answer is not None
     assert answer.associations == (
         Association("chem", "", ("normal", "gpu"), "gpu", is_default=True),
         Association("phys", "debug", ("normal",), "", is_default=False),
@@ -152,8 +153,15 @@ def test_accounts_and_qos_are_told_apart_by_their_columns() -> None:
 
 
 def test_a_user_without_an_account_has_none_and_not_an_empty_one() -> None:
-    assert read_accounting(accounting_text("")).associations == ()
-    assert read_accounting(accounting_text("chem||||")).associations == ()
+    for rows in ("", "chem||||"):
+        answer = read_accounting(accounting_text(rows))
+        assert answer is not None
+        assert answer.associations == ()
+
+
+def test_an_answer_without_a_row_is_none() -> None:
+    assert read_accounting(accounting_text("", "")) is None
+    assert read_accounting(accounting_text("chem|chem||normal|", "")) is not None
 
 
 def test_what_accounting_enforces_is_known() -> None:

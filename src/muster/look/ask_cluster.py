@@ -82,10 +82,10 @@ def ask_cluster(
         if is_without_cluster(answer.stderr):
             unanswered.append("")
             return None
-        if not answer.stdout.strip():
+        said = question.read(answer.stdout) if answer.stdout.strip() else None
+        if said is None:
             unanswered.append(f"{name} {last_words(answer.status, answer.stderr)}")
-            return None
-        return question.read(answer.stdout)
+        return said
 
     controller = ask(CONTROLLER_FACTS)
     if controller is None or not controller.partitions or "ClusterName" not in controller.config:

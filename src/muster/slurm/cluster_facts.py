@@ -243,12 +243,16 @@ class AccountingAnswer(msgspec.Struct, frozen=True):
     qos: tuple[QosLimit, ...]
 
 
-def read_accounting(stdout: str) -> AccountingAnswer:
-    """Return the user's accounts and the QOS: a row with as many cells as the command has columns."""
+def read_accounting(stdout: str) -> AccountingAnswer | None:
+    """Return the user's accounts and the QOS: a row with as many cells as the command has columns.
+
+    None: no row at all. A database that answers has a QOS; a client that reaches none prints its prompts alone.
+    """
     lines = _without_prompts(stdout, "sacctmgr").splitlines()
     rows = [line.split("|") for line in lines]
     associations = tuple(_association(row) for row in rows if len(row) == len(_USER_COLUMNS) and row[1])
-    return AccountingAnswer(associations, read_qos("\n".join(line for line in lines if line.count("|") == _QOS_BARS)))
+    qos = read_qos("\n".join(line for line in lines if line.count("|") == _QOS_BARS))
+    return AccountingAnswer(associations, qos) if associations or qos else None
 
 
 _USER_COLUMNS = ("defaultaccount", "account", "partition", "qos", "defaultqos")
@@ -259,7 +263,7 @@ _CONTROLLER_COMMANDS = "show config\nshow partition\nshow node\nquit\n"
 CONTROLLER_FACTS = Question(("scontrol", "--all", "--oneliner"), read_controller, stdin=_CONTROLLER_COMMANDS)
 
 
-def ask_accounting(user: str) -> Question[AccountingAnswer]:
+def ask_accounting(user: str) -> Question[AccountingAnswer | None]:
     """Ask which accounts and QOS this user has, and what each QOS allows."""
     commands = (
         f"show user {user} withassoc format={','.join(_USER_COLUMNS)}\nshow qos format={','.join(_QOS_COLUMNS)}\nquit\n"
