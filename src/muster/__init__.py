@@ -9,11 +9,12 @@ import sys
 
 __version__ = "0.2.0"
 
-__all__ = ["WireupError", "World", "__version__", "world"]
+__all__ = ["WireupError", "World", "__version__", "role", "world"]
 
 _HOME = {
     "World": "muster.rank.world",
     "WireupError": "muster.rank.errors",
+    "role": "muster.rank.role",
     "world": "muster.rank.world",
 }
 
@@ -45,7 +46,7 @@ def __getattr__(name):  # type: ignore[no-untyped-def]  # annotations would cost
         raise AttributeError(message)
     from importlib import import_module
 
-    if name != "WireupError":  # an exception can be named beside any torch
+    if name not in ("WireupError", "role"):  # these need no torch
         import_module("muster.rank.torch_range").refuse_old_torch()
     value = getattr(import_module(_HOME[name]), name)
     globals()[name] = value

@@ -1,4 +1,4 @@
-"""On a real cluster: several `muster run` in one job, as docs/guides/beside-the-trainer.md shows them."""
+"""On a real cluster: several `muster run` in one job, as docs/guides/roles.md shows them."""
 
 from __future__ import annotations
 

@@ -34,31 +34,61 @@ class ReadOptions(NamedTuple):
 
 
 def read_options(
-    verb: str, command: Command, options: Mapping[str, object], *, excluded: Collection[str] = ()
+    verb: str, command: Command | None, options: Mapping[str, object], *, excluded: Collection[str] = ()
 ) -> ReadOptions:
     """Return what was asked; RequestError names the option that is not known, or whose value cannot be."""
+    table_of_sweep: SweepTable | None = None
+    rows = options.get("sweep")
+    if isinstance(rows, (list, tuple)):
+        table_of_sweep = table_of_rows(rows)
+        options = {**options, "sweep": table_of_sweep.path}  # what the plan calls it
+    roles = options.get("roles")
+    words, off = _read_table(verb, {name: value for name, value in options.items() if name != "roles"}, excluded)
+    if "roles" in options and command is None:
+        rest: tuple[str, ...] = ()
+        all_words = (*words, *_words_of_roles(verb, roles, excluded))
+    else:
+        if "roles" in options:
+            raise RequestError("each role has a command of its own, but a command was given too", hint=_ROLES)
+        rest = words_of_command(() if command is None else command)
+        all_words = (*words, "--", *rest)
+    values, origins, _ = parse(all_words)
+    for name in off:  # stands over a settings file that says true
+        values[name], origins[name] = False, ValueOrigin(OriginKind.ABSENT_OPTION, f"{name}=False")
+    return ReadOptions(values, origins, rest, all_words, table_of_sweep)
+
+
+_ROLES = 'muster.submit(roles={"serve": {"command": ["vllm", "serve", "MODEL"], "nodes": 1}}, time=60)'
+
+
+def _read_table(verb: str, options: Mapping[str, object], excluded: Collection[str]) -> tuple[list[str], list[str]]:
+    """Return the options as they would be typed, and the switches that are turned off."""
     words: list[str] = []
     off: list[str] = []
-    table_of_sweep: SweepTable | None = None
     table = {name: option for name, option in options_of().items() if name not in excluded}
     for name, value in options.items():
         if name in excluded:
             raise RequestError(f"muster.{verb} does not take {name}", hint=f"omit {name}")
         if name not in table:
             raise UnknownName("option", name, sorted(table))
-        if name == "sweep" and isinstance(value, (list, tuple)):
-            table_of_sweep = table_of_rows(value)
-            value = table_of_sweep.path  # noqa: PLW2901  # what the plan calls it
         if value is False and table[name].is_switch:
             off.append(name)
         elif value is not None:
             words += _words(name, table[name], value)
-    rest = words_of_command(command)
-    all_words = (*words, "--", *rest)
-    values, origins, _ = parse(all_words)
-    for name in off:  # stands over a settings file that says true
-        values[name], origins[name] = False, ValueOrigin(OriginKind.ABSENT_OPTION, f"{name}=False")
-    return ReadOptions(values, origins, rest, all_words, table_of_sweep)
+    return words, off
+
+
+def _words_of_roles(verb: str, roles: object, excluded: Collection[str]) -> Iterator[str]:
+    """Yield the roles of a job of several programs as they would be typed: a table of tables, as in the job's file."""
+    if not isinstance(roles, Mapping) or not all(isinstance(role, Mapping) for role in roles.values()):
+        raise RequestError("roles is not a table of tables", hint=_ROLES)
+    for name, role in roles.items():
+        after = role.get("after")
+        listed = {"after": ",".join(map(str, after))} if isinstance(after, (list, tuple)) else {}
+        options = {**{key: value for key, value in role.items() if key != "command"}, **listed}
+        yield from ("--role", str(name), *_read_table(verb, options, (*excluded, "role", "file"))[0])
+        if "command" in role:
+            yield from ("--", *words_of_command(role["command"]))
 
 
 def words_of_command(command: Command) -> tuple[str, ...]:

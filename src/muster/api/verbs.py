@@ -68,8 +68,11 @@ class Plan(msgspec.Struct, frozen=True):
         return document
 
 
-def plan(command: Command, /, **options: Any) -> Plan:
-    """Return what would happen to the command. Starts nothing; Slurm is asked once an hour what the cluster is."""
+def plan(command: Command | None = None, /, **options: Any) -> Plan:
+    """Return what would happen to the command, or to the programs that roles={…} names.
+
+    Starts nothing; Slurm is asked once an hour what the cluster is.
+    """
     with hints_shown():
         asked = _asked("plan", command, options, excluded=("no_label",))
         engine = Engine.HERE if asked.request.here else Engine.SLURM
@@ -78,12 +81,12 @@ def plan(command: Command, /, **options: Any) -> Plan:
 
 
 @overload
-def submit(command: Command, /, *, here: Literal[True], **options: Any) -> LocalJob: ...
+def submit(command: Command | None = None, /, *, here: Literal[True], **options: Any) -> LocalJob: ...
 @overload
-def submit(command: Command, /, *, here: Literal[False] | None = None, **options: Any) -> Job: ...
+def submit(command: Command | None = None, /, *, here: Literal[False] | None = None, **options: Any) -> Job: ...
 @overload
-def submit(command: Command, /, **options: Any) -> Job: ...
-def submit(command: Command, /, **options: Any) -> Job | LocalJob:
+def submit(command: Command | None = None, /, **options: Any) -> Job: ...
+def submit(command: Command | None = None, /, **options: Any) -> Job | LocalJob:
     """Queue the command as a Slurm job; with here=True start it on this machine. Both have the same result.
 
     What the plan warns of is one of Python's warnings, and comes before.
@@ -128,7 +131,7 @@ class _Asked(msgspec.Struct, frozen=True):
     """What to know of the settings files."""
 
 
-def _asked(verb: str, command: Command, options: dict[str, Any], *, excluded: Sequence[str]) -> _Asked:
+def _asked(verb: str, command: Command | None, options: dict[str, Any], *, excluded: Sequence[str]) -> _Asked:
     read_request = read_options(verb, command, options, excluded=excluded)
     look_facts = replace(look(), table=read_request.table)
     facts, request = request_for(look_facts, read_request.values, read_request.origins, read_request.command)

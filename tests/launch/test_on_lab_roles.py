@@ -1,0 +1,105 @@
+"""On a real cluster: a server and trainers in one job, in order, on their own nodes or sharing them, to their end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from muster.runner import checked
+from plugins.labs import MUSTER, Lab
+
+from .lab_runs import path_with, wait_until_ended
+
+pytestmark = pytest.mark.lab
+
+SERVER = """
+import http.server, os, sys
+print("serves", os.environ["MUSTER_ROLE"], os.uname().nodename, flush=True)
+handler = http.server.SimpleHTTPRequestHandler
+http.server.ThreadingHTTPServer(("", int(sys.argv[1])), handler).serve_forever()
+"""
+TRAINER = """
+import os, sys, urllib.request
+import muster
+assert urllib.request.urlopen(sys.argv[1]).status == 200
+assert muster.role("serve").url == sys.argv[1]
+print("rank", os.environ["RANK"], "of", os.environ["WORLD_SIZE"], "at", os.environ["MASTER_ADDR"], flush=True)
+sys.exit(int(sys.argv[2]))
+"""
+
+
+def submit(lab: Lab, folder: Path, *words: str) -> str:
+    """Queue a job of roles and return its id."""
+    (folder / "server.py").write_text(SERVER)
+    (folder / "trainer.py").write_text(TRAINER)
+    argv = [MUSTER, "submit", "--quiet", "-g", "0", "-t", "5", *words]
+    return checked(lab.exec(argv, cwd=folder, env={"PATH": path_with()})).stdout.strip()
+
+
+def said(lab: Lab, verb: str, *words: str) -> str:
+    return checked(lab.exec([MUSTER, verb, *words])).stdout
+
+
+def events(folder: Path) -> str:
+    (path,) = folder.glob("muster-runs/*/roles/events")
+    return path.read_text()
+
+
+@pytest.mark.parametrize(("status", "state"), [("0", "COMPLETED"), ("3", "FAILED")])
+def test_trainers_ask_a_server_and_their_end_is_the_jobs(
+    lab: Lab, shared_directory: Path, status: str, state: str
+) -> None:
+    serve = ("--role", "serve", "--ready", "http://{host}:{port}/", "--", "python3", "server.py", "{port}")
+    train = ("--role", "train", "-N", "2", "--after", "serve", "--", "python3", "trainer.py", "{serve.url}", status)
+    job = submit(lab, shared_directory, *serve, *train)
+
+    assert wait_until_ended(lab, job) == state
+    logs = said(lab, "logs", job)
+    assert "serve.0: serves serve node1" in logs
+    assert "train.0: rank 0 of 2 at node2" in logs
+    assert "train.1: rank 1 of 2 at node2" in logs
+    assert said(lab, "logs", job, "--role", "serve").startswith("0: serves serve node1")
+    if status == "3":
+        assert "first: role train, rank " in said(lab, "why", job)
+    order = [line for line in events(shared_directory).splitlines() if '"starts"' in line or '"ready"' in line]
+    assert [line.split('"role": "')[1].split('"')[0] for line in order[:3]] == ["serve", "serve", "train"]
+
+
+def test_a_server_that_dies_ends_the_job_and_is_the_named_cause(lab: Lab, shared_directory: Path) -> None:
+    serve = ("--role", "serve", "--", "sh", "-c", "sleep 1; exit 5")
+    train = (
+        "--role",
+        "train",
+        "-N",
+        "2",
+        "--",
+        "sh",
+        "-c",
+        "trap '' TERM; setsid sleep 4242 & while :; do sleep 1; done",
+    )
+    job = submit(lab, shared_directory, "--grace", "2", *serve, *train)
+
+    assert wait_until_ended(lab, job) == "FAILED"
+    assert "first: role serve, rank 0 on node1: exit status 5" in said(lab, "why", job)
+    for node in ("node1", "node2", "node3"):
+        left = lab.exec(["srun", "-N1", "-w", node, "sh", "-c", "pgrep -fx 'sleep 4242' | wc -l"])
+        assert left.stdout.strip() == "0", "a deaf role and what left its group are gone"
+
+
+def test_roles_beside_each_other_have_other_gpus(lab: Lab, shared_directory: Path) -> None:
+    says = "echo $MUSTER_ROLE on $(hostname) gpus $CUDA_VISIBLE_DEVICES; sleep 2"
+    serve = ("--role", "serve", "-g", "1", "--beside", "train", "--ntasks-per-node", "1", "--", "sh", "-c", says)
+    train = ("--role", "train", "-N", "2", "-g", "3", "--ntasks-per-node", "1", "--", "sh", "-c", says)
+    job = submit(lab, shared_directory, *serve, *train)
+
+    assert wait_until_ended(lab, job) == "COMPLETED"
+    gpus = {
+        tuple(line.split()[1:4:2]): line.split()[-1].split(",")
+        for line in said(lab, "logs", job).splitlines()
+        if " gpus " in line
+    }
+    for node in ("node1", "node2"):
+        assert len(gpus["serve", node]) == 1
+        assert len(gpus["train", node]) == 3
+        assert not set(gpus["serve", node]) & set(gpus["train", node])
