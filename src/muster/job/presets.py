@@ -18,40 +18,9 @@ class Preset(msgspec.Struct, frozen=True):
     """What each process runs, in sh: the role's command is its words. Empty: the command itself."""
 
     scheme: str = "http"
-    ports: int = 1
-    """How many ports in a row the program takes on each node."""
-
     offers: Mapping[str, str] = MappingProxyType({})
     """Variables by which the other roles find it; {own.host} and the like stand for this role."""
 
-
-# Ray finds no other Ray: its port, its folder and (since 2.52) its token are this job's alone. --block ends all of its
-# processes with it. The CPUs and GPUs are those that were granted, and not those that are seen.
-_RAY = """\
-port=$MUSTER_ROLE_PORT folder=/tmp/ray-$MUSTER_JOB-$MUSTER_ROLE cpus=${SLURM_CPUS_PER_TASK:-$SLURM_CPUS_ON_NODE}
-address=$(getent ahostsv4 "${SLURMD_NODENAME:-$(hostname)}" | awk 'NR == 1 { print $1 }')
-export RAY_AUTH_MODE=token RAY_AUTH_TOKEN="$MUSTER_ROLE_KEY" RAY_TMPDIR="$folder"
-trap 'kill "$child" 2>/dev/null || exit 143' TERM INT HUP
-set -- --block --disable-usage-stats --node-ip-address="$address" --num-cpus="$cpus" --num-gpus="${MUSTER_GPUS:-0}" \\
-    --node-manager-port=$((port + 1)) --object-manager-port=$((port + 2)) --runtime-env-agent-port=$((port + 3)) \\
-    --metrics-export-port=$((port + 4)) --dashboard-agent-grpc-port=$((port + 5)) \\
-    --dashboard-agent-listen-port=$((port + 6)) --min-worker-port=$((port + 20)) --max-worker-port=$((port + 219)) "$@"
-if [ "$RANK" = 0 ]; then
-    set -- --head --port="$port" --include-dashboard=false --temp-dir="$folder" \\
-        $(python3 -c 'import grpc' 2>/dev/null && echo "--ray-client-server-port=$((port + 7))") "$@"
-else
-    until python3 -c 'import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 2)' \\
-        "$MASTER_ADDR" "$port" 2>/dev/null; do sleep 0.2; done
-    set -- --address="$MASTER_ADDR:$port" "$@"
-fi
-ray start "$@" &
-child=$!
-wait "$child"
-status=$?
-wait "$child" 2>/dev/null
-rm -rf "$folder"
-exit "$status"
-"""
 
 # Rank 0 has the scheduler, and every rank a worker.
 _DASK = """\
@@ -73,23 +42,11 @@ exit "$status"
 """
 
 PRESET_TABLE: Mapping[str, Preset] = {
-    "ray": Preset(
-        "log:Ray runtime started.",
-        _RAY,
-        scheme="ray",
-        ports=240,
-        offers={
-            "RAY_ADDRESS": "{own.host}:{own.port}",
-            "RAY_AUTH_MODE": "token",
-            "RAY_AUTH_TOKEN": "{own.key}",
-        },
-    ),
     "serve": Preset("http://{host}:{port}/health http://{host}:{port}/v1/models"),
     "dask": Preset(
         "log:Registered to:",
         _DASK,
         scheme="tcp",
-        ports=1,
         offers={"DASK_SCHEDULER_ADDRESS": "tcp://{own.host}:{own.port}"},
     ),
 }

@@ -5,7 +5,6 @@ it: starts roles, asks whether they are ready, ends them. The file is long becau
 needs nothing beside it. Standard library, Python 3.6.
 """
 
-import binascii
 import glob
 import json
 import os
@@ -18,7 +17,7 @@ import sys
 import threading
 import time
 import urllib.request
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 LAST_S = 30.0
 """So long after SIGKILL a role may take to end; then the job ends without it."""
@@ -234,9 +233,7 @@ class RoleUnit:
         self.ready, self.text = words["ready"], words.get("text", "")
         self.scheme = words.get("scheme", "http")
         self.fixed_port = int(words.get("port") or 0)
-        self.port_count = int(words.get("ports") or 1)
         self.port = 0
-        self.key = binascii.hexlify(os.urandom(32)).decode()
         self.is_step = words.get("starter", "step") == "step"
         after = tuple(name for name in words.get("after", "").split(",") if name)
         self.terms = RoleTerms(
@@ -355,7 +352,6 @@ class RoleRunner:
         for other in self.units.values():
             for gap, value in other.addresses().items():
                 variables["MUSTER_{}_{}".format(other.name, gap).upper()] = value
-            variables["MUSTER_{}_KEY".format(other.name).upper()] = other.key
         names, count = ",".join(unit.hosts), str(len(unit.hosts))
         variables.update(
             SLURM_JOB_NODELIST=names,
@@ -366,7 +362,6 @@ class RoleRunner:
             SLURM_OPEN_MODE="append",
             muster_of_role=unit.name,
             MUSTER_ROLE_PORT=str(unit.port),
-            MUSTER_ROLE_KEY=unit.key,
         )
         return variables
 
@@ -490,20 +485,13 @@ class RoleRunner:
 def _choose_ports(units: Sequence[RoleUnit], job: int, low: int, count: int) -> None:
     """Give each role a port that no other has, below the ephemeral range; one on this host is tried."""
     here = os.environ.get("SLURMD_NODENAME") or socket.gethostname().split(".")[0]
-    taken: Set[int] = set()
-    for unit in units:
-        taken.update(range(unit.fixed_port, unit.fixed_port + unit.port_count) if unit.fixed_port else ())
+    taken = {unit.fixed_port for unit in units}
     start = (job * 61 + 17) % count
     for unit in units:
-        unit.port = unit.fixed_port
-        for step in range(count if not unit.fixed_port else 0):
-            port = low + (start + step) % count
-            block = range(port, port + unit.port_count)
-            is_free = here not in unit.hosts or all(_is_free(each) for each in block[:20])
-            if block[-1] < low + count and not taken.intersection(block) and is_free:
-                unit.port = port
-                taken.update(block)
-                break
+        ports = (low + (start + step) % count for step in range(count))
+        free_ports = (port for port in ports if port not in taken and (here not in unit.hosts or _is_free(port)))
+        unit.port = unit.fixed_port or next(free_ports, low)
+        taken.add(unit.port)
 
 
 def _is_free(port: int) -> bool:
