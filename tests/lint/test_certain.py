@@ -77,6 +77,15 @@ _RIGHT = {
         "address-literal",
         _NODES + "#SBATCH --nodelist=n1,n2\nexport MASTER_ADDR=10.0.0.1\nsrun -K python t.py\n",
     ),
+    "an array whose number has a default": (
+        "array-beyond-list",
+        _GPU
+        + "#SBATCH --array=1-15\nif [ -z $X ]; then SLURM_ARRAY_TASK_ID=13; fi\npython t.py $SLURM_ARRAY_TASK_ID\n",
+    ),
+    "a step that is told its ranks": (
+        "gpus-idle",
+        _TWO.replace("ntasks-per-node=4", "ntasks-per-node=2") + "srun -K --ntasks-per-node=4 python t.py\n",
+    ),
     # statuses that are not lost, and steps that are right
     "a chain that ends in an echo": ("status-lost-at-end", _GPU + "python train.py && echo done\n"),
     "a program whose status is asked": ("status-lost-at-end", _GPU + "if ! python t.py; then\n  exit 1\nfi\n"),
@@ -584,6 +593,26 @@ _WRONG = {
         "fragile",
         "address-literal",
         _NODES + "srun -K torchrun --nnodes 2 --master_addr 10.25.193.83 --node_rank $1 t.py\n",
+    ),
+    "an array whose number is overwritten": (
+        "breaks",
+        "array-beyond-list",
+        _GPU + "#SBATCH --array=1-15\nSLURM_ARRAY_TASK_ID=13\npython t.py --seed $SLURM_ARRAY_TASK_ID\n",
+    ),
+    "two ranks of a node of four GPUs": (
+        "slow",
+        "gpus-idle",
+        _TWO.replace("ntasks-per-node=4", "ntasks-per-node=2") + "srun -K python t.py\n",
+    ),
+    "conda init in the job": (
+        "fragile",
+        "conda-not-set-up",
+        _GPU + "module load anaconda3\nconda init\nconda activate x\npython t.py\n",
+    ),
+    "a misspelt variable of NCCL": (
+        "fragile",
+        "variable-unread",
+        _TWO + "export NCLL_BLOCKING_WAIT=1\nsrun -K python t.py\n",
     ),
     "a status behind a program that no list names": (
         "fragile",

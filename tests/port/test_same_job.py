@@ -162,6 +162,15 @@ def test_a_file_of_each_task_has_its_row() -> None:
     assert [row.verdict for row in rows if row.what.startswith("> log_$SLURM_PROCID.txt")] == [Fate.CHANGED]
 
 
+def test_the_folders_of_the_users_modules_are_carried_and_asked_for() -> None:
+    text = _HEAD + '#SBATCH -p booster\nexport PYTHONPATH="$PYTHONPATH:/p/project/me/src"\nsrun python -m mine\n'
+    draft = carried(text, "lumi", "juwels-booster").draft
+
+    (row,) = [row for row in draft.rows if "PYTHONPATH" in row.what]
+    assert row.verdict is Fate.ASKED
+    assert "/p/project/me/src" in " ".join(draft.command)
+
+
 def test_a_look_by_python_changes_nothing() -> None:
     _, draft = read(_HEAD + 'python -c "import sys; print(sys.path)"\nsrun python train.py\n')
 

@@ -21,7 +21,10 @@ def carry_variables(draft: Draft, way: Route) -> None:
     for setting in list(draft.values.get("env", ())):
         name = setting.partition("=")[0]
         target_setting = target_settings.get(name)
-        if name == "CUDA_VISIBLE_DEVICES":
+        if name in _SEARCHED:
+            reason = f"folders that programs are searched in: are they there at {way.there}?"
+            draft.revise_one("env", setting, Fate.ASKED, setting, reason)
+        elif name == "CUDA_VISIBLE_DEVICES":
             draft.revise_one(
                 "env", setting, Fate.CHANGED, None, "every rank sees all GPUs, and takes its own by LOCAL_RANK"
             )
@@ -46,6 +49,10 @@ def carry_variables(draft: Draft, way: Route) -> None:
     _settings(draft, way)
 
 
+_SEARCHED = frozenset({"PYTHONPATH", "PATH", "LD_LIBRARY_PATH"})
+"""Variables that the user's own folders stand in, whatever a site sets them to."""
+
+
 def _settings(draft: Draft, way: Route) -> None:
     """Take the settings of one site's machine out of the task's shell."""
     if len(draft.command) != 3 or draft.command[1] != "-c":
@@ -56,7 +63,11 @@ def _settings(draft: Draft, way: Route) -> None:
     for part in draft.command[2].split("; "):
         match = re.match(r"export (\w+)=", part)
         name = match[1] if match else ""
-        if name and (
+        if name in _SEARCHED:
+            for row in [row for row in draft.rows if row.now == "in the command" and f"{name}=" in row.what]:
+                reason = f"folders that programs are searched in: are they there at {way.there}?"
+                draft.replace(row, Fate.ASKED, row.now, reason)
+        elif name and (
             name in target_settings
             or name in source_names
             or _OF_NETWORKS.fullmatch(name)

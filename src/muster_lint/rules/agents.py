@@ -270,6 +270,14 @@ def find_idle_gpus(job: BatchScript) -> Iterator[Hit]:
         gpus = job.gpus_per_node
         if text is not None and text.isdigit() and gpus and 0 < int(text) < gpus and len(list(_agents(job))) == 1:
             yield Hit(_place(stage, *_SIZES), f"{text} of {gpus} GPUs of a node are used")
+    tasks, gpus = job.tasks_per_node, job.gpus_per_node
+    ranks = [each for each in job.steps if each.stage("python") and not each.stage("agent") and not each.unknown]
+    if not tasks or not gpus or not 1 < tasks < gpus or len(ranks) != 1 or ranks[0].command.in_background:
+        return
+    step = ranks[0].stage("step")
+    if step is not None and not step.has("-n", "--ntasks", "--ntasks-per-node", "--tasks-per-node", "-N", "--nodes"):
+        unknown = "whether a rank uses several GPUs"
+        yield Hit(step.word.place, f"{tasks} ranks of a node have {gpus} GPUs", unknown=unknown)
 
 
 @rule(

@@ -109,7 +109,17 @@ def find_unready_conda(job: BatchScript) -> Iterator[Hit]:
         job.text,
     ):
         return
+    inits = [
+        each
+        for each in job.shell.commands
+        if each.program == "conda" and [word.value for word in each.words[1:2]] == ["init"]
+    ]
     for command in _activations(job):
+        before = [each for each in inits if each.order < command.order]
+        if before and command.program == "conda":
+            message = "conda init changes ~/.bashrc, which this shell has read already or never reads"
+            yield Hit(before[0].place, message, unknown="what the shell that submits exports")
+            return
         if command.program in {"conda", "mamba"} and not command.in_substitution:
             loaded = any(
                 other_command.program in {"module", "ml", "source", "."} and other_command.order < command.order

@@ -168,6 +168,9 @@ def find_overwritten_logs(job: BatchScript) -> Iterator[Hit]:
 def find_array_beyond_list(job: BatchScript) -> Iterator[Hit]:
     """Yield --array with a number that a list indexed by the task's number does not have, or that leaves some out."""
     array = job.header.get("array")
+    for each in job.shell.assigned("SLURM_ARRAY_TASK_ID") if array is not None and "-" in (array.value or "") else ():
+        if each.value is not None and each.value.is_literal and not each.may_not_run and not each.of_command:
+            yield Hit(each.place, f"every task of the array works as task {each.value.value}", "Remove this line.")
     match = re.fullmatch(r"(\d+)-(\d+)(%\d+)?", (array.value or "") if array is not None else "")
     if array is None or match is None:
         return

@@ -179,12 +179,10 @@ def find_renamed(job: BatchScript) -> Iterator[Hit]:
 def find_unread(job: BatchScript) -> Iterator[Hit]:
     """Yield exported names that no program knows."""
     for assignment in job.assignments:
-        if assignment.name in _DEAD and assignment.exported and not re.search(rf"\$\{{?{assignment.name}\b", job.text):
-            yield Hit(
-                assignment.place,
-                f"no program reads {assignment.name}: {_DEAD[assignment.name]} is meant",
-                f"Write {_DEAD[assignment.name]}.",
-            )
+        meant = _DEAD.get(assignment.name) or re.sub(r"^(NCLL|NNCL|NCC|NCLC)_", "NCCL_", assignment.name)
+        if meant != assignment.name and assignment.exported and f"${assignment.name}" not in job.text:
+            message = f"no program reads {assignment.name}: {meant} is meant"
+            yield Hit(assignment.place, message, f"Write {meant}.")
 
 
 @rule(
