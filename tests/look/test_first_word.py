@@ -18,7 +18,11 @@ def _notes(folder: Path, *words: str) -> list[str]:
 
 
 def test_a_misspelt_program_is_said_with_the_word_that_was_meant(tmp_path: Path) -> None:
-    assert _notes(tmp_path, "pyhton", "x.py") == ["the program 'pyhton' is not on PATH here: did you mean 'python'?"]
+    with pytest.raises(RequestError, match="there is no program 'pyhton3' here") as refused:
+        _notes(tmp_path, "pyhton3", "x.py")
+    assert refused.value.hint == "did you mean 'python3'?"
+    assert _notes(tmp_path, "pythn3") == ["the program 'pythn3' is not on PATH here: did you mean 'python3'?"]
+    assert list(notes_on_command(("pyhton3",), tmp_path, {"PATH": "/no/such"})), "the nodes may have what is not here"
     (note,) = notes_on_command(("python",), tmp_path, {"PATH": "/no/such"})
     assert note == "the program 'python' is not on PATH here: did you mean 'python3'?"
     assert _notes(tmp_path, "vasp_std") == ["the program 'vasp_std' is not on PATH here: is it on the nodes?"]

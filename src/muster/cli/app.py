@@ -46,6 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _flushed(_dispatch(words))
     except KeyboardInterrupt:
+        if sys.stderr is not None and sys.stderr.isatty():
+            print("muster: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         # The reader has left (muster jobs | head): not our user's mistake, nor ours.

@@ -26,6 +26,7 @@ def notes_on_command(words: Sequence[str], directory: Path, environment: Mapping
     program = words[0]
     if "/" not in program and on_path(program, environment) is None:
         _refuse_file(program, directory / program)
+        _refuse_swapped(program, environment)
         yield f"the program {program!r} is not on PATH here: {meant_program(program) or 'is it on the nodes?'}"
     if Path(program).name.startswith("python"):
         script = script_of_python(words)
@@ -39,6 +40,13 @@ def meant_program(program: str) -> str:
 
     close = get_close_matches(program, [name for name in _USUAL if name != program], n=1)
     return f"did you mean {close[0]!r}?" if close else ""
+
+
+def _refuse_swapped(program: str, environment: Mapping[str, str]) -> None:
+    """Refuse the letters of a usual program in another order: no other program is called so."""
+    meant = next((name for name in _USUAL if sorted(name) == sorted(program) and name != program), None)
+    if meant is not None and on_path(meant, environment) is not None:
+        raise RequestError(f"there is no program {program!r} here", hint=f"did you mean {meant!r}?")
 
 
 def _refuse_file(name: str, path: Path) -> None:

@@ -165,7 +165,7 @@ def _of_here(request: Request, launcher: Launcher) -> Iterator[_Idle]:
             yield _Idle(
                 request.origin(field),
                 "on this machine the ranks have the modules of your shell",
-                "module load it before",
+                f"module load {' '.join(getattr(request, field))}, then type this without --{field.replace('_', '-')}",
             )
 
 

@@ -35,7 +35,10 @@ def make_finish(asked: Asked, launcher: Launcher) -> Finish | None:
     if not asked_fields:
         return None
     if engine is Engine.HERE or not launcher.starts_ranks:
-        raise RequestError(f"{request.origin(asked_fields[0])}: it is for jobs of Slurm", hint="omit it here")
+        raise RequestError(
+            f"{request.origin(asked_fields[0])}: it is for jobs of Slurm",
+            hint="omit it here; muster submit queues a job that has it",
+        )
     if request.spares:
         _check_spares(request, is_within=asked.within)
     checkpoint = request.checkpoint and str(PurePosixPath(asked.directory) / request.checkpoint)

@@ -132,6 +132,11 @@ def _of_queue(site: Site, request: Request, job: Situation) -> Iterator[Note]:
 def _without_gpus(site: Site, request: Request, job: Situation) -> Iterator[Note]:
     """Yield a warning where a job without GPUs goes to nodes that have some, or may."""
     node = site.profile.nodes.get(job.gpu_kind or "", NodeKind())
+    named = site.profile.partitions.get(request.partition or "")
+    if not job.gpus_per_node and request.gpus_per_node is None and named is not None and named.gpus == 0:
+        gpu_queues = [name for name, queue in site.profile.partitions.items() if queue.gpus and queue.open]
+        other = f"; nodes with GPUs: -p {gpu_queues[0]}" if gpu_queues else ""
+        yield Note(f"{request.partition} has no GPUs: the ranks compute on CPUs (-g 0 says that it is meant){other}")
     if job.gpus_per_node or not node.gpus or site.cluster is not None:
         return
     cpu_queues = [name for name, queue in site.profile.partitions.items() if queue.gpus == 0 and queue.open]

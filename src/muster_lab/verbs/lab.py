@@ -39,7 +39,7 @@ def _up(words: Words) -> int:
         labs.up(spec, os.environ, say)
     except KeyboardInterrupt:
         say(f"interrupted: what was begun of the lab {words.name!r} is gone")
-        raise
+        return 130
     if words.json:
         print_json(labs.status(spec.name, os.environ))
     else:

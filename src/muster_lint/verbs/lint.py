@@ -197,7 +197,8 @@ def _show(findings: list[LintFinding], looked: LintResult, silenced: int, words:
     elif form == "text":
         coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         texts = {source.path: source.text for source in looked.sources}
-        print("\n".join(as_text(findings, texts, silenced=silenced, coloured=coloured)))
+        if looked.sources or findings:  # of files that could not be read nothing is known
+            print("\n".join(as_text(findings, texts, silenced=silenced, coloured=coloured)))
     else:
         print("".join(f"{line}\n" for line in FORMS[form](findings)), end="")
 
