@@ -1,6 +1,7 @@
 """Clusters as Slurm describes them, for tests: the words of its clients, by version.
 
 `LAB` is what 22.05 printed in a lab. `OLD` follows scontrol of 17.11, `MIG` 23.11: written after their manual pages.
+`OF_2017` is what scontrol printed at a cluster in August 2017 (notes of a user of GSI's), on one line.
 """
 
 from __future__ import annotations
@@ -131,4 +132,10 @@ OLDER = (
     "DisableRootJobs=NO GraceTime=0 Hidden=NO MaxNodes=UNLIMITED MaxTime=UNLIMITED MinNodes=1 LLN=NO "
     "MaxCPUsPerNode=UNLIMITED Nodes=c[001-100] Priority=7 RootOnly=NO ReqResv=NO Shared=EXCLUSIVE PreemptMode=OFF "
     "State=UP TotalCPUs=2400 TotalNodes=100 SelectTypeParameters=N/A DefMemPerNode=UNLIMITED MaxMemPerNode=UNLIMITED"
+)
+OF_2017 = (
+    "PartitionName=debug AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL AllocNodes=ALL Default=NO DefaultTime=00:02:00 "
+    "DisableRootJobs=NO GraceTime=0 Hidden=NO MaxNodes=UNLIMITED MaxTime=00:20:00 MinNodes=1 LLN=NO "
+    "MaxCPUsPerNode=UNLIMITED Nodes=lxbk0[195-200],lxlcsc0001 Priority=1 RootOnly=NO ReqResv=NO Shared=NO "
+    "PreemptMode=OFF State=UP TotalCPUs=280 TotalNodes=7 SelectTypeParameters=N/A DefMemPerCPU=2048 MaxMemPerCPU=3072"
 )

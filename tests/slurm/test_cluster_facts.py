@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 
 from muster.slurm.cluster_facts import Association, keeps_accounts, read_accounting, read_controller, read_kinds
-from slurm.clusters import OLD, OLDER, accounting_text, cluster, config_text, controller_text, kind_line, partition_line
+from slurm.clusters import (
+    OF_2017,
+    OLD,
+    OLDER,
+    accounting_text,
+    cluster,
+    config_text,
+    controller_text,
+    kind_line,
+    partition_line,
+)
 
 
 def test_the_prompts_of_scontrol_are_no_part_of_its_answers() -> None:
@@ -66,6 +76,13 @@ def test_the_words_of_old_versions_are_read(line: str, exclusive: bool, tier: in
     (batch,) = read_controller(f"{config_text()}\n{line}\n").partitions
     assert (batch.is_default, batch.nodes, batch.is_exclusive, batch.priority_tier) == (True, 100, exclusive, tier)
     assert batch.memory_per_cpu_mib == memory
+
+
+def test_what_a_cluster_of_2017_printed_is_read() -> None:
+    (debug,) = read_controller(f"{config_text()}\n{OF_2017}\n").partitions
+    assert (debug.time_max_s, debug.time_default_s, debug.nodes, debug.nodes_max) == (1200, 120, 7, None)
+    assert (debug.memory_per_cpu_mib, debug.memory_per_cpu_max_mib) == (2048, 3072)
+    assert (debug.is_up, debug.is_exclusive, debug.priority_tier, debug.accounts) == (True, False, 1, None)
 
 
 @pytest.mark.parametrize(
