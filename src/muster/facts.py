@@ -214,6 +214,9 @@ class Facts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     own_python: str | None = None
     """The Python that Muster runs in, for what the job itself asks of Muster; None: the job asks nothing."""
 
+    package: str = "/opt/muster/muster"
+    """The folder of Muster's core, which the host of a job's script sees too."""
+
     own_folder: str | None = None
     """The folder that the one file was unpacked into, which that Python starts; None: Muster is installed in it."""
 

@@ -175,8 +175,8 @@ class Launcher(ABC):
     keeps_signals: str = ""
     """Who gets the signal of sbatch's --signal in the place of the ranks; empty: the ranks do."""
 
-    tells_failure: Part = "told_srun"
-    """The shell part that finds the first failed rank in what was said, for a job that starts its ranks again."""
+    tells_failure: str = "srun"
+    """By whose words the supervisor of a job finds the first failed rank: srun, torchrun, mpirun (life/told.py)."""
 
     closes: bool = False
     """Whether the doors of its hosts can stand before the ranks' store: the secret reaches them in no command."""

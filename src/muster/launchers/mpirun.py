@@ -54,7 +54,7 @@ class ByMpirun(Launcher):
         ("HYDRA_LAUNCHER", "ssh"),
     )
     keeps_signals = "mpirun's daemons, which pass nothing on"
-    tells_failure = "told_mpirun"
+    tells_failure = "mpirun"
     reads_status = "muster_hydra_status"
     """The function of the script that reads the status out of what was reported."""
 

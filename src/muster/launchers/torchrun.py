@@ -78,7 +78,7 @@ class _OfTorchrun(Launcher):
 
     agent = "torchrun"
     word_notes = ("the number: so many words start Python, and torchrun's stand behind them",)
-    tells_failure = "told_torchrun"
+    tells_failure = "torchrun"
     keeps_signals = "torchrun's agents, which it ends with their ranks"
     needs_sh_in_image = "torchrun starts its ranks in the image"
     many_nodes_note = (

@@ -53,13 +53,15 @@ class LifeTerms(NamedTuple):
     grace_s: float = 10.0
     is_shared: bool = False
     """Whether other runs may hold the nodes: the job lies in somebody's allocation."""
+    hears_all: bool = True
+    """Whether the end of each rank is heard of, as srun tells it; agents and mpirun tell of the first failure."""
 
 
 class FirstCause(NamedTuple):
     """The first thing that went wrong in an attempt."""
 
     kind: str
-    """rank, node, hang, or empty."""
+    """rank, node, hang, memory, unsaid (nobody knows how ranks of a host ended), or empty."""
     rank: Optional[int] = None
     host: str = ""
     status: int = 0
@@ -95,12 +97,40 @@ class RankEnded(NamedTuple):
     host: str
     status: int
     words: str = ""
+    others: Tuple[int, ...] = ()
+    """Other ranks of this host that ended in the same way, in the same word of srun."""
+
+
+class RanksLeft(NamedTuple):
+    """These ranks have said that they ended with status 0, the first of them on this host."""
+
+    ranks: Tuple[int, ...]
+    host: str
+
+
+class EndsCounted(NamedTuple):
+    """Each rank said that it ended with status 0: the script has counted."""
+
+
+class StepFails(NamedTuple):
+    """What started the ranks has failed: an agent, mpirun; with words, Slurm ended the step for its memory."""
+
+    status: int
+    words: str = ""
 
 
 class NodeFailed(NamedTuple):
     """The launcher or Slurm says that a node of the ranks has failed."""
 
     host: str
+    words: str = ""
+
+
+class EndsUnknown(NamedTuple):
+    """Nobody knows how ranks of a host ended, though the program that started them says 0."""
+
+    host: str
+    words: str
 
 
 class HangSeen(NamedTuple):
@@ -212,6 +242,8 @@ class CloseJob(NamedTuple):
     """Write down why nothing is left to do."""
 
     why: str
+    is_last: bool = False
+    """Whether the job would go on if it had more links."""
 
 
 class EndScript(NamedTuple):
@@ -308,7 +340,7 @@ def begin_rule(terms: LifeTerms, state: LifeState, event: LinkBegins) -> Result:
     if event.over:
         return _idle(state, event.over)
     if terms.checkpoints and event.idle_links >= IDLE_LINKS and not event.has_begun:
-        return _close_idle(state, "no new checkpoint in %d links" % event.idle_links)
+        return _end_idle(state, "no new checkpoint in %d links" % event.idle_links)
     if terms.link < 2 or event.has_begun or event.before in ("next", "saved"):
         return _begin_link(terms, state)
     if event.before == "done":
@@ -348,6 +380,11 @@ def _close_idle(state: LifeState, why: str) -> Result:
     return state, (CloseJob(why), WithdrawNext(), *actions)
 
 
+def _end_idle(state: LifeState, why: str) -> Result:
+    state, _ = _idle(state._replace(decision="end", status=1), why)
+    return state, (CloseJob(why), WithdrawNext(), NoteEnd(state.attempt, "end", None, why), EndScript(1))
+
+
 def _begin_link(terms: LifeTerms, state: LifeState) -> Result:
     queue = (QueueNext(),) if terms.link < terms.links else ()
     if len(state.pool) < terms.nodes:
@@ -382,20 +419,63 @@ def _start(terms: LifeTerms, state: LifeState) -> Result:
 def rank_ended(terms: LifeTerms, state: LifeState, event: RankEnded) -> Result:
     """Count a rank that ended well; the first that failed is the cause, and the others are ended."""
     if event.status == 0:
-        state = state._replace(said=_with(state.said, event.rank))
-        return state._replace(left=state.left or (event.rank, event.host)), ()
-    state = state._replace(failed=_with(state.failed, event.rank))
-    cause = FirstCause("rank", event.rank, event.host, event.status, event.words)
+        return ranks_left(terms, state, RanksLeft((event.rank,), event.host))
+    state = state._replace(failed=_with(state.failed, event.rank, *event.others))
+    return _end_step(terms, state, _cause_of(state, event))
+
+
+def _cause_of(state: LifeState, event: RankEnded) -> FirstCause:
     if _lost_connection(event.words) and state.left is not None:
         # Who ends well in the middle of a collective is found by the errors of the others.
-        cause = FirstCause("rank", state.left[0], state.left[1], 0, "it ended while other ranks still worked with it")
-    return _end_step(terms, state, cause)
+        return FirstCause("rank", state.left[0], state.left[1], 0, "it ended while other ranks still worked with it")
+    return FirstCause("rank", event.rank, event.host, event.status, event.words)
+
+
+@_rule(RanksLeft, LifePhase.RUNS)
+def ranks_left(terms: LifeTerms, state: LifeState, event: RanksLeft) -> Result:
+    """Count the ranks that ended well."""
+    left = state.left or (event.ranks[0], event.host)
+    return state._replace(said=_with(state.said, *event.ranks), left=left), ()
+
+
+@_rule(RanksLeft, LifePhase.ENDS_STEP)
+def ranks_left_late(terms: LifeTerms, state: LifeState, event: RanksLeft) -> Result:
+    """Count the ranks that ended well: after the first failure none of them is its cause."""
+    return state._replace(said=_with(state.said, *event.ranks)), ()
+
+
+@_rule(EndsCounted, LifePhase.RUNS, LifePhase.ENDS_STEP)
+def ends_counted(terms: LifeTerms, state: LifeState, event: EndsCounted) -> Result:
+    """Believe the 0 of the program that started the ranks."""
+    return state._replace(said=tuple(range(terms.ranks))), ()
+
+
+@_rule(StepFails, LifePhase.RUNS)
+def step_fails(terms: LifeTerms, state: LifeState, event: StepFails) -> Result:
+    """End the step; which rank it was may be told later."""
+    return _end_step(terms, state, FirstCause("memory" if event.words else "", status=event.status, words=event.words))
+
+
+@_rule(StepFails, LifePhase.ENDS_STEP)
+def step_fails_late(terms: LifeTerms, state: LifeState, event: StepFails) -> Result:
+    """The memory is the cause: Slurm counted that of a whole node, so no rank failed first."""
+    if not event.words or state.first is None or state.first.kind == "hang":
+        return state, ()
+    return state._replace(first=FirstCause("memory", status=event.status, words=event.words)), ()
+
+
+@_rule(EndsUnknown, LifePhase.RUNS, LifePhase.ENDS_STEP)
+def ends_unknown(terms: LifeTerms, state: LifeState, event: EndsUnknown) -> Result:
+    """A part of the work may be missing: that is a failure of that host's ranks."""
+    if state.told or _is_to_end(state) or (state.first is not None and state.first.kind == "hang"):
+        return state, ()
+    return state._replace(first=FirstCause("unsaid", host=event.host, words=event.words), first_s=state.now), ()
 
 
 @_rule(NodeFailed, LifePhase.RUNS)
 def node_failed(terms: LifeTerms, state: LifeState, event: NodeFailed) -> Result:
     """The node is the cause, and the ranks of the others are ended."""
-    return _end_step(terms, state, FirstCause("node", host=event.host))
+    return _end_step(terms, state, FirstCause("node", host=event.host, words=event.words))
 
 
 @_rule(HangSeen, LifePhase.RUNS)
@@ -455,12 +535,25 @@ def busy_too_long(terms: LifeTerms, state: LifeState, event: TimePassed) -> Resu
 @_rule(RankEnded, LifePhase.ENDS_STEP)
 def rank_ended_late(terms: LifeTerms, state: LifeState, event: RankEnded) -> Result:
     """Count a rank that ended well; what fails now was ended, or fails of the first failure."""
-    if event.status == 137 and "KILL" not in state.missing and state.first and _lost_connection(state.first.words):
-        # Nobody has sent SIGKILL yet: this is the peer that the others lost.
-        state = state._replace(first=FirstCause("rank", event.rank, event.host, event.status, event.words))
     if event.status == 0:
         return state._replace(said=_with(state.said, event.rank)), ()
-    return state._replace(failed=_with(state.failed, event.rank)), ()
+    first = state.first
+    if first is not None and first.kind == "" and not first.words:
+        # An agent, or mpirun, had failed; this is the rank.
+        state = state._replace(first=_cause_of(state, event))
+    elif first is not None and (first.kind, first.rank, first.words) == ("rank", event.rank, ""):
+        # What it wrote last is read when all have ended.
+        state = state._replace(first=_cause_of(state, event))
+    elif (
+        first is not None
+        and first.kind == "rank"
+        and event.status == 137
+        and "KILL" not in state.missing
+        and _lost_connection(first.words)
+    ):
+        # Nobody has sent SIGKILL yet: this is the peer that the others lost.
+        state = state._replace(first=FirstCause("rank", event.rank, event.host, event.status, event.words))
+    return state._replace(failed=_with(state.failed, event.rank, *event.others)), ()
 
 
 @_rule(NodeFailed, LifePhase.ENDS_STEP)
@@ -468,7 +561,7 @@ def node_failed_late(terms: LifeTerms, state: LifeState, event: NodeFailed) -> R
     """The node is the cause of a lost connection, and of an end by a signal."""
     is_ended = state.first is not None and state.first.status in (137, 143) and state.now <= state.first_s + NEAR_S
     is_of_node = state.first is not None and (is_ended or _may_be_of_node(state.first, (event.host,)))
-    return (state._replace(first=FirstCause("node", host=event.host)) if is_of_node else state), ()
+    return (state._replace(first=FirstCause("node", host=event.host, words=event.words)) if is_of_node else state), ()
 
 
 @_rule(TimePassed, LifePhase.ENDS_STEP)
@@ -567,7 +660,8 @@ def _judge(terms: LifeTerms, state: LifeState) -> Result:
     if lost and state.first is not None and _may_be_of_node(state.first, lost):
         state = state._replace(first=FirstCause("node", host=lost[0]))
     silent = [rank for rank in range(terms.ranks) if rank not in state.said + state.failed]
-    if not lost and silent and state.first is not None and _lost_connection(state.first.words):
+    hears = terms.hears_all and state.first is not None and state.first.kind == "rank"
+    if not lost and silent and hears and state.first is not None and _lost_connection(state.first.words):
         # Its slurmstepd is gone, and nobody else reports its end.
         state = state._replace(first=FirstCause("rank", silent[0], words="nobody reports its end"))
     if lost and not terms.spares:
@@ -649,7 +743,7 @@ def end_link(terms: LifeTerms, state: LifeState, event: TimePassed) -> Result:
     if not state.is_outside:
         return _over(state, (CloseJob(state.why), WithdrawNext()))
     if terms.link >= terms.links:
-        return _over(state, (CloseJob("link %d of %d was the last" % (terms.link, terms.links)),))
+        return _over(state, (CloseJob("link %d of %d was the last" % (terms.link, terms.links), is_last=True),))
     decision = state.decision if state.decision == "saved" else "next"
     return _over(state._replace(decision=decision), (QueueNext(),))
 
@@ -663,8 +757,8 @@ def _over(state: LifeState, actions: Tuple[Any, ...]) -> Result:
 # What the words and the values mean
 
 
-def _with(ranks: Tuple[int, ...], rank: int) -> Tuple[int, ...]:
-    return tuple(sorted({*ranks, rank}))
+def _with(ranks: Tuple[int, ...], *more: int) -> Tuple[int, ...]:
+    return tuple(sorted({*ranks, *more}))
 
 
 def _is_to_end(state: LifeState) -> bool:

@@ -44,6 +44,7 @@ def look(environment: Mapping[str, str] | None = None) -> Facts:
         hostname=os.uname().nodename,
         own_python=(sys.executable or None) if is_there("hang-watch") else None,
         own_folder=unpacked_folder(),
+        package=str(_PACKAGE),
         ready_folder=str(_PACKAGE / "rank" / "ready"),
         rank_library=None if _is_own(python) else _rank_library(variables, home),
     )

@@ -36,5 +36,11 @@ class Finish(msgspec.Struct, frozen=True):
     links: int = 0
     """How many jobs may follow each other until the script is done, the first among them; 0: this one is alone."""
 
+    supervisor: str = ""
+    """The folder of the program that steers the job (muster/life), as the nodes see it."""
+
+    python: str = ""
+    """Muster's own Python; empty: the first one that the host of the script has."""
+
     links_ahead: bool = False
     """All of them are queued at once, because jobs cannot queue any at this site."""

@@ -462,5 +462,5 @@ class Plan(msgspec.Struct, frozen=True):
 
     @property
     def step_indent(self) -> int:
-        """Return where the script puts the line that starts the ranks: in a function, if they may start again."""
-        return 4 if self.finish is None else 8
+        """Return where the script puts the line that starts the ranks."""
+        return 4

@@ -98,7 +98,7 @@ def make_plan(
     check_options(asked, facts, launcher)
     launch = settle_terms(asked, facts, size, launcher)
     image = _make_image(asked, facts, launch, launcher)
-    finish = make_finish(asked, launcher)
+    finish = make_finish(asked, facts, launcher)
     environment = make_environment(asked, facts, launcher, launch.terms, image, finish)
     notes = [*notes_before(asked, facts, command.news, size, launch, environment)]
     notes += script_notes(facts.script, asked.request, size.shape, launcher, launch.mpi)

@@ -20,7 +20,7 @@ _HANG_S = 1800
 _FIELDS = ("restart", "spares", "checkpoint", "save_before")
 
 
-def make_finish(asked: Asked, launcher: Launcher) -> Finish | None:
+def make_finish(asked: Asked, facts: Facts, launcher: Launcher) -> Finish | None:
     """Return how the job goes on; None: nothing of the kind was asked for."""
     request, engine = asked.request, asked.engine
     is_queued = not (asked.within or asked.stream)
@@ -49,6 +49,8 @@ def make_finish(asked: Asked, launcher: Launcher) -> Finish | None:
         checkpoint,
         _make_save(request),
         links,
+        f"{facts.package}/life",
+        facts.own_python or "",
         # Where jobs cannot queue any, the links are queued ahead.
         links_ahead=links > 0 and asked.site.profile.launch.queues_from_jobs is False,
     )
@@ -121,12 +123,12 @@ def finish_variables(finish: Finish | None) -> tuple[Variable, ...]:
     ]
     if finish.checkpoint:
         why = "the newest whole checkpoint, looked for before the ranks start; empty where there is none"
-        values.append((contract.CHECKPOINT, Fragment('"$MUSTER_CHECKPOINT"'), why))
+        values.append((contract.CHECKPOINT, Fragment('"${MUSTER_CHECKPOINT:-}"'), why))
     if finish.save is not None:
         values += [
             (contract.SAVE_SIGNAL, finish.save.signal, "at this signal a rank saves"),
-            (contract.SAVE_RUN, Fragment('"$muster_job.$$"'), "the ranks of this run are known by it"),
-            (contract.END, Fragment('"$(muster_find_end)"'), "when the job's time is over"),
+            (contract.SAVE_RUN, Fragment('"${MUSTER_SAVE_RUN:-}"'), "the ranks of this run are known by it"),
+            (contract.END, Fragment('"${MUSTER_END:-}"'), "when the job's time is over"),
         ]
     short = "what each rank is told of its start"
     return tuple(Variable(name, value, Reason(why, short=short)) for name, value, why in values)

@@ -16,7 +16,7 @@ _NO_CODE = re.compile(r'^\s*(?:#[^\n]*|"""(?:.|\n)*?""")?\n', re.MULTILINE)
 
 
 SHELL = Path(__file__).with_name("shell")
-ROOMS = ("begin", "step", "rank", "image", "stage", "again")
+ROOMS = ("begin", "step", "rank", "image", "stage", "again", "nodes")
 """The rooms of the shell parts; each part has a name that no other room has."""
 
 

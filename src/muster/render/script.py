@@ -16,16 +16,7 @@ from muster.model.words import WIDTH, Fragment, Hidden, Template, Word, fold, li
 from muster.plan.effect import narrows
 from muster.plan.secret import hidden_names
 from muster.rank import contract
-from muster.render.finish import (
-    attempt_lines,
-    checkpoint_lines,
-    finish_parts,
-    finish_texts,
-    keeps_attempts,
-    link_lines,
-    save_lines,
-    spare_lines,
-)
+from muster.render.finish import finish_parts, keeps_attempts, supervise_lines
 from muster.render.image import definition_lines, prologue_end, step_words, with_step_flags
 from muster.render.parts import compose, kept, part
 from muster.render.roles import last_lines, role_function, role_lines, runner_text, texts_of_roles
@@ -183,7 +174,6 @@ def _texts(plan: Plan, launcher: Launcher) -> Iterator[str]:
         yield "# What every started process runs before the command: POSIX sh, without Python."
     for prologue in prologues:
         yield kept(prologue.variable, prologue_text(plan, prologue), compose(prologue.common))
-    yield from finish_texts(plan)
     if prologues:
         yield ""
     if plan.staging is not None:
@@ -324,9 +314,7 @@ def _begin(plan: Plan) -> Iterator[str]:
         yield "muster_tell_logs"
     if plan.pack is None:
         yield from choose_row(plan)
-    yield from link_lines(plan)
-    yield from save_lines(plan)
-    yield from spare_lines(plan)
+    yield from supervise_lines(plan)
     if may_run_again(plan) or keeps_attempts(plan):
         yield "muster_attempt"
     conditions_of: dict[tuple[str, ConditionKind], list[Condition]] = {}
@@ -350,7 +338,6 @@ def _of_all(conditions: Sequence[Condition]) -> str:
 
 def _environment(plan: Plan, launcher: Launcher) -> Iterator[str]:
     yield from _prelude(plan)
-    yield from checkpoint_lines(plan)
     yield from _variables(variable for variable in plan.variables if not isinstance(variable.value, Hidden))
     if hidden_names(plan):
         yield fold(("muster_pass", *hidden_names(plan)))
@@ -548,14 +535,15 @@ def _step(plan: Plan, launcher: Launcher) -> Iterator[str]:
     yield from definition_lines(plan)
     step_lines = (*_notes(plan, launcher), *launcher.step(plan, step_words(plan)))
     lines = _watched(plan, _counted(plan, launcher, step_lines))
-    yield from lines if plan.finish is None else attempt_lines(plan, plan.finish, lines)
+    yield from lines
     if not launcher.starts_ranks:
         return
     # What is left on the nodes goes; the script ends as its ranks did.
     last = (
         ("muster_remove_unpacked", plan.image.may_be_unpacked),
         ("muster_stage_end", plan.staging is not None),
-        ("muster_passed_on", (may_run_again(plan) or keeps_attempts(plan)) and bool(hidden_names(plan))),
+        # The supervisor removes it where there is one.
+        ("muster_passed_on", plan.finish is None and may_run_again(plan) and bool(hidden_names(plan))),
     )
     yield from (name for name, is_needed in last if is_needed)
     yield "muster_finish"

@@ -1,18 +1,15 @@
 # The ranks may run again: Slurm puts the job back into the queue, or they start again in its allocation. Each attempt
 # has its own logs and one line in RUN/attempts: its number, its start time, its nodes, and the nodes of the attempt
-# before that are down now; of a job of several links, which job it is. $1: the nodes, where the job knows them.
-# shellcheck disable=SC2034,SC2120,SC2154  # other parts of the script set and use these
+# before that are down now; of a job of several links, which job it is.
+# shellcheck disable=SC2034,SC2154  # other parts of the script set and use these
 muster_attempt() {
-    local nodes='' lost='' began logs=$muster_run_dir/logs
+    local nodes='' lost=${muster_lost:-} began logs=$muster_run_dir/logs
     printf -v began '%(%s)T' -1
-    muster_number=$({ wc -l <"$muster_run_dir/attempts"; } 2>/dev/null)
-    muster_number=$((muster_number + 1))
+    [ -n "${muster_number:-}" ] || muster_number=$(($({ wc -l <"$muster_run_dir/attempts"; } 2>/dev/null) + 1))
     muster_may_run_again=1
     if [ "$muster_number" -gt 1 ]; then
         nodes=$(tail -n 1 "$muster_run_dir/attempts" 2>/dev/null | cut -f 3)
-        if [ "$#" -gt 0 ]; then
-            lost=$1
-        elif [ -n "$nodes" ]; then
+        if [ -z "${muster_lost+set}" ] && [ -n "$nodes" ]; then
             lost=$(sinfo --noheader --Node --nodes="$nodes" --states=down,fail,no_respond --format=%N 2>/dev/null |
                 sort -u | tr '\n' ' ')
         fi

@@ -2,7 +2,12 @@
 muster_choose_port() {
     muster_first_host "$SLURM_JOB_NODELIST"
     read -r muster_here </proc/sys/kernel/hostname
-    [ "${SLURMD_NODENAME:-$muster_here}" = "$muster_first" ] || return 0
+    if [ "${SLURMD_NODENAME:-$muster_here}" != "$muster_first" ]; then
+        # Ranks of the attempt before may still hold the port that follows from the ids of the job.
+        [ "${muster_number:-1}" -eq 1 ] || muster_port_from_ids "$SLURM_JOB_ID" "$((muster_number * 7))"
+        [ "${muster_number:-1}" -eq 1 ] || export MUSTER_PORT=$muster_port
+        return 0
+    fi
     muster_port_from_ids "$SLURM_JOB_ID" "$$"
     export MUSTER_PORT_CHOSEN=1
     for _ in {1..64}; do

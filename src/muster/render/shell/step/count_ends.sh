@@ -6,16 +6,15 @@
 muster_ends() {
     local folder
     printf -v folder '%s/%s.%(%s)T.%s' "${muster_ends_dir:-$muster_run_dir/ranks}" "$SLURM_JOB_ID" -1 "$$"
-    (umask 077 && mkdir -p "$folder") 2>/dev/null && printf '%s' "$folder"
+    (umask 077 && mkdir -p "$folder") 2>/dev/null && printf '%s' "$folder" && "${muster_tell:-:}" ends "$folder"
 }
 
 # Makes a launcher's 0 another status where a process did not say that it ended with 0. of=ranks, or agents: one on each node.
-# Results: $muster_unsaid, a sentence on the first host whose ends are not known; $muster_unsaid_host; $muster_unsaid_state: what
-# Slurm says of that host, if Slurm calls it lost.
+# The supervisor of the job, if it has one, is told of each host whose ends are not known.
 muster_count_ends() {
     local muster_of
     muster_take 'muster_count_ends: of' "$@"
-    muster_unsaid='' muster_unsaid_host='' muster_unsaid_state=''
+    muster_unsaid=
     [ "$muster_status" -ne 0 ] || [ -n "${muster_interrupted:-}" ] || muster_read_ends
     # The memory of nodes reads on which nodes a script ran well.
     [ "$muster_status" -ne 0 ] || [ -z "${muster_logs:-}" ] ||
@@ -75,5 +74,7 @@ muster_tell_unsaid() {
     subject="how $subject on $host ended is not known${states[$host]:+; Slurm calls $host ${states[$host]}}"
     printf 'muster: %s\n' "$subject" >&2
     [ "$muster_status" -ne 0 ] || muster_status=1
-    [ -n "$muster_unsaid" ] || muster_unsaid=$subject muster_unsaid_host=$host muster_unsaid_state=${states[$host]:-}
+    muster_unsaid=yes
+    local lost=${states[$host]:+lost}
+    "${muster_tell:-:}" unsaid "$host" "${lost:-heard}" "$subject"
 }

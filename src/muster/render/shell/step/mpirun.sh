@@ -77,7 +77,7 @@ muster_watch_hydra() {
     local first
     case $muster_mpirun_kind in *'Open MPI'* | *OpenRTE*) return ;; esac
     first=$(stat -c %s "$1" 2>/dev/null)
-    muster_end_hydra "${muster_starting:-$$}" "$1" "${first:-0}" </dev/null >/dev/null &
+    muster_end_hydra "$$" "$1" "${first:-0}" </dev/null >/dev/null &
     muster_hydra_watcher=$!
 }
 

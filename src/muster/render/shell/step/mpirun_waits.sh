@@ -9,7 +9,7 @@ muster_watch_daemons() {
     : "${muster_daemon_flags=${OMPI_MCA_plm_slurm_args:-}}"
     [ -z "${muster_place:-}" ] || export OMPI_MCA_plm_slurm_args="$muster_daemon_flags ${muster_place[*]}" \
         PRTE_MCA_plm_slurm_args="$muster_daemon_flags ${muster_place[*]}"
-    muster_end_waiting_mpirun "${muster_starting:-$$}" </dev/null >/dev/null &
+    muster_end_waiting_mpirun "$$" </dev/null >/dev/null &
     muster_daemons_watcher=$!
 }
 

@@ -1,8 +1,11 @@
-# Runs the watch $@. If the ranks hang, the attempt ends, and they start again if they may.
+# Runs the watch $@. If the ranks hang, the supervisor is told, and decides.
 # shellcheck disable=SC2317  # muster_watch_silence starts it
 muster_end_hang() {
-    trap 'kill "$!" 2>/dev/null' TERM
-    "$@" "$muster_reason" &
+    local reason
+    reason=$(mktemp)
+    trap 'kill "$!" 2>/dev/null; rm -f "$reason"' TERM
+    "$@" "$reason" &
     wait "$!"
-    [ "$?" -ne 3 ] || muster_end_attempt "$(cat "$muster_reason")"
+    [ "$?" -ne 3 ] || "${muster_tell:-:}" hang "$(cat "$reason")"
+    rm -f "$reason"
 }

@@ -7,13 +7,14 @@ muster_watch() {
     while IFS= read -r line || [ -n "$line" ]; do
         case $line in
         'muster-status '*) status=${line#muster-status } && continue ;;
-        'muster-srun '*) pid=${line#muster-srun } && continue ;;
+        'muster-srun '*) pid=${line#muster-srun }; "${muster_tell:-:}" starter "$pid"; continue ;;
         esac
         printf '%s\n' "$line" >&9
+        "${muster_tell:-:}" srun "$line"
         case $line in 'srun: error: Node failure on '*) nodes+=" ${line##* }" ;; esac
         [ -z "$seen" ] || continue
         muster_status_in "$line"
-        [ -z "$seen" ] || { "${muster_outlived:-:}" "$pid" "$1" && muster_end_step TERM "$pid" && muster_end_step KILL "$pid" "$1"; }
+        [ -z "$seen" ] || { muster_end_step TERM "$pid" && muster_end_step KILL "$pid" "$1"; }
     done
     [ -z "$seen" ] || { kill -KILL "$!" && wait "$!"; } 2>/dev/null
     # srun itself was killed, so its ranks have to be ended here.

@@ -1,0 +1,220 @@
+"""What the supervisor asks of Slurm and of the nodes of its job: each question has a bound, and no answer is one too.
+
+Standard library only, Python 3.6.
+"""
+
+import os
+import signal
+import subprocess
+import time
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+from muster.life import told
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def node_text(*names: str) -> str:
+    """Return shell texts that run on a node: of render/shell/nodes by their names, others by their paths."""
+    texts = []
+    for name in names:
+        path = name if "/" in name else os.path.join(_PACKAGE, "render", "shell", "nodes", name + ".sh")
+        with open(path, encoding="utf-8") as file:
+            texts.append(file.read())
+    return "".join(texts)
+
+
+class ProgramEnd(NamedTuple):
+    """What a program said, and how it ended."""
+
+    status: Optional[int]
+    """None: it did not end in time, and was killed."""
+
+    out: str
+    errors: str
+
+
+def run(words: Sequence[str], timeout_s: float, env: Optional[Dict[str, str]] = None, cwd: str = "") -> ProgramEnd:
+    """Run a program of Slurm's to its end, within so many seconds; it reads nothing."""
+    try:
+        child = subprocess.Popen(
+            list(words),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=env,
+            cwd=cwd or None,
+            start_new_session=True,
+        )
+    except OSError as error:
+        return ProgramEnd(127, "", str(error))
+    try:
+        out, errors = child.communicate(timeout=timeout_s)
+        status: Optional[int] = child.returncode
+    except subprocess.TimeoutExpired:
+        try:
+            os.killpg(child.pid, signal.SIGKILL)
+        except OSError:
+            pass
+        # A process that holds the pipes open is not waited for.
+        try:
+            out, errors = child.communicate(timeout=2)
+        except subprocess.TimeoutExpired:
+            out = errors = b""
+        status = None
+    return ProgramEnd(status, out.decode("utf-8", "replace"), errors.decode("utf-8", "replace"))
+
+
+class JobWords(NamedTuple):
+    """Slurm's answer about a job."""
+
+    state: str
+    nodes: str
+    end: float
+    """When its time is over, in seconds since 1970; 0: that is not known."""
+
+    preempted: bool
+
+
+def ask_job(job: str, timeout_s: float = 10.0) -> Optional[JobWords]:
+    """Return what Slurm says of a job; None: it does not answer, or does not know that job."""
+    text = run(["scontrol", "--oneliner", "show", "job", job], timeout_s).out
+    if "JobState=" not in text:
+        return None
+    fields = dict(word.partition("=")[::2] for word in text.split() if "=" in word)
+    return JobWords(
+        fields.get("JobState", ""),
+        next((word[9:] for word in text.split() if word.startswith("NodeList=")), ""),
+        _seconds(fields.get("EndTime", "")),
+        fields.get("PreemptTime", "")[:1].isdigit(),
+    )
+
+
+def _seconds(text: str) -> float:
+    try:
+        return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+def ask_old_job(job: str) -> Optional[str]:
+    """Return how a job ended; empty: Slurm does not know it any more; None: it does not answer."""
+    shown = run(["scontrol", "--oneliner", "show", "job", job], 30.0)
+    if "JobState=" in shown.out:
+        return shown.out.split("JobState=", 1)[1].split()[0]
+    said = run(["sacct", "-X", "--noheader", "--parsable2", "--format=State", "--jobs=" + job], 30.0)
+    if said.status == 0 and said.out.strip():
+        return said.out.split()[0]
+    # A controller that answers and does not know the job has forgotten it.
+    return "" if "nvalid job id" in shown.errors or said.status == 0 else None
+
+
+def expand(nodes: str) -> Tuple[str, ...]:
+    """Return the names of a node list, in its order."""
+    if not nodes or nodes == "(null)":
+        return ()
+    if "[" not in nodes:
+        return tuple(nodes.split(","))
+    return tuple(run(["scontrol", "show", "hostnames", nodes], 30.0).out.split())
+
+
+def on_nodes(hosts: Sequence[str], *words: str, name: str = "") -> List[str]:
+    """Return the words of a step beside that of the ranks, once on each of these nodes."""
+    count = str(len(hosts))
+    return [
+        "srun", "--overlap", *(["--job-name=" + name] if name else []), "--nodes=" + count, "--nodelist=" + ",".join(hosts),
+        "--ntasks=" + count, "--ntasks-per-node=1", "--cpus-per-task=1", "--mem=0", "--gres=none", "--mpi=none",
+        "--quiet", "--export=NONE", "--chdir=/", *words,
+    ]  # fmt: skip
+
+
+def find_dead(hosts: Sequence[str], timeout_s: float = 30.0) -> Optional[Tuple[str, ...]]:
+    """Return the nodes that start no step, by one step over all of them; None: nobody knows.
+
+    Ranks and mpirun lose a node before Slurm does, and srun waits on after its words about a dead one.
+    """
+    words = on_nodes(hosts, "/bin/true")
+    words.insert(1, "--input=none")
+    try:
+        child = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
+        )
+    except OSError:
+        return None
+    assert child.stderr is not None
+    until = time.monotonic() + timeout_s
+    os.set_blocking(child.stderr.fileno(), False)
+    text = ""
+    while time.monotonic() < until:
+        ended = child.poll() is not None
+        text += (child.stderr.read() or b"").decode("utf-8", "replace")
+        dead = told.dead_node(text)
+        if dead:
+            _kill(child)
+            return tuple(host for host in hosts if host == dead) or (dead,)
+        if ended:
+            return ()
+        time.sleep(0.05)
+    _kill(child)
+    return None
+
+
+def _kill(child: "subprocess.Popen[bytes]") -> None:
+    try:
+        os.killpg(child.pid, signal.SIGKILL)
+    except OSError:
+        pass
+    child.wait()
+
+
+# Processes and steps of this host
+
+
+def parent_of(pid: int) -> int:
+    """Return the parent of a process; 0: there is no such process."""
+    try:
+        with open("/proc/%d/stat" % pid, encoding="utf-8", errors="replace") as file:
+            return int(file.read().rpartition(")")[2].split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def descendants(of: int) -> List[int]:
+    """Return the processes below one, parents first."""
+    parents = {int(name): parent_of(int(name)) for name in os.listdir("/proc") if name.isdigit()}
+    found, last = [], [of]
+    while last:
+        last = [pid for pid, parent in parents.items() if parent in last]
+        found += last
+    return found
+
+
+def command_of(pid: int) -> str:
+    """Return the name of a process; empty: it has ended."""
+    try:
+        with open("/proc/%d/comm" % pid, encoding="utf-8", errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def send(pid: int, number: int) -> None:
+    """Send a signal; a process that has ended gets none."""
+    try:
+        os.kill(pid, number)
+    except OSError:
+        pass
+
+
+def find_steps(job: str, starters: Sequence[int]) -> List[str]:
+    """Return the steps whose srun is among these processes: others may run steps in the same allocation."""
+    text = run(["scontrol", "--oneliner", "show", "step", job], 30.0).out
+    steps = []
+    for line in text.splitlines():
+        words = line.split()
+        if not words or not words[0].startswith("StepId=") or " Name=muster-deputy " in line:
+            continue
+        pid = next((word.rpartition(":")[2] for word in words if word.startswith("SrunHost:Pid=")), "")
+        if pid.isdigit() and int(pid) in starters and words[0].rpartition(".")[2].isdigit():
+            steps.append(words[0][len("StepId=") :])
+    return steps

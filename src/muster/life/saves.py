@@ -1,0 +1,146 @@
+"""The checkpoints of a job, and how its ranks are told to save: what is looked for, told and written down.
+
+Standard library only, Python 3.6.
+"""
+
+import os
+import signal
+import sys
+import time
+from threading import Lock
+from typing import Any, Callable, Dict, Optional, Sequence
+
+from muster.life import asking
+from muster.life.written import RunFiles
+
+_SEARCH = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "rank", "checkpoint.py")
+_SEARCH_S = 50.0
+_WORDS = {
+    "cancel": "before it was cancelled", "limit": "before the time limit", "preemption": "on preemption",
+    "asked": "when asked to",
+}  # fmt: skip
+
+
+class Saves:
+    """What a job with checkpoints, or with ranks that save before its end, knows of them."""
+
+    def __init__(self, rules: Any, files: RunFiles, say: Callable[[str], None]) -> None:
+        self._rules, self._files, self._say = rules, files, say
+        self.rule = bool(rules.save_s)
+        self.checkpoint = ""
+        """The newest whole checkpoint, as `TIME PATH`; empty: there is none."""
+        self.searched = False
+        """Whether the folder could be searched."""
+        self.is_asked = False
+        """Whether ranks that have not begun are to be told."""
+        self.saved_words = ""
+        self._end = 0.0
+        self._told_at: Optional[float] = None
+        self._lock = Lock()
+
+    def begin(self) -> None:
+        """Ask when the job's time is over."""
+        if self.rule:
+            said = asking.ask_job(self._rules.job)
+            self._end = said.end if said is not None else 0.0
+
+    def at(self, began: float) -> Optional[float]:
+        """Return when the clock tells the ranks to save, in seconds since `began`; None: Slurm does it, or it is done."""
+        if not (self.rule and self._rules.by_clock and self._end) or self._told_at is not None:
+            return None
+        return max(0.0, self._end - self._rules.save_s - time.time()) + time.monotonic() - began
+
+    def is_due(self, now: float, began: float) -> bool:
+        """Return whether the time has come; a limit that was moved is asked for again."""
+        at = self.at(began)
+        if at is None or at > now:
+            return False
+        said = asking.ask_job(self._rules.job)
+        if said is not None and said.end - self._rules.save_s > time.time() + 1:
+            self._end = said.end
+            return False
+        self._told_at = now
+        return True
+
+    def environment(self, checkpoint: str) -> Dict[str, str]:
+        """Return what each rank is told of it."""
+        known: Dict[str, str] = {}
+        if self._rules.checkpoint:
+            known["MUSTER_CHECKPOINT"] = checkpoint.partition(" ")[2]
+        if self.rule:
+            known["MUSTER_SAVE_RUN"] = self._run()
+            known["MUSTER_END"] = str(int(self._end)) if self._end else ""
+        return known
+
+    def _run(self) -> str:
+        return "%s.%d" % (self._rules.job, os.getpid())
+
+    def search(self) -> None:
+        """Look for the newest whole checkpoint; a newer one that is half written is named and passed over."""
+        folder = self._rules.checkpoint
+        if not os.path.exists(folder):
+            self.checkpoint, self.searched = "", False
+            return
+        looks = [os.path.join(self._files.folder, "looks")] if self._files.folder else []
+        with self._lock:
+            found = asking.run([sys.executable, "-I", "-S", _SEARCH, folder, *looks], _SEARCH_S)
+        if found.status != 0:
+            self._say("muster: warning: %s cannot be searched" % folder)
+            self.searched = False
+            return
+        self.searched, self.checkpoint = True, ""
+        for line in found.out.splitlines():
+            kind, _, rest = line.partition(" ")
+            if kind == "half":
+                self._say("muster: the checkpoint %s; it is passed over" % rest)
+            elif kind == "whole":
+                self.checkpoint = rest
+
+    def told_by_slurm(self, is_preempted: bool, told: int) -> str:
+        """Return the reason where Slurm itself has told the ranks: it sends SIGTERM to all processes that it ends."""
+        if is_preempted:
+            self.saved_words = "the job was preempted"
+            return "preemption"
+        if told == 143:
+            self.saved_words = "the job was told to end"
+            return "ended"
+        return ""
+
+    def tell_ranks(self, hosts: Sequence[str], attempt: int, runs: Callable[[], bool]) -> str:
+        """Tell the ranks to save; return the reason where one handles the signal, and write down how many did."""
+        number = int(getattr(signal, "SIG" + self._rules.save_signal))
+        text = asking.node_text("processes", self._rules.signals)
+        words = asking.on_nodes(hosts, "/bin/sh", "-c", text, "muster", self._run(), str(number))
+        ranks = told = 0
+        with self._lock:
+            # Ranks that have just started may have no handler yet.
+            for pause in (1, 2, 4, 8, 0):
+                said = asking.run(words, 60.0).out
+                counts = [line.split()[1:3] for line in said.splitlines() if line.startswith("@told ")]
+                ranks, told = (sum(int(count[place]) for count in counts) for place in (0, 1))
+                if told or not runs():
+                    break
+                time.sleep(pause)
+        reason = self._reason()
+        if told:
+            sentence = "%d of %d ranks got SIG%s %s" % (told, ranks, self._rules.save_signal, _WORDS[reason])
+            self.saved_words = sentence
+            self._say("muster: " + sentence)
+        else:
+            name = self._rules.save_signal
+            sentence = "no rank handles SIG%s: none was told to save %s" % (name, _WORDS[reason])
+            hint = "the script has to set a handler for SIG%s, or --save-signal names another signal" % name
+            self._say("muster: warning: %s\n\nhint: %s" % (sentence, hint))
+        self._files.add("saves", attempt, int(time.time()), reason, ranks, told, self._rules.save_signal, sentence)
+        return reason if told else ""
+
+    def _reason(self) -> str:
+        """Return why: the job is to be cancelled, or preempted, or its time comes to an end, or somebody asked."""
+        # muster cancel --save leaves this file.
+        if self._rules.run and os.path.exists(os.path.join(self._rules.run, "cancel")):
+            return "cancel"
+        said = asking.ask_job(self._rules.job)
+        if said is not None and said.preempted:
+            return "preemption"
+        is_near = said is not None and said.end and said.end - time.time() <= self._rules.save_s + 90
+        return "limit" if is_near else "asked"

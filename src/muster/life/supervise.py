@@ -1,0 +1,485 @@
+"""Steers one job by the machine of its life: events go in, and what `decide` says is done. Nothing is decided here.
+
+The script of the job becomes this program, so it keeps the script's pid, by which Slurm signals it. It starts the same
+script again as "bash FILE attempt NUMBER RUN OWN [LOST]", once for each attempt, in its own process group: Ctrl-C
+reaches both, and who ends the group ends all. Standard library only, Python 3.6.
+"""
+
+import os
+import select
+import signal
+import sys
+import time
+from collections import deque
+from threading import Thread
+from typing import Any, Callable, Deque, Dict, List, Mapping, Optional, Sequence, Tuple
+
+from muster.life import asking, machine
+from muster.life.chain import Chain
+from muster.life.machine import FirstCause, LifePhase, LifeState, LifeTerms
+from muster.life.saves import Saves
+from muster.life.unit import AttemptEnd, Running, Unit
+from muster.life.written import RunFiles
+
+_ENDINGS = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGHUP: 129}
+# An answer that did not come in this time is asked for again by the machine.
+_PATIENCE_S = machine.ANSWER_S - 8
+_DEPUTY_S = 10
+
+
+class Rules:
+    """What the script says of its job, as words NAME=VALUE."""
+
+    def __init__(self, words: Sequence[str], environment: Mapping[str, str]) -> None:
+        known = dict(word.partition("=")[::2] for word in words)
+        self.file = known["file"]
+        self.run = known.get("run", "")
+        """The run directory; it need not be there."""
+        self.logs = known.get("logs", "")
+        """The folder of the logs; empty: all output goes to the caller, and nothing is written down."""
+        self.keeps = bool(known.get("keeps"))
+        """Whether the ranks write files there."""
+        self.restarts = int(known.get("restarts") or 0)
+        self.spares = int(known.get("spares") or 0)
+        self.links = int(known.get("links") or 0)
+        self.link = int(known.get("link") or 1)
+        self.ahead = known.get("ahead") == "yes"
+        self.nodes = int(known.get("nodes") or 1)
+        """All nodes of the job, spare nodes among them."""
+        self.tasks = int(known.get("tasks") or 1)
+        self.checkpoint = known.get("checkpoint", "")
+        self.save_s = int(known.get("save") or 0)
+        self.save_signal = known.get("signal", "")
+        self.by_clock = known.get("clock") == "yes"
+        self.signals = known.get("signals") or "signal_ranks"
+        self.tells = known.get("tells") or "srun"
+        self.by_program = known.get("starter") == "program"
+        self.is_labelled = known.get("lines") == "labelled"
+        self.agents = known.get("of") == "agents"
+        self.may_requeue = known.get("requeue") == "yes"
+        self.is_shared = known.get("within") == "yes"
+        self.grace_s = float(known.get("grace") or 10)
+        self.job = environment["SLURM_JOB_ID"]
+        task = environment.get("SLURM_ARRAY_TASK_ID", "")
+        self.task = task
+        self.own = "%s_%s" % (environment.get("SLURM_ARRAY_JOB_ID", self.job), task) if task else self.job
+        self.host = environment.get("SLURMD_NODENAME", "")
+
+
+class Supervisor:
+    """One link of a job: its units, its files, and the machine that decides."""
+
+    def __init__(self, rules: Rules, environment: Mapping[str, str]) -> None:
+        self.rules = rules
+        self.environment = dict(environment)
+        self.began = time.monotonic()
+        self.files = RunFiles(rules.run if rules.logs else "")
+        self.words_of_slurm = _target_of(2)
+        self.output = _target_of(1)
+        self.log = ""
+        self.reader, self.writer = os.pipe()
+        os.set_blocking(self.reader, False)
+        self.posted: Deque[Callable[[], None]] = deque()
+        self.rest = b""
+        self.state = LifeState()
+        self.hosts = asking.expand(environment.get("SLURM_JOB_NODELIST", ""))
+        self.terms = self._make_terms()
+        self.units = [Unit("", (), self.terms.ranks, self.terms.nodes)]
+        self.running: List[Running] = []
+        self.lost: Tuple[str, ...] = ()
+        self.attempt_began = int(time.time())
+        self.is_first = True
+        self.status: Optional[int] = None
+        self.chain = Chain(rules, self.files, environment, self.say)
+        self.saves = Saves(rules, self.files, self.say)
+        self.deputy: Optional[Thread] = None
+
+    def _make_terms(self) -> LifeTerms:
+        rules = self.rules
+        nodes = rules.nodes - rules.spares
+        before = self.files.attempts()
+        if rules.spares and before:
+            # A job that lost a node before it went back into the queue has one node less: its ranks keep theirs.
+            nodes = len(asking.expand(before[-1][1]))
+        return LifeTerms(
+            ranks=nodes * (1 if rules.agents else rules.tasks),
+            nodes=nodes,
+            restarts=rules.restarts,
+            spares=rules.spares,
+            link=rules.link if rules.links else 0,
+            links=rules.links,
+            checkpoints=bool(rules.checkpoint),
+            grace_s=rules.grace_s + 2,
+            is_shared=rules.is_shared,
+            hears_all=rules.tells == "srun",
+        )
+
+    # Events
+
+    def run(self) -> int:
+        """Play the job's life to its end, and return the status of the script."""
+        signal.set_wakeup_fd(_nonblocking(self.writer), warn_on_full_buffer=False)
+        for number in (*_ENDINGS, signal.SIGUSR1):
+            signal.signal(number, self._hear)
+        self._begin()
+        while self.status is None:
+            self._wait()
+        self._finish()
+        return self.status
+
+    def post(self, act: Callable[[], None]) -> None:
+        """Have the loop do something: from any thread, and from a handler of a signal."""
+        self.posted.append(act)
+        try:
+            os.write(self.writer, b"\n")
+        except OSError:
+            pass  # the pipe is full, so the loop wakes up anyway
+
+    def tell(self, event: Any) -> None:
+        """Give an event to the machine, and do what it says."""
+        if self.status is not None:
+            return
+        self.state, actions = machine.decide(self.terms, self.state, event, time.monotonic() - self.began)
+        for action in actions:
+            getattr(self, "do_" + type(action).__name__)(action)
+
+    def _hear(self, number: int, frame: Any) -> None:
+        del frame
+        if number == signal.SIGUSR1:
+            self.post(self._save)
+        else:
+            self.post(lambda: self.tell(machine.ToldToEnd(_ENDINGS[signal.Signals(number)])))
+
+    def _wait(self) -> None:
+        now = time.monotonic() - self.began
+        until = [each for each in (self.state.until, self.saves.at(self.began)) if each is not None]
+        patience = max(0.0, min([*until, now + 60.0]) - now)
+        ready, _, _ = select.select([self.reader], [], [], patience)
+        if ready:
+            self._read()
+        while self.posted and self.status is None:
+            self.posted.popleft()()
+        if self.status is None:
+            if self.saves.is_due(time.monotonic() - self.began, self.began):
+                self._save()
+            self.tell(machine.TimePassed())
+
+    def _read(self) -> None:
+        """Take the lines that attempts have told; signals and threads write only what wakes up."""
+        try:
+            self.rest += os.read(self.reader, 1 << 16)
+        except OSError:
+            return
+        *lines, self.rest = self.rest.split(b"\n")
+        for line in lines:
+            text = line.strip(b"\0").decode("utf-8", "replace")
+            mark = text.find("muster-tells ")
+            if mark >= 0:
+                self._take(text[mark + len("muster-tells ") :])
+
+    def _take(self, text: str) -> None:
+        number, _, rest = text.partition(" ")
+        word, _, rest = rest.partition(" ")
+        running = next((each for each in self.running if each.number == number), None)
+        if running is None or running.has_ended:
+            return
+        for event in running.heard(word, rest):
+            self.tell(event)
+
+    # The beginning and the end
+
+    def _begin(self) -> None:
+        rules = self.rules
+        self.saves.begin()
+        self._find_checkpoint()
+        over = self.chain.claim() if rules.links else ""
+        before = self.chain.before() if rules.links and not over else ""
+        known = self.saves.searched
+        idle = self.files.count_idle_links(rules.link, self.saves.checkpoint) if rules.links and known else 0
+        has_begun = self.files.last_attempt(rules.own) is not None
+        if rules.links and not over:
+            self.chain.begin()
+        attempts = self.files.attempts()
+        number = attempts[-1][0] + 1 if attempts else 1
+        self.tell(
+            machine.LinkBegins(self.hosts, number, over, has_begun, before, self.saves.checkpoint, idle)
+        )
+
+    def _find_checkpoint(self) -> None:
+        if self.rules.checkpoint:
+            self.saves.search()
+
+    def _finish(self) -> None:
+        for running in self.running:
+            running.kill()
+        # Ranks that Slurm has ended, or the next link, need what was passed on by name.
+        if not self.state.told and self.state.decision not in ("next", "saved") and self.files.folder:
+            try:
+                os.unlink(os.path.join(self.files.folder, "passed"))
+            except OSError:
+                pass
+
+    def say(self, text: str) -> None:
+        """Say something where the output of the running attempt goes."""
+        data = (text + "\n").encode("utf-8", "surrogateescape")
+        if self.log:
+            try:
+                with open(self.log, "ab") as file:
+                    file.write(data)
+                return
+            except OSError:
+                pass
+        try:
+            os.write(2, data)
+        except OSError:
+            pass
+
+    # Actions of the machine
+
+    def do_StartRanks(self, action: machine.StartRanks) -> None:  # noqa: N802 # the action's name
+        for running in self.running:
+            running.kill()
+        self.attempt_began = int(time.time())
+        rules = self.rules
+        environment = dict(self.environment)
+        environment.update(self.chain.environment())
+        environment.update(self.saves.environment(action.checkpoint))
+        if rules.spares:
+            environment.update(_placed(action.hosts, rules.tasks, environment))
+            environment.pop("SLURM_NO_KILL", None)
+            self._start_deputy()
+        if action.beside:
+            environment["SLURM_OVERLAP"] = "1"
+        words = [rules.file, "attempt", str(action.attempt), rules.run, self.chain.own_word]
+        if not self.is_first:
+            words.append(" ".join(self.lost))
+        self.is_first = False
+        if rules.keeps and action.attempt > 1:
+            self.log = os.path.join(rules.run, "logs", "attempt-%d" % action.attempt, "batch.log")
+        self.saves.saved_words = ""
+        self.running = [
+            Running(unit, action.attempt, action.hosts, rules, self.writer, self.post, self._unit_ended)
+            for unit in self.units
+        ]
+        for running in self.running:
+            running.start(words, environment)
+        if self.saves.is_asked:
+            self._save()
+
+    def _unit_ended(self, running: Running, end: AttemptEnd) -> None:
+        """Tell the machine what a unit's end means."""
+        if running not in self.running:
+            return
+        self._read()
+        running.has_ended = True
+        if self.saves.rule and not self.state.saved:
+            reason = self.saves.told_by_slurm(end.is_preempted, self.state.told)
+            if reason:
+                self.tell(machine.RanksSave(reason))
+        for event in running.events_of_end(end, self.state):
+            self.tell(event)
+
+    def do_EndStep(self, action: machine.EndStep) -> None:  # noqa: N802
+        first = self.state.first
+        own = first is None or first.kind in ("rank", "memory") or not (first.words or first.kind)
+        for running in self.running:
+            # The script itself asks the other ranks to end when one fails.
+            if not (action.by == "TERM" and own):
+                Thread(target=running.end, args=(action.by,), daemon=True).start()
+
+    def do_AskFor(self, action: machine.AskFor) -> None:  # noqa: N802
+        ask = {
+            "Slurm": self._ask_slurm,
+            "nodes": lambda: self._ask_nodes(action.hosts),
+            "disk": self._ask_disk,
+            "output": self._ask_output,
+            "link before": self._ask_link_before,
+        }[action.of]
+        self._ask(ask)
+
+    def _ask(self, ask: Callable[[], Any]) -> None:
+        """Ask in a thread until there is an answer, or the machine's patience is over."""
+        attempt = self.state.attempt
+
+        def answer() -> None:
+            until = time.monotonic() + _PATIENCE_S
+            event = ask()
+            while event is None and time.monotonic() < until:
+                time.sleep(3)
+                event = ask()
+            if event is not None:
+                self.post(lambda: self.tell(event) if self.state.attempt == attempt else None)
+
+        Thread(target=answer, daemon=True).start()
+
+    def _ask_slurm(self) -> Any:
+        said = asking.ask_job(self.rules.job)
+        if said is None:
+            return None
+        hosts = asking.expand(said.nodes) if self.rules.spares else self.hosts
+        # Slurm looks at its limits every 30 seconds, and starts no step meanwhile in a job whose time is over.
+        return machine.SlurmSays(said.state, hosts, 0 < said.end <= time.time())
+
+    def _ask_nodes(self, hosts: Tuple[str, ...]) -> Any:
+        dead = asking.find_dead(hosts)
+        return None if dead is None else machine.NodesSay(dead)
+
+    def _ask_disk(self) -> Any:
+        self.saves.search()
+        return machine.Newest(self.saves.checkpoint)
+
+    def _ask_output(self) -> Any:
+        return machine.OutputSays(self.chain.is_cancelled(self.words_of_slurm), self.files.over())
+
+    def _ask_link_before(self) -> Any:
+        state = asking.ask_old_job(self.chain.job_before)
+        if state is not None:
+            self.chain.note_end_of_link_before(state)
+        return None if state is None else machine.LinkBefore(state.rstrip("+"))
+
+    def do_NoteEnd(self, action: machine.NoteEnd) -> None:  # noqa: N802
+        """Say what happened and what is done, and write it down: one line in RUN/ends."""
+        state, cause = self.state, action.cause or FirstCause("")
+        is_well = action.decision in ("done", "saved")
+        why = self.saves.saved_words if state.saved not in ("", "asked") and not state.told else action.why
+        self.lost = tuple(host for running in self.running for host in running.hosts if host not in state.hosts)
+        running = self.running[0] if self.running else None
+        text = "" if action.decision == "done" else self.saves.saved_words if is_well else self._cause_text(cause)
+        done = ("they ended well" if action.decision == "saved" else "") if is_well else self._done_text(action, why)
+        if action.decision == "next":
+            text = self.chain.reason_of_slurm(self.words_of_slurm) or text
+        if not is_well:
+            if running is None:
+                self.say("muster: error: the job does not go on: %s" % why)
+            else:
+                self.say("muster: attempt %d ended: %s; %s" % (action.attempt, text, done))
+        kind = cause.kind if cause.kind in ("rank", "node", "unsaid") and not is_well else ""
+        status = state.status if is_well or running is None else running.status
+        failing = running.failing(cause) if running is not None and not is_well else cause
+        rank = "" if failing.rank is None or kind != "rank" else failing.rank
+        host = failing.host if kind else ""
+        words = failing.words if kind and not (kind in ("node", "unsaid")) else ""
+        self.files.add(
+            "ends", action.attempt, self.attempt_began, int(time.time()), status, rank, host, action.decision,
+            text, done, kind, words,
+        )  # fmt: skip
+
+    def _cause_text(self, cause: FirstCause) -> str:
+        if self.lost:
+            return "%s failed" % " ".join(self.lost)
+        running = self.running[0] if self.running else None
+        return running.cause_text(cause) if running is not None else cause.words
+
+    def _done_text(self, action: machine.NoteEnd, why: str) -> str:
+        if action.decision == "again":
+            count = "(restart %d of %d)" % (self.state.restarts, self.terms.restarts)
+            if not self.lost:
+                return "the same ranks start again " + count
+            place = ",".join(self.state.hosts)
+            return "%s is lost; the same ranks start again on %s %s" % (" ".join(self.lost), place, count)
+        if action.decision == "next":
+            return why + "; the job goes on in its next link"
+        return ("not started again: " if self.running else "not started: ") + why
+
+    def do_QueueNext(self, action: machine.QueueNext) -> None:  # noqa: N802
+        del action
+        self.chain.queue_next()
+
+    def do_WithdrawNext(self, action: machine.WithdrawNext) -> None:  # noqa: N802
+        del action
+        self.chain.withdraw_next()
+
+    def do_CloseJob(self, action: machine.CloseJob) -> None:  # noqa: N802
+        self.chain.close(action.why)
+        if action.is_last:
+            self.say("muster: %s: the job does not go on" % action.why)
+
+    def do_EndScript(self, action: machine.EndScript) -> None:  # noqa: N802
+        if not self.running and action.status == 0:
+            self.say("muster: link %d of the job does nothing: %s" % (self.rules.link, self.state.why))
+        self.status = action.status
+
+    # Beside the machine
+
+    def _save(self) -> None:
+        """Tell the ranks to save; before there are ranks, as soon as there are."""
+        running = next((each for each in self.running if not each.has_ended), None)
+        if running is None or self.state.phase not in (LifePhase.RUNS, LifePhase.ENDS_STEP):
+            self.saves.is_asked = True
+            return
+        hosts, number = running.hosts, self.state.attempt
+
+        def tell() -> None:
+            reason = self.saves.tell_ranks(hosts, number, lambda: not running.has_ended)
+            if reason:
+                self.post(lambda: self.tell(machine.RanksSave(reason)))
+
+        self.saves.is_asked = False
+        Thread(target=tell, daemon=True).start()
+
+    def _start_deputy(self) -> None:
+        """Have a deputy on another node: a job with spare nodes outlives the host of its script."""
+        others = [host for host in self.hosts if host != self.rules.host]
+        if not others or (self.deputy is not None and self.deputy.is_alive()):
+            return
+        words = asking.on_nodes(
+            others[-1:], "/bin/bash", "-c", asking.node_text("deputy"), "muster", self.rules.host, self.output,
+            "requeue" if self.rules.may_requeue else "end", name="muster-deputy",
+        )  # fmt: skip
+        self.deputy = Thread(target=_keep_deputy, args=(words, others[-1], self.say), daemon=True)
+        self.deputy.start()
+
+
+def _keep_deputy(words: Sequence[str], host: str, say: Callable[[str], None]) -> None:
+    import subprocess
+
+    began = time.monotonic()
+    null = subprocess.DEVNULL
+    try:
+        child = subprocess.Popen(list(words), stdin=subprocess.PIPE, stdout=null, stderr=null)
+    except OSError:
+        return
+    assert child.stdin is not None
+    try:
+        while child.poll() is None:
+            child.stdin.write(b"\n")
+            child.stdin.flush()
+            time.sleep(_DEPUTY_S)
+    except OSError:
+        pass
+    status = child.wait()
+    if 0 <= status < 128 and time.monotonic() < began + 60:
+        say(
+            "muster: note: no deputy could be started on %s: if the host of this script dies, the job stands still" % host
+        )
+
+
+def _placed(hosts: Sequence[str], tasks: int, environment: Mapping[str, str]) -> Dict[str, str]:
+    """Return the variables of a job that has these nodes alone."""
+    names, count = ",".join(hosts), str(len(hosts))
+    placed = {"MUSTER_PLACED": "1", "SLURM_JOB_NODELIST": names, "SLURM_NODELIST": names}
+    placed.update({"SLURM_JOB_NUM_NODES": count, "SLURM_NNODES": count})
+    if environment.get("SLURM_TASKS_PER_NODE"):
+        placed["SLURM_TASKS_PER_NODE"] = "%d(x%s)" % (tasks, count)
+    return placed
+
+
+def _target_of(descriptor: int) -> str:
+    try:
+        return os.readlink("/proc/self/fd/%d" % descriptor)
+    except OSError:
+        return ""
+
+
+def _nonblocking(descriptor: int) -> int:
+    os.set_blocking(descriptor, False)
+    return descriptor
+
+
+def main(words: Sequence[str]) -> int:
+    """Steer the job that this process stands in."""
+    supervisor = Supervisor(Rules(words, os.environ), os.environ)
+    status = supervisor.run()
+    sys.stdout.flush()
+    # A thread may wait for a program that does not answer: nobody waits for it.
+    os._exit(status)

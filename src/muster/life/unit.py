@@ -1,0 +1,300 @@
+"""One unit of an attempt: a run of the job's script that starts ranks, what it tells meanwhile, and how it ended.
+
+A job has one unit today. Standard library only, Python 3.6.
+"""
+
+import os
+import signal
+import subprocess
+import time
+from threading import Thread
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
+
+from muster.life import asking, machine, told
+from muster.life.machine import FirstCause, LifeState
+
+_TAIL_BYTES = 1 << 16
+# What left its rank's group may hold the errors' pipe open after the script has ended.
+_DRAIN_S = 5.0
+
+
+class Unit(NamedTuple):
+    """Ranks that one run of the script starts."""
+
+    name: str
+    """Empty: the job has one unit."""
+
+    words: Tuple[str, ...]
+    """Further words of `bash FILE attempt …`."""
+
+    ranks: int
+    """So many ends are counted."""
+
+    nodes: int
+    end: str = "job"
+    """What its end means. job: the attempt is over."""
+
+
+class AttemptEnd(NamedTuple):
+    """What is known when the script of an attempt has ended."""
+
+    status: int
+    failed: told.FailedRank
+    words: str
+    """The last error line of the rank that failed first."""
+
+    memory: str
+    is_preempted: bool
+
+
+class Running:
+    """The script of one unit while it runs."""
+
+    def __init__(
+        self,
+        unit: Unit,
+        attempt: int,
+        hosts: Sequence[str],
+        rules: Any,
+        writer: int,
+        post: Callable[[Callable[[], None]], None],
+        ended: Callable[["Running", AttemptEnd], None],
+    ) -> None:
+        self.unit, self.attempt, self.hosts, self.rules = unit, attempt, tuple(hosts), rules
+        self.number = "%d%s" % (attempt, "." + unit.name if unit.name else "")
+        self.has_ended = False
+        self.status = 1
+        """That of the script; of one that did not end: it failed."""
+        self._words = ""
+        self._writer, self._post, self._ended = writer, post, ended
+        self._child: Optional["subprocess.Popen[bytes]"] = None
+        self._starters: List[int] = []
+        self._ends = ""
+        self._unsaid: Optional[Tuple[str, bool, str]] = None
+        self._failed_nodes: List[str] = []
+        self._first: Optional[FirstCause] = None
+        """The rank that failed first, whoever had left before."""
+        self._tail = b""
+        self._relay: Optional[Thread] = None
+
+    def start(self, words: Sequence[str], environment: Mapping[str, str]) -> None:
+        """Start the script."""
+        told_to = {"MUSTER_SUPERVISOR": "/proc/%d/fd/%d %s" % (os.getpid(), self._writer, self.number)}
+        # The script may lie in memory, under a descriptor that the child needs too.
+        self._child = subprocess.Popen(
+            ["bash", *words, *self.unit.words],
+            env=dict(environment, **told_to),
+            stderr=None if self.rules.keeps else subprocess.PIPE,
+            close_fds=False,
+        )
+        if self._child.stderr is not None:
+            self._relay = Thread(target=self._pass_on, args=(self._child.stderr.fileno(),), daemon=True)
+            self._relay.start()
+        Thread(target=self._await, daemon=True).start()
+
+    def _pass_on(self, reader: int) -> None:
+        """Pass the errors on, and keep their end: no file of the run holds them."""
+        while True:
+            chunk = os.read(reader, 1 << 16)
+            if not chunk:
+                return
+            self._tail = (self._tail + chunk)[-_TAIL_BYTES:]
+            while chunk:
+                try:
+                    chunk = chunk[os.write(2, chunk) :]
+                except BlockingIOError:
+                    time.sleep(0.01)
+                except OSError:
+                    chunk = b""  # nobody reads any more
+
+    def _await(self) -> None:
+        """Wait for the script's end, and read what is known of it."""
+        assert self._child is not None
+        code = self._child.wait()
+        if code < 0:
+            # The shell itself was killed: what it has started is ended here.
+            self._end_starters(signal.SIGKILL)
+        if self._relay is not None:
+            self._relay.join(_DRAIN_S)
+        status = 128 - code if code < 0 else code
+        files = self._files()
+        failed, words, memory, is_preempted = told.FailedRank(), "", "", False
+        if status or self.rules.save_s:
+            said = asking.ask_job(self.rules.job) if self.rules.save_s else None
+            is_preempted = said is not None and said.preempted
+        if status:
+            lines = [line for _, lines in files for line in lines]
+            failed = told.FIRST[self.rules.tells](lines)
+            first = self._first
+            if first is not None and self.rules.tells == "srun":
+                failed = told.FailedRank(first.rank, first.host)
+            words = told.last_error(_of_rank(files, failed) or lines, failed.rank, self.rules.is_labelled)
+            memory = told.memory_words(lines)
+        end = AttemptEnd(status, failed, words, memory, is_preempted)
+        self._post(lambda: self._ended(self, end))
+
+    def _files(self) -> List[Tuple[str, List[str]]]:
+        """Return the names and the last lines of all files of this attempt."""
+        if not self.rules.keeps:
+            return [("", self._tail.decode("utf-8", "replace").splitlines())]
+        folder = os.path.join(self.rules.run, "logs", *(["attempt-%d" % self.attempt] if self.attempt > 1 else []))
+        try:
+            names = sorted(name for name in os.listdir(folder) if name.endswith(".log"))
+        except OSError:
+            names = []
+        return [(name, told.read_end(os.path.join(folder, name))) for name in names]
+
+    # What the script tells
+
+    def heard(self, word: str, rest: str) -> List[Any]:
+        """Return the events of one line that the script has told."""
+        if word == "starter" and rest.isdigit():
+            self._starters.append(int(rest))
+        elif word == "ends":
+            self._ends = rest
+        elif word == "unsaid":
+            host, is_lost, sentence = (rest.split(" ", 2) + ["", "", ""])[:3]
+            self._unsaid = self._unsaid or (host, is_lost == "lost", sentence)
+        elif word == "hang":
+            return [machine.HangSeen(rest)]
+        elif word == "srun":
+            return self._heard_srun(rest)
+        return []
+
+    def _heard_srun(self, line: str) -> List[Any]:
+        if told.waits_for_nodes(line):
+            return [machine.StepWaits()]
+        end = told.read_srun(line)
+        if end is None:
+            return []
+        if not end.tasks:
+            self._failed_nodes.append(end.host)
+            return [machine.NodeFailed(end.host)]
+        if self.rules.tells != "srun":
+            return [machine.StepFails(end.status)]
+        if self._first is None:
+            self._first = FirstCause("rank", end.tasks[0], end.host, end.status)
+        return [*self._left(), machine.RankEnded(end.tasks[0], end.host, end.status, others=end.tasks[1:])]
+
+    def _left(self) -> List[Any]:
+        """Return which ranks have said that they ended with 0, where the files of the nodes are seen here."""
+        ranks: List[int] = []
+        first = ""
+        for place, host in enumerate(self.hosts):
+            for line in told.read_end(os.path.join(self._ends, "%d.%d" % (self.attempt, place))) if self._ends else ():
+                rank, _, status = line.partition(" ")
+                if status == "0" and rank.isdigit():
+                    ranks.append(int(rank))
+                    first = first or host
+        return [machine.RanksLeft(tuple(ranks), first)] if ranks else []
+
+    def events_of_end(self, end: AttemptEnd, state: LifeState) -> List[Any]:
+        """Return the events of the script's end, the step's last."""
+        events: List[Any] = []
+        self.status = end.status
+        if end.status == 0:
+            return [machine.EndsCounted(), machine.StepEnded(0)]
+        if not state.told:
+            if self.rules.tells == "srun":
+                events += self._left()
+            failed = end.failed
+            if failed.rank is not None:
+                status = self._first.status if self._first is not None else end.status
+                events.append(machine.RankEnded(failed.rank, failed.host, status, end.words))
+                self._first = FirstCause("rank", failed.rank, failed.host, end.status, end.words)
+            elif failed.daemon:
+                events.append(machine.NodeFailed(failed.host, failed.daemon))
+            elif failed.host:
+                events.append(machine.NodeFailed(failed.host))
+            else:
+                events.append(machine.StepFails(end.status))
+            events += [machine.NodeFailed(host) for host in self._failed_nodes]
+            if end.memory:
+                events.append(machine.StepFails(end.status, end.memory))
+            if self._unsaid is not None:
+                host, is_lost, sentence = self._unsaid
+                kind = machine.NodeFailed(host, sentence) if is_lost else machine.EndsUnknown(host, sentence)
+                events.append(kind)
+            self._words = end.words
+        events.append(machine.StepEnded(end.status))
+        return events
+
+    def failing(self, cause: FirstCause) -> FirstCause:
+        """Return the rank whose failure was seen, where the cause is one that had left before it."""
+        is_left = cause.kind == "rank" and cause.status == 0 and self._first is not None
+        return self._first if is_left and self._first is not None else cause
+
+    def cause_text(self, cause: FirstCause) -> str:
+        """Return the first cause in words."""
+        if cause.kind == "node":
+            return cause.words or cause.host + " failed"
+        if cause.kind in ("hang", "memory", "unsaid"):
+            return cause.words
+        failing = self.failing(cause)
+        words = failing.words if failing.kind == "rank" else self._words or cause.words
+        text = told.end_words(self.status) + (" (%s)" % words if words else "")
+        if cause.words and cause.kind == "":
+            text = cause.words
+        if failing.kind == "rank":
+            text = "rank %s%s: %s" % (failing.rank, " on " + failing.host if failing.host else "", text)
+        if failing is not cause:
+            text = "rank %s on %s ended with status 0, and then %s" % (cause.rank, cause.host, text)
+        return text
+
+    # Its end
+
+    def end(self, by: str) -> None:
+        """Signal what runs the ranks; the job itself never gets one: Slurm takes SIGKILL for its cancellation."""
+        if self.has_ended or self._child is None:
+            return
+        if by == "starter":
+            self._end_left()
+            self._end_starters(signal.SIGKILL)
+            return
+        number = signal.SIGTERM if by == "TERM" else signal.SIGKILL
+        if self.rules.by_program:
+            for pid in self._programs():
+                asking.send(pid, number)
+        steps = asking.find_steps(self.rules.job, asking.descendants(self._child.pid))
+        if steps:
+            asking.run(["scancel", "--quiet", "--signal=" + by, *steps], 60.0)
+
+    def _programs(self) -> List[int]:
+        assert self._child is not None
+        below = asking.descendants(self._child.pid)
+        return [pid for pid in below if asking.command_of(pid).startswith(("mpirun", "mpiexec"))]
+
+    def _end_starters(self, number: int) -> None:
+        below: Set[int] = set(asking.descendants(self._child.pid)) if self._child is not None else set()
+        for pid in self._starters:
+            if asking.command_of(pid) == "srun":
+                asking.send(pid, number)
+        for pid in below:
+            if asking.command_of(pid) in ("mpirun", "mpiexec", "mpiexec.hydra"):
+                asking.send(pid, number)
+
+    def _end_left(self) -> None:
+        """End what a step has left on its nodes: a slurmstepd that was killed leaves its ranks."""
+        for step in asking.find_steps(self.rules.job, self._starters):
+            words = asking.on_nodes(
+                self.hosts, "/bin/sh", "-c", asking.node_text("end_left"), "muster", self.rules.job, step.rpartition(".")[2]
+            )
+            asking.run(words, 20.0)
+
+    def kill(self) -> None:
+        """End the script itself and all that it has started here: nothing of it may outlive its attempt."""
+        if self._child is None or self._child.poll() is not None:
+            return
+        below = asking.descendants(self._child.pid)
+        for pid in [self._child.pid, *below]:
+            asking.send(pid, signal.SIGKILL)
+        self.has_ended = True
+
+
+def _of_rank(files: Sequence[Tuple[str, List[str]]], failed: told.FailedRank) -> List[str]:
+    """Return the lines of the file that a rank, or its host, has of its own; none: there is no such file."""
+    names = ("%s.%s.log" % (failed.host, failed.rank), failed.host + ".log") if failed.host else ()
+    kept: Dict[str, List[str]] = dict(files)
+    return next((kept[name] for name in names if name in kept), [])
+
+

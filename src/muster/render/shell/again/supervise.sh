@@ -1,0 +1,39 @@
+# One program, Muster's supervisor, decides what becomes of this job. It starts this script again for each attempt, as
+# "bash FILE attempt NUMBER RUN OWN [LOST]": LOST are nodes that the job has lost. "sbatch FILE link N RUN" begins link N of the job.
+# shellcheck disable=SC2034,SC2154  # other parts of the script set and use these
+muster_number='' muster_link=1
+case ${1:-} in
+link) muster_link=$2 muster_chain_run=$3 ;;
+attempt)
+    muster_number=$2 muster_chain_run=$3 muster_own=$4
+    [ "$#" -lt 5 ] || muster_lost=$5
+    read -r muster_supervisor muster_unit <<<"$MUSTER_SUPERVISOR"
+    unset MUSTER_SUPERVISOR
+    # The ranks need no way to the script.
+    case $0 in /dev/fd/*) eval "exec ${0#/dev/fd/}<&-" ;; esac
+    ;;
+esac
+
+# Becomes the supervisor, by the first Python there is: $1, or another one of 3.6 or later. The words after $2, the folder of the
+# supervisor, are its rules. In an attempt it goes on with the attempt.
+muster_supervise() {
+    local program folder=$2 file=$0
+    if [ -n "$muster_number" ]; then
+        trap : USR1
+        muster_place=() muster_tell=muster_tell_supervisor
+        [ -z "${MUSTER_PLACED:-}" ] || muster_place=("--nodelist=$SLURM_JOB_NODELIST")
+        return
+    fi
+    # A script that lies in memory has no name that another process could open.
+    [ -r "$file" ] || { exec {muster_file}<"/proc/$$/fd/255" && file=/dev/fd/$muster_file; }
+    for program in "$1" python3 python; do
+        [ -r "$folder/__main__.py" ] && "$program" -I -S -c 'import sys; sys.exit(sys.version_info < (3, 6))' 2>/dev/null || continue
+        exec "$program" -I -S "$folder" "file=$file" "run=$muster_run_dir" "logs=${muster_logs:-}" "keeps=${muster_keeps_logs:-}" \
+            "link=$muster_link" "nodes=$muster_nodes" "tasks=$muster_ntasks_per_node" "${@:3}"
+    done
+    case " $* " in *' spares='*) muster_stop "spare nodes need Python 3.6 or later and $folder on $(uname -n)" 'omit --spares' ;; esac
+    printf 'muster: warning: %s\n' "the rules of this job need Python 3.6 or later and $folder on $(uname -n): its ranks start once" >&2
+}
+
+# Tells the supervisor the words $@.
+muster_tell_supervisor() { printf 'muster-tells %s %s\n' "$muster_unit" "$*" >>"$muster_supervisor"; } 2>/dev/null
