@@ -1,26 +1,43 @@
-"""What the script of a job takes for the first cause, from lines that Slurm wrote on a lab."""
+"""What the supervisor of a job takes for the first cause, from lines that Slurm wrote on a lab."""
 
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
-from shlex import quote
 from shutil import which
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from muster.follow.attempt_list import EndCause, read_ends
+from muster.life import asking
+from muster.life.machine import FirstCause, LifePhase, LifeState, LifeTerms, NoteEnd, decide
+from muster.life.supervise import Rules, Supervisor
+from muster.life.unit import Running, Unit
 from muster.render.parts import compose
-from muster.runner import checked, run
+from muster.runner import run
 
 _WAITED = "muster: Slurm ended the step of mpirun's daemons, and mpirun waited on: it was ended"
-_TOLD = """
-muster_files=("$1") muster_status=$2 muster_reason=/dev/null muster_saved='' muster_lines=labelled muster_logs=/nowhere
-muster_find_cause
-printf '%s\n%s' "$muster_cause" "$muster_cause_kind"
-"""
 _KINDS = {"rank": "rank ", "node": "node"}
-"""What the words of a cause begin with, by its kind; all others have none."""
+"""What the words of a cause begin with, by its kind."""
+
+
+def _ended(lines: list[str], status: int, tells: str = "srun", ends: str = "") -> tuple[Running, FirstCause]:
+    """Play an attempt that wrote these lines; return it, and what the machine takes for its first cause."""
+    rules = SimpleNamespace(keeps=False, tells=tells, is_labelled=True, save_s=0, job="7", run="")
+    running = Running(Unit("", (), 4, 2), 1, ("node1", "node2"), rules, -1, lambda _: None, lambda *_: None)
+    running._tail = "\n".join([*lines, ""]).encode()
+    terms, state = LifeTerms(4, 2, hears_all=tells == "srun"), LifeState(phase=LifePhase.RUNS)
+    events: list[Any] = running.heard("ends", ends)
+    for line in lines:
+        if line.startswith("srun: ") and tells != "mpirun":
+            events += running.heard("srun", line)
+    events += running.events_of_end(running.read_end(status))[:-1]
+    for event in events:
+        state, _ = decide(terms, state, event, 1.0)
+    return running, state.first or FirstCause("")
 
 
 def kind_of(cause: str) -> str:
@@ -62,12 +79,11 @@ def kind_of(cause: str) -> str:
         (137, ["srun: error: node2: task 1: Killed"], "rank 1 on node2: ended by SIGKILL"),
     ],
 )
-def test_of_srun(tmp_path: Path, status: int, lines: list[str], cause: str) -> None:
-    (tmp_path / "said").write_text("\n".join([*lines, ""]))
-    script = compose(("again", "told_srun")) + _TOLD
+def test_of_srun(status: int, lines: list[str], cause: str) -> None:
+    running, first = _ended(lines, status)
 
-    done = checked(run(["bash", "-c", script, "bash", str(tmp_path / "said"), str(status)]))
-    assert done.stdout.split("\n") == [cause, kind_of(cause)]
+    assert running.cause_text(first) == cause
+    assert first.kind == (kind_of(cause) or "memory")
 
 
 @pytest.mark.parametrize(
@@ -76,19 +92,53 @@ def test_of_srun(tmp_path: Path, status: int, lines: list[str], cause: str) -> N
         ([_WAITED], "mpirun lost its daemon"),
         (["  Remote daemon: [[27343,0],2] on node node3", _WAITED], "mpirun lost its daemon on node3"),
         (["muster: rank 1 on node2 ended with status 7", _WAITED], "rank 1 on node2: exit status 7"),
+        (["[1,3]<stderr>:muster: rank 3 on node2 ended with status 7"], "rank 3 on node2: exit status 7"),
         (["nothing to do with it"], "exit status 7"),
     ],
 )
-def test_of_mpirun(tmp_path: Path, lines: list[str], cause: str) -> None:
-    (tmp_path / "said").write_text("\n".join([*lines, ""]))
-    script = compose(("again", "told_mpirun")) + _TOLD
+def test_of_mpirun(lines: list[str], cause: str) -> None:
+    running, first = _ended(lines, 7, "mpirun")
 
-    done = checked(run(["bash", "-c", script, "bash", str(tmp_path / "said"), "7"]))
-    assert done.stdout.split("\n") == [cause, kind_of(cause)]
+    assert running.cause_text(first) == cause
+
+
+_AGENTS = """\
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-23_07:00:0{second}
+  host      : node{host}
+  rank      : {rank} (local_rank: 0)
+  exitcode  : {code} (pid: 4711)
+"""
 
 
 @pytest.mark.parametrize(
-    ("lines", "cause"),
+    ("reports", "cause"),
+    [
+        ([(5, 1, 0, 7), (4, 2, 2, 7)], "rank 2 on node2: exit status 7"),
+        ([(4, 1, 0, -15), (5, 2, 3, 7)], "rank 3 on node2: exit status 7"),
+        ([], "exit status 7"),
+    ],
+    ids=["the earliest", "not the one that was ended", "no report"],
+)
+def test_of_torchrun(reports: list[tuple[int, int, int, int]], cause: str) -> None:
+    texts = [_AGENTS.format(second=second, host=host, rank=rank, code=code) for second, host, rank, code in reports]
+    lines = [*"".join(texts).splitlines(), "srun: error: node1: task 0: Exited with exit code 7"]
+    running, first = _ended(lines, 7, "torchrun")
+
+    assert running.cause_text(first) == cause
+
+
+_FAILS = """#!/bin/sh
+cat <<END >&2
+{lines}
+END
+{then}
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "then", "dead"),
     [
         (
             [
@@ -96,42 +146,30 @@ def test_of_mpirun(tmp_path: Path, lines: list[str], cause: str) -> None:
                 "srun: error: Application launch failed: Communication connection failure",
                 "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.",
             ],
-            "node2 failed",
+            "exec sleep 600",
+            ("node2",),
         ),
-        ([], "exit status 205"),
+        ([], "exit 0", ()),
+        (["srun: error: Unable to create step for job 7: Invalid generic resource"], "exit 1", ()),
+        ([], "exec sleep 600", None),
     ],
+    ids=["a dead node", "all live", "another trouble", "no answer"],
 )
-def test_a_node_that_starts_no_step_is_the_cause(tmp_path: Path, lines: list[str], cause: str) -> None:
+def test_a_node_that_starts_no_step_is_found(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    lines: list[str],
+    then: str,
+    dead: tuple[str, ...] | None,
+) -> None:
     """An srun that waits on after its words, as it does for a dead node, is not waited for."""
-    wait = "exec sleep 600" if lines else ""
-    (tmp_path / "srun").write_text("\n".join(["#!/bin/sh", "cat <<END >&2", *lines, "END", wait, ""]))
+    (tmp_path / "srun").write_text(_FAILS.format(lines="\n".join(lines), then=then))
     (tmp_path / "srun").chmod(0o755)
-    (tmp_path / "said").write_text("")
-    told = 'printf "\\n %s %s" "$muster_cause" "$muster_cause_kind"'
-    asked = f"muster_nodes=2 SLURM_JOB_NODELIST=node[1-2]; muster_find_dead; {told}"
-    script = compose(("again", "told_mpirun")) + _TOLD + asked
-    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    began = time.monotonic()
 
-    done = checked(run(["bash", "-c", script, "bash", str(tmp_path / "said"), "205"], env=environment, timeout_s=300))
-    assert done.stdout.split("\n") == ["exit status 205", "", f" {cause} {kind_of(cause)}"]
-
-
-@pytest.mark.parametrize(
-    ("starter", "rank", "words", "may"),
-    [
-        ("program", "", "", True),
-        ("program", "1", "ValueError: no such column", False),
-        ("step", "", "", False),
-        ("step", "0", "BrokenPipeError: [Errno 32] Broken pipe", True),
-        ("step", "0", "RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.0.0.2]:4711", True),
-        ("step", "2", "torch.OutOfMemoryError: CUDA out of memory", False),
-    ],
-)
-def test_a_lost_connection_may_be_a_node_that_died(starter: str, rank: str, words: str, may: bool) -> None:
-    names = f"muster_nodes=2 muster_starter={starter} muster_failed_rank={rank} muster_failed_words={quote(words)}"
-    script = f"{compose(('again',))}\n{names} muster_times=1\nmuster_may_lack_node 1"
-
-    assert run(["bash", "-c", script]).ok == may
+    assert asking.find_dead(("node1", "node2"), 2.0) == dead
+    assert time.monotonic() < began + 300
 
 
 # A program of the name `mpirun` whose child of the name `srun` ends, while it may wait on, deaf to SIGTERM.
@@ -216,18 +254,20 @@ kill "$muster_hydra_watcher" 2>/dev/null
 def test_the_line_of_an_end_holds_the_kind_of_its_cause(
     tmp_path: Path, lines: list[str], end: tuple[EndCause | None, int | None, str | None, str]
 ) -> None:
-    (tmp_path / "said").write_text("\n".join([*lines, ""]))
-    note = f"muster_number=1 muster_began=5 muster_decision=end muster_run_dir={quote(str(tmp_path))}\n"
-    script = compose(("again", "told_srun")) + _TOLD + note + "muster_note_end 'not started again'\n"
+    words = ("file=job.sh", f"run={tmp_path}", f"logs={tmp_path}/logs", "nodes=2", "tasks=2", "lines=labelled")
+    supervisor = Supervisor(Rules(words, {"SLURM_JOB_ID": "7"}), {"SLURM_JOB_NODELIST": "node1,node2"})
+    running, first = _ended(lines, 7)
+    supervisor.running = [running]
+    supervisor.state = LifeState(hosts=running.hosts, attempt=1)
+    supervisor.do_NoteEnd(NoteEnd(1, "end", first, "that was allowed 0 times"))
 
-    checked(run(["bash", "-c", script, "bash", str(tmp_path / "said"), "7"]))
     (read,) = read_ends(tmp_path)
     assert (read.kind, read.rank, read.host, read.error_line) == end
-    assert (read.number, read.decision, read.done) == (1, "end", "not started again")
+    assert (read.number, read.decision, read.done) == (1, "end", "not started again: that was allowed 0 times")
 
 
 @pytest.mark.parametrize(
-    ("launcher", "words", "cause"),
+    ("tells", "words", "cause"),
     [
         (
             "srun",
@@ -235,16 +275,12 @@ def test_the_line_of_an_end_holds_the_kind_of_its_cause(
             "rank 1 on node2 ended with status 0, and then rank 0 on node1: exit status 1",
         ),
         ("srun", "ValueError: 7", "rank 0 on node1: exit status 1"),
-        ("torchrun", "ConnectionError: reset", "rank 0 on node1: exit status 1"),
     ],
 )
-def test_who_left_before_a_connection_was_lost_is_named(tmp_path: Path, launcher: str, words: str, cause: str) -> None:
-    (tmp_path / "said").write_text(f"0: {words}\nsrun: error: node1: task 0: Exited with exit code 1\n")
+def test_who_left_before_a_connection_was_lost_is_named(tmp_path: Path, tells: str, words: str, cause: str) -> None:
     (tmp_path / "1.0").write_text("0 begins\n")
     (tmp_path / "1.1").write_text("1 begins\n1 0\n")
-    names = f"MUSTER_LAUNCHER={launcher} MUSTER_ENDS={quote(str(tmp_path))} SLURM_JOB_NODELIST=x muster_left=$1.left\n"
-    hosts = "scontrol() { printf '%s\\n' node1 node2; }\n"
-    script = f"{compose(('again', 'told_srun'))}{names}{hosts}muster_find_left >$1.left\n{_TOLD}"
+    lines = [f"0: {words}", "srun: error: node1: task 0: Exited with exit code 1"]
+    running, first = _ended(lines, 1, tells, str(tmp_path))
 
-    done = checked(run(["bash", "-c", script, "bash", str(tmp_path / "said"), "1"]))
-    assert done.stdout.split("\n")[0] == f"{cause} ({words})"
+    assert running.cause_text(first) == f"{cause} ({words})"

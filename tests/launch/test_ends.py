@@ -177,10 +177,12 @@ def _count(
         f"SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n[1-2] muster_nodes=2 muster_ntasks_per_node={each}",
         f"muster_run_dir={tmp_path}/run muster_logs=logs muster_status=0 MUSTER_ENDS=",
         more,
+        'muster_tell=tell && tell() { [ "$1" != unsaid ] || printf \'%s %s|\' "$2" "$3" >&3; }',
+        "exec 3>&1",
         'export MUSTER_ENDS="$(muster_ends)"',
         *(f'printf "{text}" >"$MUSTER_ENDS/1.{node}"' for node, text in files.items()),
         f"muster_count_ends of={of}",
-        'printf "%s|" "$muster_status" "$muster_unsaid_host" "$muster_unsaid_state"; ls "$MUSTER_ENDS" 2>/dev/null',
+        'printf "%s|" "$muster_status"; ls "$MUSTER_ENDS" 2>/dev/null',
     ]
     path = {"PATH": f"{tools}:{os.environ['PATH']}"}
     return run(["bash", "-c", "\n".join(lines)], env={**os.environ, **path})
@@ -193,7 +195,7 @@ DOWN = "n1 alloc none\nn2 down* Not responding"
 def test_a_start_whose_ranks_all_said_0_ends_well_and_leaves_no_file(tmp_path: Path) -> None:
     result = _count(tmp_path, WELL, states=DOWN)
 
-    assert (result.stdout.strip(), result.stderr) == ("0|||", ""), "what Slurm says of a node does not matter then"
+    assert (result.stdout.strip(), result.stderr) == ("0|", ""), "what Slurm says of a node does not matter then"
     assert not (tmp_path / "run" / "ranks").exists()
 
 
@@ -212,7 +214,7 @@ def test_ranks_that_never_said_how_they_ended_are_told(
 ) -> None:
     result = _count(tmp_path, files, states=DOWN)
 
-    assert result.stdout.startswith("1|n2|down* (Not responding)|")
+    assert result.stdout.startswith("n2 lost|1|")
     sentence = f"how {words} ended is not known; Slurm calls n2 down* (Not responding)"
     assert result.stderr.startswith(f"muster: {sentence}\n\nhint: ")
     failure = failure_in(f"srun: error: Node failure on n2\n{result.stderr}", "srun")
@@ -224,7 +226,7 @@ def test_ranks_that_never_said_how_they_ended_are_told(
 def test_a_rank_whose_node_nobody_calls_lost_is_told_if_it_began(tmp_path: Path) -> None:
     result = _count(tmp_path, {**WELL, 1: r"2 begins\n2 0\n"}, states="n1 idle none\nn2 idle none")
 
-    assert result.stdout.startswith("1|n2||")
+    assert result.stdout.startswith("n2 heard|1|")
     failure = failure_in(result.stderr, "mpirun")
     assert failure is not None
     assert (failure.sentence, failure.kind) == ("how rank 3 on n2 ended is not known", FailureKind.UNSAID)
@@ -233,21 +235,21 @@ def test_a_rank_whose_node_nobody_calls_lost_is_told_if_it_began(tmp_path: Path)
 def test_a_node_that_does_not_see_the_folder_is_no_failure(tmp_path: Path) -> None:
     result = _count(tmp_path, {0: WELL[0]}, states="n1 idle none\nn2 idle none")
 
-    assert (result.stdout.strip(), result.stderr) == ("0|||", "")
+    assert (result.stdout.strip(), result.stderr) == ("0|", "")
 
 
 def test_a_node_that_srun_calls_failed_counts_where_no_folder_could_be_made(tmp_path: Path) -> None:
     (tmp_path / "run").write_text("a file")
     result = _count(tmp_path, {}, more="muster_failed_nodes=' n2'")
 
-    assert result.stdout.startswith("1|n2|lost|")
+    assert result.stdout.startswith("n2 lost|1|")
     assert "how ranks 2-3 on n2 ended is not known; Slurm calls n2 lost" in result.stderr
 
 
 def test_a_rank_that_said_another_status_than_its_launcher_counts(tmp_path: Path) -> None:
     result = _count(tmp_path, {**WELL, 1: r"2 begins\n2 0\n3 9\n"})
 
-    assert result.stdout.startswith("9|||")
+    assert result.stdout.startswith("9|")
     failure = failure_in(result.stderr, "mpirun")
     assert failure is not None
     assert (failure.tasks, failure.status) == ((3,), 9)
@@ -265,7 +267,7 @@ def test_an_agent_is_counted_for_the_ranks_of_its_node(tmp_path: Path) -> None:
 def test_what_was_told_to_end_is_not_counted(tmp_path: Path) -> None:
     result = _count(tmp_path, {}, states=DOWN, more="muster_interrupted=143")
 
-    assert (result.stdout.strip(), result.stderr) == ("0|||", "")
+    assert (result.stdout.strip(), result.stderr) == ("0|", "")
 
 
 def test_a_node_that_dies_after_its_ranks_failed_is_not_the_first_failure() -> None:

@@ -4,7 +4,9 @@ It behaves as Slurm 22.05 does on the lab, not as the machine would like it: sru
 its host; the step of a dead host stands, and its srun too, whatever
 signal it gets, until Slurm calls the host down, and it holds the nodes; a scancel while the controller is
 away is lost; a killed slurmstepd leaves srun waiting for ever; the script dies with its host, and writes nothing; Slurm
-hears of a dead host when SlurmdTimeout is over, often after a peer has failed. What it finds wrong is in `wrong`.
+hears of a dead host when SlurmdTimeout is over, often after a peer has failed. It tells what the supervisor tells
+(`muster.life.unit`): under srun each failing task as it fails, under agents the first agent, and the rank and its words
+when the step has ended; a status of 0 after counting. What it finds wrong is in `wrong`.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ __all__ = ["FAULTS", "World"]
 FAULTS = (
     "rank fails", "rank is killed", "host dies", "rank hangs", "rank leaves with 0", "stepd is killed", "cancel",
     "cancel --save", "requeue", "controller away", "batch host dies", "node back", "limit moved", "checkpoint torn",
+    "memory is over",
 )  # fmt: skip
 _KILL_WAIT_S = 30.0
 _STEPS = 120
@@ -62,6 +65,14 @@ class Step:
     faults: list[tuple[float, str, int | str]] = field(default_factory=list)
     """When, what, and of which rank or host: the truth."""
 
+    first: machine.RankEnded | None = None
+    """The failure that is told first."""
+
+    lost_nodes: list[str] = field(default_factory=list)
+    """The nodes of which srun says that they failed."""
+
+    is_over_memory: bool = False
+
 
 @dataclass
 class Job:
@@ -94,6 +105,10 @@ class World:
         self.saves = dice.random() < 0.6
         self.can_requeue = dice.random() < 0.7
         self.watches = dice.random() < 0.8
+        self.hears_all = dice.random() < 0.6
+        self.accounts = dice.random() < 0.7
+        """Whether Slurm remembers for ever how a job ended."""
+        self.has_forgotten = False
         self.talk = dice.random() < 0.7
         self.timeout_s = dice.choice((10.0, 120.0, 300.0))
         self.limit_s = dice.choice((200.0, 600.0, 6000.0))
@@ -251,6 +266,7 @@ class World:
             links=self.links,
             checkpoints=self.checkpoints,
             grace_s=self.grace_s,
+            hears_all=self.hears_all,
         )
         self.state = LifeState()
         earlier = [number for number, of in self.attempts if of != job.number]
@@ -273,7 +289,7 @@ class World:
 
     def _tell(self, event: Any) -> None:
         """Give an event to the machine, and do what it says."""
-        if self.state is None or self.job is None:
+        if self.state is None or self.job is None or event is None:
             return
         self.say(f"  event {event}" if not isinstance(event, machine.TimePassed) else "  time")
         self.state, actions = self.decide(self.terms, self.state, event, self.now)
@@ -310,7 +326,7 @@ class World:
         ]  # fmt: skip
         if living:
             self.wrong.append(f"work twice at a time: ranks {[rank.number for rank in living]} still run")
-        if self.is_cancelled:
+        if self.is_cancelled and not self.has_forgotten:
             self.wrong.append("ranks start after a cancellation")
         if self.checkpoints and action.checkpoint != str(self.saved[-1]):
             self.wrong.append(f"the newest checkpoint is {self.saved[-1]}, and ranks begin at {action.checkpoint}")
@@ -425,7 +441,10 @@ class World:
         assert self.job is not None
         others = [number for _, number in self.attempts if number != self.job.number]
         before = self.jobs[others[-1] if others else self.link_jobs[self.job.link - 1]]
-        return machine.LinkBefore("" if self.now > before.ended_at + 300 else before.state)
+        if self.now <= before.ended_at + 300 or self.accounts:
+            return machine.LinkBefore(before.state)
+        self.has_forgotten = True
+        return machine.LinkBefore("")
 
     def _reason(self) -> machine.OutputSays:
         assert self.job is not None
@@ -446,15 +465,24 @@ class World:
         # What happens within two seconds may be told in either order. Another fault may be told before a silent one:
         # a rank that ends well too early, one whose slurmstepd is gone, and a host, until Slurm or a step finds it.
         loud = [when_s for when_s, kind, _ in step.faults if kind in {"rank", "hang"}]
-        near = [(kind, of) for when_s, kind, of in step.faults if not loud or when_s <= loud[0] + 2 or kind == "host"]
+        near = [
+            (kind, of)
+            for when_s, kind, of in step.faults
+            if not loud or when_s <= loud[0] + 2 or kind in {"host", "memory"}
+        ]
         if not self.talk and cause.status == 0:
             return
+        if not self.hears_all and "onnect" in cause.words:
+            return  # agents and mpirun tell of the first failure alone, and these words say of it that it is another's
         of_host: list[tuple[str, Any]] = [("host", rank.host) for rank in step.ranks if rank.number == cause.rank]
         truths: dict[str, list[tuple[str, Any]]] = {
             "rank": [(kind, cause.rank) for kind in ("rank", "left", "gone")]
             + (of_host if cause.status in {0, 137} else []),
             "node": [("host", cause.host)],
             "hang": [("hang", "")],
+            "memory": [("memory", "")],
+            "unsaid": [("host", cause.host)]
+            + [("gone", rank.number) for rank in step.ranks if rank.host == cause.host],
         }
         if cause.kind and not any(truth in near for truth in truths[cause.kind]):
             self.wrong.append(f"the cause that is named is {cause}, and the truth is {step.faults}")
@@ -521,8 +549,30 @@ class World:
     def _report(self, step: Step, rank: Rank, status: int, words: str = "") -> None:
         """The end of a rank: srun tells it, if the script is there; srun ends with its last rank."""
         step.status, step.last_end = step.status or status, self.now
-        self._later(machine.RankEnded(rank.number, rank.host, status, words), self.dice.random(), step)
+        if status:
+            self._tell_failure(step, machine.RankEnded(rank.number, rank.host, status, words))
         self.at(1.1, lambda: self._srun_may_end(step))
+
+    def _tell_failure(self, step: Step, ended: machine.RankEnded) -> None:
+        if not self.hears_all:
+            if step.first is None:
+                step.first = ended
+                self._later(machine.StepFails(1), self.dice.random(), step)
+            return
+        job, run = self.job, self.job.runs if self.job else 0
+
+        def tell() -> None:
+            if self.step is step and self.job is job and job is not None and job.runs == run:
+                step.first = step.first or ended
+                self._tell(self._left_ranks(step))
+                self._tell(ended._replace(words=""))
+
+        self.at(self.dice.random(), tell)
+
+    @staticmethod
+    def _left_ranks(step: Step) -> machine.RanksLeft | None:
+        done = [rank for rank in step.ranks if rank.state == "done"]
+        return machine.RanksLeft(tuple(rank.number for rank in done), done[0].host) if done else None
 
     def _srun_may_end(self, step: Step) -> None:
         ended = (rank.state in {"done", "failed"} or rank.host in self.down for rank in step.ranks)
@@ -537,7 +587,23 @@ class World:
             if not self.hosts[host] and host not in self.down:
                 # Slurm calls the step RUNNING while the host does not answer.
                 self.held[host] = set(step.hosts)
-        self._tell(machine.StepEnded(status))
+        for event in self._events_of_end(step, status):
+            self._tell(event)
+
+    def _events_of_end(self, step: Step, status: int) -> list[Any]:
+        if status == 0:
+            silent = next((rank for rank in step.ranks if rank.state != "done"), None)
+            if silent is None:
+                return [machine.EndsCounted(), machine.StepEnded(0)]
+            words = f"how ranks on {silent.host} ended is not known"
+            is_lost = silent.host in self.down and self.dice.random() < 0.7
+            unsaid = machine.NodeFailed(silent.host, words) if is_lost else machine.EndsUnknown(silent.host, words)
+            return [machine.StepFails(1), unsaid, machine.StepEnded(1)]
+        events: list[Any] = [self._left_ranks(step) if self.hears_all else None]
+        events += [step.first or machine.StepFails(status), *map(machine.NodeFailed, step.lost_nodes)]
+        if step.is_over_memory:
+            events.append(machine.StepFails(status, "Slurm ended the ranks: they used too much memory"))
+        return [each for each in (*events, machine.StepEnded(status)) if each is not None]
 
     def _peers_notice(self, step: Step, rank: Rank) -> None:
         """Ranks that talk lose the connection, sooner or later or never."""
@@ -620,6 +686,13 @@ class World:
             self._peers_notice(step, rank)
             self._watch(step, machine.RankGone(rank.number, rank.host))
 
+    def _fault_memory_is_over(self) -> None:
+        if (found := self._victim()) is not None:
+            step, _ = found
+            self._note_fault(step, "memory", "")
+            step.is_over_memory = True
+            self._signal_ranks(step, "KILL")
+
     def _fault_host_dies(self) -> None:
         if self.job is not None:
             others = [host for host in self.job.hosts if host != self.job.hosts[0] and self.hosts[host]]
@@ -678,6 +751,7 @@ class World:
         if step is None or step.has_ended or host not in step.hosts:
             return
         if self.dice.random() < 0.8:
+            step.lost_nodes.append(host)
             self._later(machine.NodeFailed(host), 0.1, step)
         if all(rank.state in {"done", "failed"} or rank.host == host for rank in step.ranks):
             self.at(2, lambda: self._srun_ends(step, step.status))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
 from launch.plans import plan
 from muster.errors import RequestError
-from muster.model.plan import Engine
-from muster.render.script import job_script
+from muster.model.plan import Engine, Plan
+from muster.render.script import job_script, lines_of_job
 
 _COMMAND = ("-N", "2", "--ntasks-per-node", "2", "--", "python", "train.py")
 
@@ -16,8 +18,7 @@ def test_without_the_options_the_script_has_none_of_it() -> None:
     script = job_script(plan(*_COMMAND))
 
     for word in (
-        "muster_again",
-        "muster_ranks",
+        "muster_supervise",
         "export MUSTER_ATTEMPT",
         "MUSTER_CHECKPOINT",
         "no-kill",
@@ -34,27 +35,42 @@ def test_spare_nodes_are_asked_for_and_have_no_ranks(launcher: str) -> None:
 
     assert (header["nodes"], made.shape.nodes, made.shape.ntasks) == ("3", 2, 4)
     assert "no-kill" in header
-    assert "muster_keep_spares spares=1\n" in job_script(made)
-    assert "muster_again times=3 " in job_script(made)
+    assert {"restarts=3", "spares=1"} <= rules(made)
 
 
-def test_a_deputy_stands_in_for_the_script_only_where_slurm_may_run_the_job_again() -> None:
+def rules(made: Plan) -> set[str]:
+    """Return the words of the line by which the script becomes the supervisor."""
+    (line,) = [line for _, line in lines_of_job(made) if line.startswith("muster_supervise ")]
+    return set(shlex.split(line.replace("\\\n", " ")))
+
+
+def test_the_supervisor_knows_whether_slurm_may_run_the_job_again() -> None:
     with_spares = ("--spares", "1", "--restart", "2", "-t", "30")
-    for words, has_one in (((), False), (("--requeue",), True), (("--until-done",), True)):
-        script = job_script(plan(*with_spares, *words, *_COMMAND))
-        assert ("muster_keep_spares spares=1 requeue=yes\n" in script, "muster_start_deputy() {" in script) == (
-            has_one,
-            has_one,
-        )
-    assert "muster_start_deputy" not in job_script(plan("--restart", "2", "--requeue", *_COMMAND))
+    for words, may_requeue in (((), False), (("--requeue",), True), (("--until-done",), True)):
+        assert ("requeue=yes" in rules(plan(*with_spares, *words, *_COMMAND))) == may_requeue
+
+
+@pytest.mark.parametrize(
+    ("launcher", "words"),
+    [
+        ("srun", set()),
+        ("torchrun", {"tells=torchrun", "of=agents"}),
+        ("mpirun", {"tells=mpirun", "starter=program"}),
+        ("mpirun+torchrun", {"tells=torchrun", "of=agents", "starter=program"}),
+    ],
+)
+def test_the_supervisor_knows_who_tells_of_the_ranks(launcher: str, words: set[str]) -> None:
+    told = {"tells=torchrun", "tells=mpirun", "of=agents", "starter=program"}
+
+    assert rules(plan("--restart", "1", *_COMMAND, launcher=launcher)) & told == words
 
 
 @pytest.mark.parametrize(
     ("array", "folder", "line"),
     [
-        ("0-9", "saved/%a", 'muster_find_checkpoint /home/ada/project/saved/"$SLURM_ARRAY_TASK_ID"\n'),
-        ("0-9", "my saved/%a/x", "muster_find_checkpoint '/home/ada/project/my saved/'\"$SLURM_ARRAY_TASK_ID\"/x\n"),
-        ("1-9%1", "saved", "muster_find_checkpoint /home/ada/project/saved\n"),
+        ("0-9", "saved/%a", 'checkpoint=/home/ada/project/saved/"$SLURM_ARRAY_TASK_ID" '),
+        ("0-9", "my saved/%a/x", "checkpoint='/home/ada/project/my saved/'\"$SLURM_ARRAY_TASK_ID\"/x "),
+        ("1-9%1", "saved", "checkpoint=/home/ada/project/saved "),
     ],
 )
 def test_each_task_of_an_array_has_checkpoints_of_its_own(array: str, folder: str, line: str) -> None:
@@ -81,15 +97,15 @@ def test_slurm_signals_the_script_and_the_script_the_ranks(launcher: str) -> Non
     made = plan("--save-before", "5m", "--save-signal", "sigterm", "-t", "30", *_COMMAND, launcher=launcher)
 
     assert {each.name: each.value for each in made.directives}["signal"] == "B:USR1@300"
-    assert "muster_save_before seconds=300 signal=TERM\n" in job_script(made)
-    assert "muster_again times=0 " in job_script(made)
+    assert {"save=300", "signal=TERM", "restarts=0"} <= rules(made)
+    assert "clock=yes" not in rules(made)
 
 
 def test_a_job_that_slurm_does_not_signal_looks_at_the_clock() -> None:
     made = plan("--save-before", "5m", "-t", "30", *_COMMAND, stream=True)
 
     assert "signal" not in {each.name for each in made.directives}
-    assert "muster_save_before seconds=300 signal=USR1 by=clock\n" in job_script(made)
+    assert {"save=300", "signal=USR1", "clock=yes"} <= rules(made)
 
 
 @pytest.mark.parametrize(

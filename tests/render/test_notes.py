@@ -52,16 +52,13 @@ def test_words_that_do_not_fit_behind_a_line_stand_above_it() -> None:
 
 
 @pytest.mark.parametrize("launcher", ["srun", "torchrun", "mpirun", "mpirun+torchrun"])
-def test_a_step_that_may_run_again_is_indented_as_its_function(launcher: str) -> None:
+def test_all_below_the_line_of_the_supervisor_is_one_attempt(launcher: str) -> None:
     job = job_part(plan(*_GOES_ON, "-N", "2", "-g", "4", "-c", "8", "--", "python", "train.py", launcher=launcher))
-    body = re.search(r"^    muster_ranks\(\) \{\n(.*?)^    \}\n", job, re.DOTALL | re.MULTILINE)
-    assert body is not None
-    lines = body[1].splitlines()
+    before, _, after = job.partition("    muster_supervise ")
 
     assert [line for line in job.splitlines() if len(line) > 120] == []
-    continued = [after for line, after in zip(lines, lines[1:]) if line.endswith(" \\")]
-    assert continued
-    assert all(re.match(" {12}[^ ]", line) for line in continued)
+    assert re.findall(r"^    (muster_\w+)", before, re.MULTILINE) == ["muster_begin"]
+    assert "muster_finish" in after
 
 
 def test_what_the_ranks_are_told_of_their_start_is_one_line() -> None:

@@ -1,4 +1,4 @@
-"""What the script of a job with rules becomes: PYTHON -I -S …/muster/life WORDS. Scripts that wait in queues name it."""
+"""What the script of a job with rules becomes: PYTHON -I -S …/muster/life WORDS. Scripts in queues name it."""
 
 import os
 import sys

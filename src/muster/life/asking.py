@@ -122,8 +122,9 @@ def on_nodes(hosts: Sequence[str], *words: str, name: str = "") -> List[str]:
     """Return the words of a step beside that of the ranks, once on each of these nodes."""
     count = str(len(hosts))
     return [
-        "srun", "--overlap", *(["--job-name=" + name] if name else []), "--nodes=" + count, "--nodelist=" + ",".join(hosts),
-        "--ntasks=" + count, "--ntasks-per-node=1", "--cpus-per-task=1", "--mem=0", "--gres=none", "--mpi=none",
+        "srun", "--overlap", *(["--job-name=" + name] if name else []), "--nodes=" + count,
+        "--nodelist=" + ",".join(hosts), "--ntasks=" + count, "--ntasks-per-node=1",
+        "--cpus-per-task=1", "--mem=0", "--gres=none", "--mpi=none",
         "--quiet", "--export=NONE", "--chdir=/", *words,
     ]  # fmt: skip
 
@@ -141,8 +142,16 @@ def find_dead(hosts: Sequence[str], timeout_s: float = 30.0) -> Optional[Tuple[s
         )
     except OSError:
         return None
+    try:
+        return _read_dead(child, hosts, time.monotonic() + timeout_s)
+    finally:
+        _kill(child)
+        if child.stderr is not None:
+            child.stderr.close()
+
+
+def _read_dead(child: "subprocess.Popen[bytes]", hosts: Sequence[str], until: float) -> Optional[Tuple[str, ...]]:
     assert child.stderr is not None
-    until = time.monotonic() + timeout_s
     os.set_blocking(child.stderr.fileno(), False)
     text = ""
     while time.monotonic() < until:
@@ -150,12 +159,10 @@ def find_dead(hosts: Sequence[str], timeout_s: float = 30.0) -> Optional[Tuple[s
         text += (child.stderr.read() or b"").decode("utf-8", "replace")
         dead = told.dead_node(text)
         if dead:
-            _kill(child)
             return tuple(host for host in hosts if host == dead) or (dead,)
         if ended:
             return ()
         time.sleep(0.05)
-    _kill(child)
     return None
 
 

@@ -20,9 +20,7 @@ _ARRAY = ("COUNT", "MIN", "MAX", "STEP")
 class Chain:
     """This link, and the next one; a job without links has none of it."""
 
-    def __init__(
-        self, rules: Any, files: RunFiles, environment: Mapping[str, str], say: Callable[[str], None]
-    ) -> None:
+    def __init__(self, rules: Any, files: RunFiles, environment: Mapping[str, str], say: Callable[[str], None]) -> None:
         self._rules, self._files, self._environment, self._say = rules, files, environment, say
         self.job_before = ""
         self.own_word = rules.own if rules.links else ""
@@ -173,6 +171,14 @@ class Chain:
         if "DUE TO TIME LIMIT" in last:
             return "the time limit was reached"
         return "it was preempted" if "DUE TO PREEMPTION" in last else ""
+
+    def hint(self, folder: str) -> str:
+        """Return which links saved nothing, and what to do."""
+        link = self._rules.link
+        if link < 3:
+            return ""
+        more = "a longer time limit, or a checkpoint more often, before %s is written within one link" % folder
+        return ": link %d and link %d saved nothing\n\nhint: %s" % (link - 2, link - 1, more)
 
     def close(self, why: str) -> None:
         """Write down that the job is over, for good."""

@@ -21,8 +21,13 @@ LOST_S = 900.0
 NEAR_S = 5.0
 """So long before Slurm's word that a node is down, Slurm may have ended ranks of other nodes."""
 
+KILL_EARLY_S = 0.5
+"""So much before the end of the grace time a rank may get SIGKILL: the script of the attempt has a clock of its own."""
+
 IDLE_LINKS = 2
 """So many links in turn may end without a new checkpoint."""
+
+_NO_PROGRESS = "no new checkpoint in two links"
 
 
 class LifePhase:
@@ -277,6 +282,8 @@ class LifeState(NamedTuple):
     first_s: float = 0.0
     failed: Tuple[int, ...] = ()
     """The ranks whose end with another status is reported."""
+    killed: Optional[FirstCause] = None
+    """The first other rank that was killed before anybody of Muster could have done it."""
     left: Optional[Tuple[int, str]] = None
     """The first rank that ended with status 0 while no rank had failed, and its host."""
     status: int = 0
@@ -340,7 +347,7 @@ def begin_rule(terms: LifeTerms, state: LifeState, event: LinkBegins) -> Result:
     if event.over:
         return _idle(state, event.over)
     if terms.checkpoints and event.idle_links >= IDLE_LINKS and not event.has_begun:
-        return _end_idle(state, "no new checkpoint in %d links" % event.idle_links)
+        return _end_idle(state, _NO_PROGRESS)
     if terms.link < 2 or event.has_begun or event.before in ("next", "saved"):
         return _begin_link(terms, state)
     if event.before == "done":
@@ -444,7 +451,7 @@ def ranks_left_late(terms: LifeTerms, state: LifeState, event: RanksLeft) -> Res
     return state._replace(said=_with(state.said, *event.ranks)), ()
 
 
-@_rule(EndsCounted, LifePhase.RUNS, LifePhase.ENDS_STEP)
+@_rule(EndsCounted, LifePhase.RUNS)
 def ends_counted(terms: LifeTerms, state: LifeState, event: EndsCounted) -> Result:
     """Believe the 0 of the program that started the ranks."""
     return state._replace(said=tuple(range(terms.ranks))), ()
@@ -459,12 +466,13 @@ def step_fails(terms: LifeTerms, state: LifeState, event: StepFails) -> Result:
 @_rule(StepFails, LifePhase.ENDS_STEP)
 def step_fails_late(terms: LifeTerms, state: LifeState, event: StepFails) -> Result:
     """The memory is the cause: Slurm counted that of a whole node, so no rank failed first."""
-    if not event.words or state.first is None or state.first.kind == "hang":
+    was_killed = state.first is not None and state.first.kind != "hang" and state.first.status in (0, 1, 137)
+    if not event.words or not was_killed:
         return state, ()
     return state._replace(first=FirstCause("memory", status=event.status, words=event.words)), ()
 
 
-@_rule(EndsUnknown, LifePhase.RUNS, LifePhase.ENDS_STEP)
+@_rule(EndsUnknown, LifePhase.ENDS_STEP)
 def ends_unknown(terms: LifeTerms, state: LifeState, event: EndsUnknown) -> Result:
     """A part of the work may be missing: that is a failure of that host's ranks."""
     if state.told or _is_to_end(state) or (state.first is not None and state.first.kind == "hang"):
@@ -544,15 +552,11 @@ def rank_ended_late(terms: LifeTerms, state: LifeState, event: RankEnded) -> Res
     elif first is not None and (first.kind, first.rank, first.words) == ("rank", event.rank, ""):
         # What it wrote last is read when all have ended.
         state = state._replace(first=_cause_of(state, event))
-    elif (
-        first is not None
-        and first.kind == "rank"
-        and event.status == 137
-        and "KILL" not in state.missing
-        and _lost_connection(first.words)
-    ):
-        # Nobody has sent SIGKILL yet: this is the peer that the others lost.
-        state = state._replace(first=FirstCause("rank", event.rank, event.host, event.status, event.words))
+    if event.status == 137 and state.now < state.first_s + terms.grace_s - KILL_EARLY_S:
+        # Nobody has sent SIGKILL yet: this may be the peer that the others lost.
+        state = state._replace(killed=state.killed or FirstCause("rank", event.rank, event.host, 137, event.words))
+    if state.killed is not None and state.first is not None and state.first.kind == "rank":
+        state = state._replace(first=state.killed if _lost_connection(state.first.words) else state.first)
     return state._replace(failed=_with(state.failed, event.rank, *event.others)), ()
 
 

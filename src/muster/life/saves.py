@@ -44,16 +44,17 @@ class Saves:
             said = asking.ask_job(self._rules.job)
             self._end = said.end if said is not None else 0.0
 
-    def at(self, began: float) -> Optional[float]:
-        """Return when the clock tells the ranks to save, in seconds since `began`; None: Slurm does it, or it is done."""
+    def find_time(self, began: float) -> Optional[float]:
+        """Return when the clock tells the ranks to save, in seconds since `began`; None: the clock does not."""
         if not (self.rule and self._rules.by_clock and self._end) or self._told_at is not None:
             return None
-        return max(0.0, self._end - self._rules.save_s - time.time()) + time.monotonic() - began
+        left = float(self._end - self._rules.save_s - time.time())
+        return max(0.0, left) + time.monotonic() - began
 
     def is_due(self, now: float, began: float) -> bool:
         """Return whether the time has come; a limit that was moved is asked for again."""
-        at = self.at(began)
-        if at is None or at > now:
+        at = self.find_time(began)
+        if at is None or at > now + 0.5:
             return False
         said = asking.ask_job(self._rules.job)
         if said is not None and said.end - self._rules.save_s > time.time() + 1:

@@ -109,7 +109,7 @@ class Supervisor:
             link=rules.link if rules.links else 0,
             links=rules.links,
             checkpoints=bool(rules.checkpoint),
-            grace_s=rules.grace_s + 2,
+            grace_s=rules.grace_s + (1 if rules.agents else 0),
             is_shared=rules.is_shared,
             hears_all=rules.tells == "srun",
         )
@@ -152,7 +152,7 @@ class Supervisor:
 
     def _wait(self) -> None:
         now = time.monotonic() - self.began
-        until = [each for each in (self.state.until, self.saves.at(self.began)) if each is not None]
+        until = [each for each in (self.state.until, self.saves.find_time(self.began)) if each is not None]
         patience = max(0.0, min([*until, now + 60.0]) - now)
         ready, _, _ = select.select([self.reader], [], [], patience)
         if ready:
@@ -201,9 +201,7 @@ class Supervisor:
             self.chain.begin()
         attempts = self.files.attempts()
         number = attempts[-1][0] + 1 if attempts else 1
-        self.tell(
-            machine.LinkBegins(self.hosts, number, over, has_begun, before, self.saves.checkpoint, idle)
-        )
+        self.tell(machine.LinkBegins(self.hosts, number, over, has_begun, before, self.saves.checkpoint, idle))
 
     def _find_checkpoint(self) -> None:
         if self.rules.checkpoint:
@@ -226,13 +224,13 @@ class Supervisor:
             try:
                 with open(self.log, "ab") as file:
                     file.write(data)
-                return
+            except OSError:
+                self.log = ""
+        if not self.log:
+            try:
+                os.write(2, data)
             except OSError:
                 pass
-        try:
-            os.write(2, data)
-        except OSError:
-            pass
 
     # Actions of the machine
 
@@ -276,7 +274,7 @@ class Supervisor:
             reason = self.saves.told_by_slurm(end.is_preempted, self.state.told)
             if reason:
                 self.tell(machine.RanksSave(reason))
-        for event in running.events_of_end(end, self.state):
+        for event in running.events_of_end(end):
             self.tell(event)
 
     def do_EndStep(self, action: machine.EndStep) -> None:  # noqa: N802
@@ -350,7 +348,7 @@ class Supervisor:
             text = self.chain.reason_of_slurm(self.words_of_slurm) or text
         if not is_well:
             if running is None:
-                self.say("muster: error: the job does not go on: %s" % why)
+                self.say("muster: error: the job does not go on, %s" % why + self.chain.hint(self.rules.checkpoint))
             else:
                 self.say("muster: attempt %d ended: %s; %s" % (action.attempt, text, done))
         kind = cause.kind if cause.kind in ("rank", "node", "unsaid") and not is_well else ""
@@ -358,7 +356,7 @@ class Supervisor:
         failing = running.failing(cause) if running is not None and not is_well else cause
         rank = "" if failing.rank is None or kind != "rank" else failing.rank
         host = failing.host if kind else ""
-        words = failing.words if kind and not (kind in ("node", "unsaid")) else ""
+        words = failing.words if kind and kind not in ("node", "unsaid") else ""
         self.files.add(
             "ends", action.attempt, self.attempt_began, int(time.time()), status, rank, host, action.decision,
             text, done, kind, words,
@@ -424,7 +422,7 @@ class Supervisor:
             return
         words = asking.on_nodes(
             others[-1:], "/bin/bash", "-c", asking.node_text("deputy"), "muster", self.rules.host, self.output,
-            "requeue" if self.rules.may_requeue else "end", name="muster-deputy",
+            "requeue" if self.rules.may_requeue else "end", self.files.folder, name="muster-deputy",
         )  # fmt: skip
         self.deputy = Thread(target=_keep_deputy, args=(words, others[-1], self.say), daemon=True)
         self.deputy.start()
@@ -449,9 +447,8 @@ def _keep_deputy(words: Sequence[str], host: str, say: Callable[[str], None]) ->
         pass
     status = child.wait()
     if 0 <= status < 128 and time.monotonic() < began + 60:
-        say(
-            "muster: note: no deputy could be started on %s: if the host of this script dies, the job stands still" % host
-        )
+        trouble = "no deputy could be started on %s: if the host of this script dies, the job stands still" % host
+        say("muster: note: " + trouble)
 
 
 def _placed(hosts: Sequence[str], tasks: int, environment: Mapping[str, str]) -> Dict[str, str]:

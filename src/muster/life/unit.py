@@ -11,7 +11,7 @@ from threading import Thread
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 from muster.life import asking, machine, told
-from muster.life.machine import FirstCause, LifeState
+from muster.life.machine import FirstCause
 
 _TAIL_BYTES = 1 << 16
 # What left its rank's group may hold the errors' pipe open after the script has ended.
@@ -116,11 +116,15 @@ class Running:
             self._end_starters(signal.SIGKILL)
         if self._relay is not None:
             self._relay.join(_DRAIN_S)
-        status = 128 - code if code < 0 else code
+        end = self.read_end(128 - code if code < 0 else code)
+        self._post(lambda: self._ended(self, end))
+
+    def read_end(self, status: int) -> AttemptEnd:
+        """Return what is known of an attempt that has ended, from what was written and from Slurm."""
         files = self._files()
         failed, words, memory, is_preempted = told.FailedRank(), "", "", False
-        if status or self.rules.save_s:
-            said = asking.ask_job(self.rules.job) if self.rules.save_s else None
+        if self.rules.save_s:
+            said = asking.ask_job(self.rules.job)
             is_preempted = said is not None and said.preempted
         if status:
             lines = [line for _, lines in files for line in lines]
@@ -130,8 +134,7 @@ class Running:
                 failed = told.FailedRank(first.rank, first.host)
             words = told.last_error(_of_rank(files, failed) or lines, failed.rank, self.rules.is_labelled)
             memory = told.memory_words(lines)
-        end = AttemptEnd(status, failed, words, memory, is_preempted)
-        self._post(lambda: self._ended(self, end))
+        return AttemptEnd(status, failed, words, memory, is_preempted)
 
     def _files(self) -> List[Tuple[str, List[str]]]:
         """Return the names and the last lines of all files of this attempt."""
@@ -153,7 +156,7 @@ class Running:
         elif word == "ends":
             self._ends = rest
         elif word == "unsaid":
-            host, is_lost, sentence = (rest.split(" ", 2) + ["", "", ""])[:3]
+            host, is_lost, sentence = [*rest.split(" ", 2), "", "", ""][:3]
             self._unsaid = self._unsaid or (host, is_lost == "lost", sentence)
         elif word == "hang":
             return [machine.HangSeen(rest)]
@@ -188,34 +191,33 @@ class Running:
                     first = first or host
         return [machine.RanksLeft(tuple(ranks), first)] if ranks else []
 
-    def events_of_end(self, end: AttemptEnd, state: LifeState) -> List[Any]:
+    def events_of_end(self, end: AttemptEnd) -> List[Any]:
         """Return the events of the script's end, the step's last."""
         events: List[Any] = []
         self.status = end.status
         if end.status == 0:
             return [machine.EndsCounted(), machine.StepEnded(0)]
-        if not state.told:
-            if self.rules.tells == "srun":
-                events += self._left()
-            failed = end.failed
-            if failed.rank is not None:
-                status = self._first.status if self._first is not None else end.status
-                events.append(machine.RankEnded(failed.rank, failed.host, status, end.words))
-                self._first = FirstCause("rank", failed.rank, failed.host, end.status, end.words)
-            elif failed.daemon:
-                events.append(machine.NodeFailed(failed.host, failed.daemon))
-            elif failed.host:
-                events.append(machine.NodeFailed(failed.host))
-            else:
-                events.append(machine.StepFails(end.status))
-            events += [machine.NodeFailed(host) for host in self._failed_nodes]
-            if end.memory:
-                events.append(machine.StepFails(end.status, end.memory))
-            if self._unsaid is not None:
-                host, is_lost, sentence = self._unsaid
-                kind = machine.NodeFailed(host, sentence) if is_lost else machine.EndsUnknown(host, sentence)
-                events.append(kind)
-            self._words = end.words
+        if self.rules.tells == "srun":
+            events += self._left()
+        failed = end.failed
+        if failed.rank is not None:
+            status = self._first.status if self._first is not None else end.status
+            events.append(machine.RankEnded(failed.rank, failed.host, status, end.words))
+            self._first = FirstCause("rank", failed.rank, failed.host, end.status, end.words)
+        elif failed.daemon:
+            events.append(machine.NodeFailed(failed.host, failed.daemon))
+        elif failed.host:
+            events.append(machine.NodeFailed(failed.host))
+        else:
+            events.append(machine.StepFails(end.status))
+        events += [machine.NodeFailed(host) for host in self._failed_nodes]
+        if end.memory:
+            events.append(machine.StepFails(end.status, end.memory))
+        if self._unsaid is not None:
+            host, is_lost, sentence = self._unsaid
+            kind = machine.NodeFailed(host, sentence) if is_lost else machine.EndsUnknown(host, sentence)
+            events.append(kind)
+        self._words = end.words
         events.append(machine.StepEnded(end.status))
         return events
 
@@ -277,7 +279,13 @@ class Running:
         """End what a step has left on its nodes: a slurmstepd that was killed leaves its ranks."""
         for step in asking.find_steps(self.rules.job, self._starters):
             words = asking.on_nodes(
-                self.hosts, "/bin/sh", "-c", asking.node_text("end_left"), "muster", self.rules.job, step.rpartition(".")[2]
+                self.hosts,
+                "/bin/sh",
+                "-c",
+                asking.node_text("end_left"),
+                "muster",
+                self.rules.job,
+                step.rpartition(".")[2],
             )
             asking.run(words, 20.0)
 
@@ -296,5 +304,3 @@ def _of_rank(files: Sequence[Tuple[str, List[str]]], failed: told.FailedRank) ->
     names = ("%s.%s.log" % (failed.host, failed.rank), failed.host + ".log") if failed.host else ()
     kept: Dict[str, List[str]] = dict(files)
     return next((kept[name] for name in names if name in kept), [])
-
-

@@ -63,7 +63,8 @@ class RunFiles:
 
     def last_attempt(self, job: str) -> Optional[int]:
         """Return the number of the last attempt of a job."""
-        return ([None] + [number for number, _, of in self.attempts() if of == job])[-1]  # type: ignore[list-item]
+        numbers = [number for number, _, of in self.attempts() if of == job]
+        return numbers[-1] if numbers else None
 
     def decision(self, attempt: Optional[int]) -> str:
         """Return what was decided at the end of an attempt; empty where that is not written down."""
