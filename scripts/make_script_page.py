@@ -33,6 +33,7 @@ SECTIONS = {
     "image": "Images",
     "stage": "Staged copies",
     "again": "Jobs that go on: restarts, saves, links, spare nodes",
+    "nodes": "What the supervisor of such a job runs on its nodes (not in the script)",
 }
 """The rooms of the parts, in the order of the page."""
 

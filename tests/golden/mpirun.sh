@@ -161,16 +161,15 @@ muster_expect() {
 muster_ends() {
     local folder
     printf -v folder '%s/%s.%(%s)T.%s' "${muster_ends_dir:-$muster_run_dir/ranks}" "$SLURM_JOB_ID" -1 "$$"
-    (umask 077 && mkdir -p "$folder") 2>/dev/null && printf '%s' "$folder"
+    (umask 077 && mkdir -p "$folder") 2>/dev/null && printf '%s' "$folder" && "${muster_tell:-:}" ends "$folder"
 }
 
 # Makes a launcher's 0 another status where a process did not say that it ended with 0. of=ranks, or agents: one on each node.
-# Results: $muster_unsaid, a sentence on the first host whose ends are not known; $muster_unsaid_host; $muster_unsaid_state: what
-# Slurm says of that host, if Slurm calls it lost.
+# The supervisor of the job, if it has one, is told of each host whose ends are not known.
 muster_count_ends() {
     local muster_of
     muster_take 'muster_count_ends: of' "$@"
-    muster_unsaid='' muster_unsaid_host='' muster_unsaid_state=''
+    muster_unsaid=
     [ "$muster_status" -ne 0 ] || [ -n "${muster_interrupted:-}" ] || muster_read_ends
     # The memory of nodes reads on which nodes a script ran well.
     [ "$muster_status" -ne 0 ] || [ -z "${muster_logs:-}" ] ||
@@ -230,7 +229,9 @@ muster_tell_unsaid() {
     subject="how $subject on $host ended is not known${states[$host]:+; Slurm calls $host ${states[$host]}}"
     printf 'muster: %s\n' "$subject" >&2
     [ "$muster_status" -ne 0 ] || muster_status=1
-    [ -n "$muster_unsaid" ] || muster_unsaid=$subject muster_unsaid_host=$host muster_unsaid_state=${states[$host]:-}
+    muster_unsaid=yes
+    local lost=${states[$host]:+lost}
+    "${muster_tell:-:}" unsaid "$host" "${lost:-heard}" "$subject"
 }
 
 # Watches the job by Muster's own Python, and reports a hang in the log and in RUN/hang. then=restart: the ranks start again.
@@ -255,7 +256,12 @@ muster_end_watch() {
 muster_choose_port() {
     muster_first_host "$SLURM_JOB_NODELIST"
     read -r muster_here </proc/sys/kernel/hostname
-    [ "${SLURMD_NODENAME:-$muster_here}" = "$muster_first" ] || return 0
+    if [ "${SLURMD_NODENAME:-$muster_here}" != "$muster_first" ]; then
+        # Ranks of the attempt before may still hold the port that follows from the ids of the job.
+        [ "${muster_number:-1}" -eq 1 ] || muster_port_from_ids "$SLURM_JOB_ID" "$((muster_number * 7))"
+        [ "${muster_number:-1}" -eq 1 ] || export MUSTER_PORT=$muster_port
+        return 0
+    fi
     muster_port_from_ids "$SLURM_JOB_ID" "$$"
     export MUSTER_PORT_CHOSEN=1
     for _ in {1..64}; do
@@ -369,7 +375,7 @@ muster_watch_hydra() {
     local first
     case $muster_mpirun_kind in *'Open MPI'* | *OpenRTE*) return ;; esac
     first=$(stat -c %s "$1" 2>/dev/null)
-    muster_end_hydra "${muster_starting:-$$}" "$1" "${first:-0}" </dev/null >/dev/null &
+    muster_end_hydra "$$" "$1" "${first:-0}" </dev/null >/dev/null &
     muster_hydra_watcher=$!
 }
 

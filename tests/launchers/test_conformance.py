@@ -71,14 +71,14 @@ def test_the_script_is_the_same_twice_and_passes_shellcheck(case: Case, tmp_path
 
 # Lines of Muster's own text in a job that `muster submit` queues: without an image, and what each engine adds.
 _LINES = {
-    "srun": 522,
+    "srun": 530,
     "ibrun": 502,
     "local": 212,
     "flux": 268,
-    "mpirun": 647,
-    "torchrun": 886,
-    "ft": 886,
-    "mpirun+torchrun": 976,
+    "mpirun": 650,
+    "torchrun": 895,
+    "ft": 895,
+    "mpirun+torchrun": 985,
 }
 _LINES_OF_ENGINE = {"none": 0, "shifter": 14, "pyxis": 66, "cscs": 66, "docker": 111, "podman": 110, "podman-hpc": 110}
 

@@ -1,7 +1,7 @@
 """When the ranks of a job were told to save, as its script wrote it down.
 
 RUN/saves   one line each time: attempt, when, why (limit, preemption, cancel, asked), how many ranks there were, how
-            many handle the signal, which signal it was, and the sentence that says so (render/shell/again/save.sh)
+            many handle the signal, which signal it was, and the sentence that says so (life/saves.py)
 """
 
 from __future__ import annotations

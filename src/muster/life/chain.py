@@ -6,7 +6,6 @@ do. "sbatch FILE link N RUN" queues link N. Standard library only, Python 3.6.
 
 import os
 import re
-import shutil
 import time
 from threading import Event, Thread
 from typing import Any, Callable, Dict, List, Mapping, Optional
@@ -50,7 +49,8 @@ class Chain:
             self._files.put("array", "".join("%s=%s\n" % (name, self._environment.get(name, "")) for name in names))
         if not rules.ahead and not os.path.exists(self._script()):
             try:
-                shutil.copyfile(rules.file, os.path.join(rules.run, "job.sh"))
+                with open(rules.file, encoding="utf-8", errors="surrogateescape") as file:
+                    self._files.put("job.sh", file.read())
             except OSError:
                 pass
 

@@ -78,6 +78,10 @@ ROLE = "MUSTER_ROLE"  # which of the job's programs this is; MUSTER_<ROLE>_HOST,
 ROLE_PORT = "MUSTER_ROLE_PORT"  # the port of that program: one that is taken on the node is named before it starts
 START_METHOD = "MUSTER_START_METHOD"  # how data loaders must start workers on this fabric: fork, spawn, forkserver
 
+# What the supervisor of a job tells the script of an attempt; no rank has them.
+SUPERVISOR = "MUSTER_SUPERVISOR"  # where the attempt tells what it sees, and the number under which it does
+PLACED = "MUSTER_PLACED"  # 1: the ranks have their nodes by name, because the job holds spare ones
+
 # What the prologues and the launchers' own processes on a node tell each other.
 CHECKED = "MUSTER_CHECKED"  # the gate before an agent has looked, and has set torch's names for itself alone
 OMP = "MUSTER_OMP"  # own: an agent has set OMP_NUM_THREADS for itself, and its ranks take theirs

@@ -22,6 +22,7 @@ muster_supervise() {
         trap : USR1
         muster_place=() muster_tell=muster_tell_supervisor
         [ -z "${MUSTER_PLACED:-}" ] || muster_place=("--nodelist=$SLURM_JOB_NODELIST")
+        unset MUSTER_PLACED
         return
     fi
     # A script that lies in memory has no name that another process could open.
