@@ -25,13 +25,13 @@ This page is made from its rules by `scripts/make_life_page.py`. An event withou
 
 **One program steers the job by this machine**, and nothing else decides: the supervisor
 (`src/muster/life/supervise.py`). A job with such an option has the line `muster_supervise` behind `muster_begin`. The
-script becomes the supervisor there, under the same pid, so it gets the signals that Slurm sends to the script. For each attempt it starts the same script
-again, `bash FILE attempt NUMBER …`: all lines below that one are one start of the ranks. An attempt tells it what srun
-says, whose end is not known, and whether the ranks hang; the supervisor asks Slurm, the nodes and the disk, each time
-with a bound, gives all of that to the machine as events, and does what the machine says. It needs a Python of 3.6 or
-later on the host of the script, and nothing but its standard library: Muster's own Python, else that of the ranks'
-environment, else `python3`. Where there is none, the script says so in one line, and its ranks start once. A job
-without such an option has no supervisor.
+script becomes the supervisor there, under the same pid, so it gets the signals that Slurm sends to the script. For
+each attempt it starts the same script again, `bash FILE attempt NUMBER …`: all lines below that one are one start of
+the ranks. An attempt tells it what srun says, whose end is not known, and whether the ranks hang; the supervisor asks
+Slurm, the nodes and the disk, each time with a bound, gives all of that to the machine as events, and does what the
+machine says. It needs a Python of 3.6 or later on the host of the script, and nothing but its standard library:
+Muster's own Python, else that of the ranks' environment, else `python3`. Where there is none, the script says so in
+one line, and its ranks start once. A job without such an option has no supervisor.
 
 `tests/life/test_orders.py` plays 2,000 random orders of events against the machine. Its Slurm is simulated as the lab
 shows it: a rank or a host dies, Slurm says so late or early, a peer fails first, a rank is deaf or ends well too early,

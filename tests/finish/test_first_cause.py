@@ -6,7 +6,6 @@ import os
 import time
 from pathlib import Path
 from shutil import which
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,8 +13,9 @@ import pytest
 from muster.follow.attempt_list import EndCause, read_ends
 from muster.life import asking
 from muster.life.machine import FirstCause, LifePhase, LifeState, LifeTerms, NoteEnd, decide
-from muster.life.supervise import Rules, Supervisor
-from muster.life.unit import Running, Unit
+from muster.life.rules import Rules
+from muster.life.supervise import Supervisor
+from muster.life.unit import RunningUnit, Unit
 from muster.render.parts import compose
 from muster.runner import run
 
@@ -24,10 +24,10 @@ _KINDS = {"rank": "rank ", "node": "node"}
 """What the words of a cause begin with, by its kind."""
 
 
-def _ended(lines: list[str], status: int, tells: str = "srun", ends: str = "") -> tuple[Running, FirstCause]:
+def _ended(lines: list[str], status: int, tells: str = "srun", ends: str = "") -> tuple[RunningUnit, FirstCause]:
     """Play an attempt that wrote these lines; return it, and what the machine takes for its first cause."""
-    rules = SimpleNamespace(keeps=False, tells=tells, is_labelled=True, save_s=0, job="7", run="")
-    running = Running(Unit("", (), 4, 2), 1, ("node1", "node2"), rules, -1, lambda _: None, lambda *_: None)
+    rules = Rules(("file=job.sh", f"tells={tells}", "lines=labelled"), {"SLURM_JOB_ID": "7"})
+    running = RunningUnit(Unit("", (), 4, 2), 1, ("node1", "node2"), rules, -1, lambda _: None, lambda *_: None)
     running._tail = "\n".join([*lines, ""]).encode()
     terms, state = LifeTerms(4, 2, hears_all=tells == "srun"), LifeState(phase=LifePhase.RUNS)
     events: list[Any] = running.heard("ends", ends)
@@ -259,7 +259,7 @@ def test_the_line_of_an_end_holds_the_kind_of_its_cause(
     running, first = _ended(lines, 7)
     supervisor.running = [running]
     supervisor.state = LifeState(hosts=running.hosts, attempt=1)
-    supervisor.do_NoteEnd(NoteEnd(1, "end", first, "that was allowed 0 times"))
+    supervisor._do_note_end(NoteEnd(1, "end", first, "that was allowed 0 times"))
 
     (read,) = read_ends(tmp_path)
     assert (read.kind, read.rank, read.host, read.error_line) == end

@@ -25,7 +25,7 @@ def node_text(*names: str) -> str:
 
 
 class ProgramEnd(NamedTuple):
-    """What a program said, and how it ended."""
+    """What a program wrote, and how it ended."""
 
     status: Optional[int]
     """None: it did not end in time, and was killed."""
@@ -99,14 +99,14 @@ def _seconds(text: str) -> float:
 
 def ask_old_job(job: str) -> Optional[str]:
     """Return how a job ended; empty: Slurm does not know it any more; None: it does not answer."""
-    shown = run(["scontrol", "--oneliner", "show", "job", job], 30.0)
-    if "JobState=" in shown.out:
-        return shown.out.split("JobState=", 1)[1].split()[0]
-    said = run(["sacct", "-X", "--noheader", "--parsable2", "--format=State", "--jobs=" + job], 30.0)
-    if said.status == 0 and said.out.strip():
-        return said.out.split()[0]
+    job_words = run(["scontrol", "--oneliner", "show", "job", job], 30.0)
+    if "JobState=" in job_words.out:
+        return job_words.out.split("JobState=", 1)[1].split()[0]
+    answer = run(["sacct", "-X", "--noheader", "--parsable2", "--format=State", "--jobs=" + job], 30.0)
+    if answer.status == 0 and answer.out.strip():
+        return answer.out.split()[0]
     # A controller that answers and does not know the job has forgotten it.
-    return "" if "nvalid job id" in shown.errors or said.status == 0 else None
+    return "" if "nvalid job id" in job_words.errors or answer.status == 0 else None
 
 
 def expand(nodes: str) -> Tuple[str, ...]:
@@ -130,7 +130,7 @@ def on_nodes(hosts: Sequence[str], *words: str, name: str = "") -> List[str]:
 
 
 def find_dead(hosts: Sequence[str], timeout_s: float = 30.0) -> Optional[Tuple[str, ...]]:
-    """Return the nodes that start no step, by one step over all of them; None: nobody knows.
+    """Return the nodes that start no step, by one step over all of them; None: that is not known.
 
     Ranks and mpirun lose a node before Slurm does, and srun waits on after its words about a dead one.
     """
@@ -189,11 +189,11 @@ def parent_of(pid: int) -> int:
 def descendants(of: int) -> List[int]:
     """Return the processes below one, parents first."""
     parents = {int(name): parent_of(int(name)) for name in os.listdir("/proc") if name.isdigit()}
-    found, last = [], [of]
+    below, last = [], [of]
     while last:
         last = [pid for pid, parent in parents.items() if parent in last]
-        found += last
-    return found
+        below += last
+    return below
 
 
 def command_of(pid: int) -> str:

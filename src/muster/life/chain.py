@@ -11,15 +11,18 @@ from threading import Event, Thread
 from typing import Any, Callable, Dict, List, Mapping, Optional
 
 from muster.life import asking, told
+from muster.life.rules import Rules
 from muster.life.written import RunFiles
 
 _ARRAY = ("COUNT", "MIN", "MAX", "STEP")
 
 
-class Chain:
+class LinkChain:
     """This link, and the next one; a job without links has none of it."""
 
-    def __init__(self, rules: Any, files: RunFiles, environment: Mapping[str, str], say: Callable[[str], None]) -> None:
+    def __init__(
+        self, rules: Rules, files: RunFiles, environment: Mapping[str, str], say: Callable[[str], None]
+    ) -> None:
         self._rules, self._files, self._environment, self._say = rules, files, environment, say
         self.job_before = ""
         self.own_word = rules.own if rules.links else ""
@@ -137,15 +140,15 @@ class Chain:
             if name == "SLURM_CONF" or not name.startswith(("SLURM_", "SBATCH_", "MUSTER_"))
         }  # fmt: skip
         place = self._environment.get("SLURM_SUBMIT_DIR", "")
-        said = asking.run([*words, script, "link", str(link), rules.run], 60.0, environment, place)
-        return said.out + said.errors
+        answer = asking.run([*words, script, "link", str(link), rules.run], 60.0, environment, place)
+        return answer.out + answer.errors
 
     def _find(self) -> str:
         """Return the job that waits for the end of this one and has the same name and comment."""
-        said = asking.run(["squeue", "--me", "--noheader", "--format=%A|%i|%j|%k|%E"], 60.0).out
+        answer = asking.run(["squeue", "--me", "--noheader", "--format=%A|%i|%j|%k|%E"], 60.0).out
         likeness: Dict[str, str] = {}
         waiting: List[str] = []
-        for line in said.splitlines():
+        for line in answer.splitlines():
             fields = line.split("|")
             if len(fields) < 5:
                 continue

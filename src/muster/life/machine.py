@@ -66,7 +66,7 @@ class FirstCause(NamedTuple):
     """The first thing that went wrong in an attempt."""
 
     kind: str
-    """rank, node, hang, memory, unsaid (nobody knows how ranks of a host ended), or empty."""
+    """rank, node, hang, memory, unsaid (how ranks of a host ended is not known), or empty."""
     rank: Optional[int] = None
     host: str = ""
     status: int = 0
@@ -132,7 +132,7 @@ class NodeFailed(NamedTuple):
 
 
 class EndsUnknown(NamedTuple):
-    """Nobody knows how ranks of a host ended, though the program that started them says 0."""
+    """How ranks of a host ended is not known, though the program that started them says 0."""
 
     host: str
     words: str

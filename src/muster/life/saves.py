@@ -8,9 +8,10 @@ import signal
 import sys
 import time
 from threading import Lock
-from typing import Any, Callable, Dict, Optional, Sequence
+from typing import Callable, Dict, Optional, Sequence
 
 from muster.life import asking
+from muster.life.rules import Rules
 from muster.life.written import RunFiles
 
 _SEARCH = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "rank", "checkpoint.py")
@@ -24,7 +25,7 @@ _WORDS = {
 class Saves:
     """What a job with checkpoints, or with ranks that save before its end, knows of them."""
 
-    def __init__(self, rules: Any, files: RunFiles, say: Callable[[str], None]) -> None:
+    def __init__(self, rules: Rules, files: RunFiles, say: Callable[[str], None]) -> None:
         self._rules, self._files, self._say = rules, files, say
         self.rule = bool(rules.save_s)
         self.checkpoint = ""
@@ -41,8 +42,8 @@ class Saves:
     def begin(self) -> None:
         """Ask when the job's time is over."""
         if self.rule:
-            said = asking.ask_job(self._rules.job)
-            self._end = said.end if said is not None else 0.0
+            answer = asking.ask_job(self._rules.job)
+            self._end = answer.end if answer is not None else 0.0
 
     def find_time(self, began: float) -> Optional[float]:
         """Return when the clock tells the ranks to save, in seconds since `began`; None: the clock does not."""
@@ -56,22 +57,22 @@ class Saves:
         at = self.find_time(began)
         if at is None or at > now + 0.5:
             return False
-        said = asking.ask_job(self._rules.job)
-        if said is not None and said.end - self._rules.save_s > time.time() + 1:
-            self._end = said.end
+        answer = asking.ask_job(self._rules.job)
+        if answer is not None and answer.end - self._rules.save_s > time.time() + 1:
+            self._end = answer.end
             return False
         self._told_at = now
         return True
 
     def environment(self, checkpoint: str) -> Dict[str, str]:
         """Return what each rank is told of it."""
-        known: Dict[str, str] = {}
+        values: Dict[str, str] = {}
         if self._rules.checkpoint:
-            known["MUSTER_CHECKPOINT"] = checkpoint.partition(" ")[2]
+            values["MUSTER_CHECKPOINT"] = checkpoint.partition(" ")[2]
         if self.rule:
-            known["MUSTER_SAVE_RUN"] = self._run()
-            known["MUSTER_END"] = str(int(self._end)) if self._end else ""
-        return known
+            values["MUSTER_SAVE_RUN"] = self._run()
+            values["MUSTER_END"] = str(int(self._end)) if self._end else ""
+        return values
 
     def _run(self) -> str:
         return "%s.%d" % (self._rules.job, os.getpid())
@@ -84,13 +85,13 @@ class Saves:
             return
         looks = [os.path.join(self._files.folder, "looks")] if self._files.folder else []
         with self._lock:
-            found = asking.run([sys.executable, "-I", "-S", _SEARCH, folder, *looks], _SEARCH_S)
-        if found.status != 0:
+            search = asking.run([sys.executable, "-I", "-S", _SEARCH, folder, *looks], _SEARCH_S)
+        if search.status != 0:
             self._say("muster: warning: %s cannot be searched" % folder)
             self.searched = False
             return
         self.searched, self.checkpoint = True, ""
-        for line in found.out.splitlines():
+        for line in search.out.splitlines():
             kind, _, rest = line.partition(" ")
             if kind == "half":
                 self._say("muster: the checkpoint %s; it is passed over" % rest)
@@ -116,8 +117,8 @@ class Saves:
         with self._lock:
             # Ranks that have just started may have no handler yet.
             for pause in (1, 2, 4, 8, 0):
-                said = asking.run(words, 60.0).out
-                counts = [line.split()[1:3] for line in said.splitlines() if line.startswith("@told ")]
+                answer = asking.run(words, 60.0).out
+                counts = [line.split()[1:3] for line in answer.splitlines() if line.startswith("@told ")]
                 ranks, told = (sum(int(count[place]) for count in counts) for place in (0, 1))
                 if told or not runs():
                     break
@@ -140,8 +141,8 @@ class Saves:
         # muster cancel --save leaves this file.
         if self._rules.run and os.path.exists(os.path.join(self._rules.run, "cancel")):
             return "cancel"
-        said = asking.ask_job(self._rules.job)
-        if said is not None and said.preempted:
+        answer = asking.ask_job(self._rules.job)
+        if answer is not None and answer.preempted:
             return "preemption"
-        is_near = said is not None and said.end and said.end - time.time() <= self._rules.save_s + 90
+        is_near = answer is not None and answer.end and answer.end - time.time() <= self._rules.save_s + 90
         return "limit" if is_near else "asked"

@@ -15,55 +15,17 @@ from threading import Thread
 from typing import Any, Callable, Deque, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from muster.life import asking, machine
-from muster.life.chain import Chain
+from muster.life.chain import LinkChain
+from muster.life.deputy import keep_deputy
 from muster.life.machine import FirstCause, LifePhase, LifeState, LifeTerms
+from muster.life.rules import Rules
 from muster.life.saves import Saves
-from muster.life.unit import AttemptEnd, Running, Unit
+from muster.life.unit import RunningUnit, Unit, UnitEnd
 from muster.life.written import RunFiles
 
 _ENDINGS = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGHUP: 129}
 # An answer that did not come in this time is asked for again by the machine.
 _PATIENCE_S = machine.ANSWER_S - 8
-_DEPUTY_S = 10
-
-
-class Rules:
-    """What the script says of its job, as words NAME=VALUE."""
-
-    def __init__(self, words: Sequence[str], environment: Mapping[str, str]) -> None:
-        known = dict(word.partition("=")[::2] for word in words)
-        self.file = known["file"]
-        self.run = known.get("run", "")
-        """The run directory; it need not be there."""
-        self.logs = known.get("logs", "")
-        """The folder of the logs; empty: all output goes to the caller, and nothing is written down."""
-        self.keeps = bool(known.get("keeps"))
-        """Whether the ranks write files there."""
-        self.restarts = int(known.get("restarts") or 0)
-        self.spares = int(known.get("spares") or 0)
-        self.links = int(known.get("links") or 0)
-        self.link = int(known.get("link") or 1)
-        self.ahead = known.get("ahead") == "yes"
-        self.nodes = int(known.get("nodes") or 1)
-        """All nodes of the job, spare nodes among them."""
-        self.tasks = int(known.get("tasks") or 1)
-        self.checkpoint = known.get("checkpoint", "")
-        self.save_s = int(known.get("save") or 0)
-        self.save_signal = known.get("signal", "")
-        self.by_clock = known.get("clock") == "yes"
-        self.signals = known.get("signals") or "signal_ranks"
-        self.tells = known.get("tells") or "srun"
-        self.by_program = known.get("starter") == "program"
-        self.is_labelled = known.get("lines") == "labelled"
-        self.agents = known.get("of") == "agents"
-        self.may_requeue = known.get("requeue") == "yes"
-        self.is_shared = known.get("within") == "yes"
-        self.grace_s = float(known.get("grace") or 10)
-        self.job = environment["SLURM_JOB_ID"]
-        task = environment.get("SLURM_ARRAY_TASK_ID", "")
-        self.task = task
-        self.own = "%s_%s" % (environment.get("SLURM_ARRAY_JOB_ID", self.job), task) if task else self.job
-        self.host = environment.get("SLURMD_NODENAME", "")
 
 
 class Supervisor:
@@ -85,14 +47,24 @@ class Supervisor:
         self.hosts = asking.expand(environment.get("SLURM_JOB_NODELIST", ""))
         self.terms = self._make_terms()
         self.units = [Unit("", (), self.terms.ranks, self.terms.nodes)]
-        self.running: List[Running] = []
+        self.running: List[RunningUnit] = []
         self.lost: Tuple[str, ...] = ()
         self.attempt_began = int(time.time())
         self.is_first = True
         self.status: Optional[int] = None
-        self.chain = Chain(rules, self.files, environment, self.say)
+        self.chain = LinkChain(rules, self.files, environment, self.say)
         self.saves = Saves(rules, self.files, self.say)
         self.deputy: Optional[Thread] = None
+        self._acts: Dict[type, Callable[[Any], None]] = {
+            machine.StartRanks: self._do_start_ranks,
+            machine.EndStep: self._do_end_step,
+            machine.AskFor: self._do_ask_for,
+            machine.NoteEnd: self._do_note_end,
+            machine.QueueNext: self._do_queue_next,
+            machine.WithdrawNext: self._do_withdraw_next,
+            machine.CloseJob: self._do_close_job,
+            machine.EndScript: self._do_end_script,
+        }
 
     def _make_terms(self) -> LifeTerms:
         rules = self.rules
@@ -141,7 +113,7 @@ class Supervisor:
             return
         self.state, actions = machine.decide(self.terms, self.state, event, time.monotonic() - self.began)
         for action in actions:
-            getattr(self, "do_" + type(action).__name__)(action)
+            self._acts[type(action)](action)
 
     def _hear(self, number: int, frame: Any) -> None:
         del frame
@@ -234,7 +206,7 @@ class Supervisor:
 
     # Actions of the machine
 
-    def do_StartRanks(self, action: machine.StartRanks) -> None:  # noqa: N802 # the action's name
+    def _do_start_ranks(self, action: machine.StartRanks) -> None:
         for running in self.running:
             running.kill()
         self.attempt_began = int(time.time())
@@ -256,7 +228,7 @@ class Supervisor:
             self.log = os.path.join(rules.run, "logs", "attempt-%d" % action.attempt, "batch.log")
         self.saves.saved_words = ""
         self.running = [
-            Running(unit, action.attempt, action.hosts, rules, self.writer, self.post, self._unit_ended)
+            RunningUnit(unit, action.attempt, action.hosts, rules, self.writer, self.post, self._unit_ended)
             for unit in self.units
         ]
         for running in self.running:
@@ -264,7 +236,7 @@ class Supervisor:
         if self.saves.is_asked:
             self._save()
 
-    def _unit_ended(self, running: Running, end: AttemptEnd) -> None:
+    def _unit_ended(self, running: RunningUnit, end: UnitEnd) -> None:
         """Tell the machine what a unit's end means."""
         if running not in self.running:
             return
@@ -277,7 +249,7 @@ class Supervisor:
         for event in running.events_of_end(end):
             self.tell(event)
 
-    def do_EndStep(self, action: machine.EndStep) -> None:  # noqa: N802
+    def _do_end_step(self, action: machine.EndStep) -> None:
         first = self.state.first
         own = first is None or first.kind in ("rank", "memory") or not (first.words or first.kind)
         for running in self.running:
@@ -285,7 +257,7 @@ class Supervisor:
             if not (action.by == "TERM" and own):
                 Thread(target=running.end, args=(action.by,), daemon=True).start()
 
-    def do_AskFor(self, action: machine.AskFor) -> None:  # noqa: N802
+    def _do_ask_for(self, action: machine.AskFor) -> None:
         ask = {
             "Slurm": self._ask_slurm,
             "nodes": lambda: self._ask_nodes(action.hosts),
@@ -335,7 +307,7 @@ class Supervisor:
             self.chain.note_end_of_link_before(state)
         return None if state is None else machine.LinkBefore(state.rstrip("+"))
 
-    def do_NoteEnd(self, action: machine.NoteEnd) -> None:  # noqa: N802
+    def _do_note_end(self, action: machine.NoteEnd) -> None:
         """Say what happened and what is done, and write it down: one line in RUN/ends."""
         state, cause = self.state, action.cause or FirstCause("")
         is_well = action.decision in ("done", "saved")
@@ -379,20 +351,20 @@ class Supervisor:
             return why + "; the job goes on in its next link"
         return ("not started again: " if self.running else "not started: ") + why
 
-    def do_QueueNext(self, action: machine.QueueNext) -> None:  # noqa: N802
+    def _do_queue_next(self, action: machine.QueueNext) -> None:
         del action
         self.chain.queue_next()
 
-    def do_WithdrawNext(self, action: machine.WithdrawNext) -> None:  # noqa: N802
+    def _do_withdraw_next(self, action: machine.WithdrawNext) -> None:
         del action
         self.chain.withdraw_next()
 
-    def do_CloseJob(self, action: machine.CloseJob) -> None:  # noqa: N802
+    def _do_close_job(self, action: machine.CloseJob) -> None:
         self.chain.close(action.why)
         if action.is_last:
             self.say("muster: %s: the job does not go on" % action.why)
 
-    def do_EndScript(self, action: machine.EndScript) -> None:  # noqa: N802
+    def _do_end_script(self, action: machine.EndScript) -> None:
         if not self.running and action.status == 0:
             self.say("muster: link %d of the job does nothing: %s" % (self.rules.link, self.state.why))
         self.status = action.status
@@ -424,31 +396,8 @@ class Supervisor:
             others[-1:], "/bin/bash", "-c", asking.node_text("deputy"), "muster", self.rules.host, self.output,
             "requeue" if self.rules.may_requeue else "end", self.files.folder, name="muster-deputy",
         )  # fmt: skip
-        self.deputy = Thread(target=_keep_deputy, args=(words, others[-1], self.say), daemon=True)
+        self.deputy = Thread(target=keep_deputy, args=(words, others[-1], self.say), daemon=True)
         self.deputy.start()
-
-
-def _keep_deputy(words: Sequence[str], host: str, say: Callable[[str], None]) -> None:
-    import subprocess
-
-    began = time.monotonic()
-    null = subprocess.DEVNULL
-    try:
-        child = subprocess.Popen(list(words), stdin=subprocess.PIPE, stdout=null, stderr=null)
-    except OSError:
-        return
-    assert child.stdin is not None
-    try:
-        while child.poll() is None:
-            child.stdin.write(b"\n")
-            child.stdin.flush()
-            time.sleep(_DEPUTY_S)
-    except OSError:
-        pass
-    status = child.wait()
-    if 0 <= status < 128 and time.monotonic() < began + 60:
-        trouble = "no deputy could be started on %s: if the host of this script dies, the job stands still" % host
-        say("muster: note: " + trouble)
 
 
 def _placed(hosts: Sequence[str], tasks: int, environment: Mapping[str, str]) -> Dict[str, str]:

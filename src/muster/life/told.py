@@ -69,8 +69,8 @@ def waits_for_nodes(line: str) -> bool:
 
 def dead_node(text: str) -> str:
     """Return the node that starts no step, in srun's words; empty: none."""
-    found = re.search(r" failed on node ([^\s:]+)", text)
-    return found.group(1) if found else ""
+    match = re.search(r" failed on node ([^\s:]+)", text)
+    return match.group(1) if match else ""
 
 
 # The first failed rank, by launcher
@@ -84,11 +84,11 @@ _MPI_WAITED = "muster: Slurm ended the step of mpirun's daemons"
 def first_of_mpirun(lines: Sequence[str]) -> FailedRank:
     """Return the first rank that its shell, or mpirun, tells of; else the daemon that mpirun lost."""
     for line in lines:
-        found = _MPI_RANK.match(line) or _MPI_SIGNAL.search(line)
-        if found:
-            return FailedRank(int(found.group(1)), found.group(2))
+        match = _MPI_RANK.match(line) or _MPI_SIGNAL.search(line)
+        if match:
+            return FailedRank(int(match.group(1)), match.group(2))
     # Its node may have died, or Slurm ended the daemon with the step.
-    host = next((found.group(1) for found in map(_MPI_DAEMON.search, lines) if found), "")
+    host = next((match.group(1) for match in map(_MPI_DAEMON.search, lines) if match), "")
     if host or any(line.startswith(_MPI_WAITED) for line in lines):
         return FailedRank(None, host, "mpirun lost its daemon" + (" on " + host if host else ""))
     return FailedRank()
@@ -101,11 +101,11 @@ def first_of_torchrun(lines: Sequence[str]) -> FailedRank:
     for line in lines:
         if "Root Cause (first observed failure)" in line:
             fields = {}
-        found = re.search(r" (time|host|rank|exitcode) +: (\S+)", line) if fields is not None else None
-        if fields is None or found is None:
+        match = re.search(r" (time|host|rank|exitcode) +: (\S+)", line) if fields is not None else None
+        if fields is None or match is None:
             continue
-        fields[found.group(1)] = found.group(2)
-        if found.group(1) == "exitcode":
+        fields[match.group(1)] = match.group(2)
+        if match.group(1) == "exitcode":
             rank = fields.get("rank", "")
             if rank.isdigit():
                 ended = (fields["exitcode"] == "-15", fields.get("time", ""), int(rank), fields.get("host", ""))
@@ -113,7 +113,7 @@ def first_of_torchrun(lines: Sequence[str]) -> FailedRank:
             fields = None
     if reports:
         return FailedRank(min(reports)[2], min(reports)[3])
-    node = next((found.group(1) for found in map(_NODE.match, lines) if found), "")
+    node = next((match.group(1) for match in map(_NODE.match, lines) if match), "")
     return FailedRank(None, node)
 
 
@@ -134,7 +134,7 @@ FIRST: Dict[str, Callable[[Sequence[str]], FailedRank]] = {
 
 _ERROR = re.compile(
     "Error|Exception|[Ee]rror: |usage:|[Ff]atal|[Ff]ault|[Aa]bort|terminate called|[Oo]ut of memory|No such file"
-    "|can.t open|not found"
+    "|can.t open|not match"
 )
 _OF_MUSTER = re.compile(r"srun: |slurmstepd|muster: (?:rank|attempt) ")
 _LABELS = (re.compile(r"^ *([0-9]+): "), re.compile(r"^\[[0-9]+,([0-9]+)\]<std[a-z]+>:"), re.compile(r"^\[([0-9]+)\] "))
@@ -168,9 +168,9 @@ def last_error(lines: Sequence[str], rank: Optional[int], is_labelled: bool) -> 
 def _divide(line: str) -> Tuple[Optional[int], str]:
     """Return the rank before a line, if there is one, and the rest."""
     for label in _LABELS:
-        found = label.match(line)
-        if found:
-            return int(found.group(1)), line[found.end() :]
+        match = label.match(line)
+        if match:
+            return int(match.group(1)), line[match.end() :]
     return None, line
 
 
@@ -179,11 +179,11 @@ _MEMORY = re.compile(r"slurmstepd-?([^: ]*): error: .*exceeded memory limit \(([
 
 def memory_words(lines: Sequence[str]) -> str:
     """Return that Slurm ended a step because of its memory: it counts that of a whole node; empty: it did not."""
-    found = next((found for found in map(_MEMORY.search, lines) if found), None)
-    if found is None:
+    match = next((match for match in map(_MEMORY.search, lines) if match), None)
+    if match is None:
         return ""
-    used, limit = (int(found.group(number)) >> 20 for number in (2, 3))
-    place = "on %s " % found.group(1) if found.group(1) else ""
+    used, limit = (int(match.group(number)) >> 20 for number in (2, 3))
+    place = "on %s " % match.group(1) if match.group(1) else ""
     return "Slurm ended the ranks: %sthey used %d MiB of memory, and had %d" % (place, used, limit)
 
 

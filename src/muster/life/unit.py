@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 
 from muster.life import asking, machine, told
 from muster.life.machine import FirstCause
+from muster.life.rules import Rules
 
 _TAIL_BYTES = 1 << 16
 # What left its rank's group may hold the errors' pipe open after the script has ended.
@@ -35,7 +36,7 @@ class Unit(NamedTuple):
     """What its end means. job: the attempt is over."""
 
 
-class AttemptEnd(NamedTuple):
+class UnitEnd(NamedTuple):
     """What is known when the script of an attempt has ended."""
 
     status: int
@@ -47,7 +48,7 @@ class AttemptEnd(NamedTuple):
     is_preempted: bool
 
 
-class Running:
+class RunningUnit:
     """The script of one unit while it runs."""
 
     def __init__(
@@ -55,10 +56,10 @@ class Running:
         unit: Unit,
         attempt: int,
         hosts: Sequence[str],
-        rules: Any,
+        rules: Rules,
         writer: int,
         post: Callable[[Callable[[], None]], None],
-        ended: Callable[["Running", AttemptEnd], None],
+        ended: Callable[["RunningUnit", UnitEnd], None],
     ) -> None:
         self.unit, self.attempt, self.hosts, self.rules = unit, attempt, tuple(hosts), rules
         self.number = "%d%s" % (attempt, "." + unit.name if unit.name else "")
@@ -105,7 +106,7 @@ class Running:
                 except BlockingIOError:
                     time.sleep(0.01)
                 except OSError:
-                    chunk = b""  # nobody reads any more
+                    chunk = b""  # no program reads any more
 
     def _await(self) -> None:
         """Wait for the script's end, and read what is known of it."""
@@ -119,13 +120,13 @@ class Running:
         end = self.read_end(128 - code if code < 0 else code)
         self._post(lambda: self._ended(self, end))
 
-    def read_end(self, status: int) -> AttemptEnd:
+    def read_end(self, status: int) -> UnitEnd:
         """Return what is known of an attempt that has ended, from what was written and from Slurm."""
         files = self._files()
         failed, words, memory, is_preempted = told.FailedRank(), "", "", False
         if self.rules.save_s:
-            said = asking.ask_job(self.rules.job)
-            is_preempted = said is not None and said.preempted
+            job = asking.ask_job(self.rules.job)
+            is_preempted = job is not None and job.preempted
         if status:
             lines = [line for _, lines in files for line in lines]
             failed = told.FIRST[self.rules.tells](lines)
@@ -134,7 +135,7 @@ class Running:
                 failed = told.FailedRank(first.rank, first.host)
             words = told.last_error(_of_rank(files, failed) or lines, failed.rank, self.rules.is_labelled)
             memory = told.memory_words(lines)
-        return AttemptEnd(status, failed, words, memory, is_preempted)
+        return UnitEnd(status, failed, words, memory, is_preempted)
 
     def _files(self) -> List[Tuple[str, List[str]]]:
         """Return the names and the last lines of all files of this attempt."""
@@ -191,7 +192,7 @@ class Running:
                     first = first or host
         return [machine.RanksLeft(tuple(ranks), first)] if ranks else []
 
-    def events_of_end(self, end: AttemptEnd) -> List[Any]:
+    def events_of_end(self, end: UnitEnd) -> List[Any]:
         """Return the events of the script's end, the step's last."""
         events: List[Any] = []
         self.status = end.status
