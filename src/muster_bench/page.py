@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 
 from muster.older import zip_equal
@@ -25,7 +25,7 @@ _NUMBERS_FROM = 4
 _AGAINST = {"profile": "profile", "line rate": "line rate", "history": "history", "values": "values", "nothing": ""}
 _MOST_REASONS = 12
 
-_STYLE = """
+STYLE = """
 :root{color-scheme:light dark;--paper:#fcfcfa;--ink:#1c1d1f;--soft:#63666b;--rule:#e2e2dd;--panel:#fff;
 --good:#16794c;--warn:#a05a00;--bad:#b3261e;--heat:37 99 201}
 @media(prefers-color-scheme:dark){:root{--paper:#141517;--ink:#e9e9e6;--soft:#9b9ea4;--rule:#2c2e32;--panel:#1b1c1f;
@@ -76,7 +76,7 @@ def page(series: Series, judgements: Sequence[Judgement], findings: Sequence[Rem
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head>\n<body><main>\n{body}\n</main></body></html>\n"
+        f"<title>{escape(title)}</title><style>{STYLE}</style></head>\n<body><main>\n{body}\n</main></body></html>\n"
     )
 
 
@@ -126,8 +126,8 @@ def _over_size(series: Series) -> str:
         return ""
     sizes = sorted({size for points in lines.values() for size, _ in points})
     ticks = _powers(sizes)
-    picture = _chart(lines, ticks, lambda size: format_bytes(int(size)))
-    return _figure(
+    picture = chart(lines, ticks, lambda size: format_bytes(int(size)))
+    return figure(
         "Bandwidth over size", f"Bus bandwidth in GB/s, all {most_nodes} nodes; both axes logarithmic.", picture
     )
 
@@ -151,7 +151,7 @@ def _over_nodes(series: Series) -> str:
     bus = [(float(row.nodes), row.busbw_gb_s) for row in rows if row.busbw_gb_s is not None]
     lines = {"bus": bus, "algorithm": [(float(row.nodes), row.algbw_gb_s) for row in rows]}
     ticks = [float(row.nodes) for row in rows]
-    picture = _chart(lines, ticks, lambda count: f"{count:.0f}", from_zero=True)
+    picture = chart(lines, ticks, lambda count: f"{count:.0f}", from_zero=True)
     head = "".join(f'<th class="{"n" if index != 2 else ""}">{name}</th>' for index, name in enumerate(NODE_COLUMNS))
     body = "".join(
         "<tr>"
@@ -161,15 +161,16 @@ def _over_nodes(series: Series) -> str:
     )
     table = f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
     words = f"{rows[0].collective} of {format_bytes(rows[0].bytes)}, in GB/s over the number of nodes."
-    return _figure("Bandwidth over nodes", words, picture) + table
+    return figure("Bandwidth over nodes", words, picture) + table
 
 
-def _chart(
+def chart(
     lines: dict[str, list[tuple[float, float]]],
     x_ticks: Sequence[float],
     label: object,
     *,
     from_zero: bool = False,
+    value: Callable[[float], str] = lambda rate: f"{format_rate(rate)} GB/s",
 ) -> str:
     """Return lines over a logarithmic x axis, each named at its end."""
     points = [point for line in lines.values() for point in line]
@@ -206,7 +207,7 @@ def _chart(
         path = " ".join(f"{across(x):.1f},{down(y):.1f}" for x, y in line)
         dots = "".join(
             f'<circle cx="{across(x):.1f}" cy="{down(y):.1f}" r="2.6" fill="{hue}">'
-            f"<title>{escape(name)}, {label_of(x)}: {format_rate(y)} GB/s</title></circle>"
+            f"<title>{escape(name)}, {label_of(x)}: {value(y)}</title></circle>"
             for x, y in line
         )
         marks.append(
@@ -276,7 +277,7 @@ def _pairs(series: Series) -> str:
         f"GB/s each way between two nodes that both send {format_bytes(series.pairs[0].bytes)} a rank; "
         f"{format_rate(lowest)} to {format_rate(highest)}. Empty: the two did not meet in {len(series.pairs)} rounds."
     )
-    return _figure("Pairs of nodes", words, picture)
+    return figure("Pairs of nodes", words, picture)
 
 
 def _probes(series: Series) -> str:
@@ -314,7 +315,7 @@ def _strip(probe: ProbeResult) -> str:
     return f'<svg class="lines" viewBox="0 0 240 16" width="240" height="16">{axis}{dots}</svg>'
 
 
-def _figure(title: str, words: str, picture: str) -> str:
+def figure(title: str, words: str, picture: str) -> str:
     return f'<section><h2>{escape(title)}</h2><p class="soft">{escape(words)}</p><figure>{picture}</figure></section>'
 
 

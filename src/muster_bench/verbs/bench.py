@@ -33,6 +33,10 @@ def main(words: Words) -> int:
     start_by_name("bench", words.without())
     _refuse_beside_submit(words)
     facts, request = facts_and_request(words.launch, is_first=False)
+    if words.start:
+        from muster_bench.verbs.starts import measure_starts
+
+        return measure_starts(facts, request, words)
     rest = words.launch.typed
     order = _order(words, facts.working_directory)
     _check_outputs(words)
@@ -348,6 +352,13 @@ Status 0: nothing is broken; 1: something is, or the series was cut short.""",
             default=".",
             group=_MEASURED,
             help="directory whose storage is measured",
+        ),
+        option(
+            "--start",
+            is_common=True,
+            group=_MEASURED,
+            help="measure no bandwidth but what a start costs on 1, 2, 4 … N nodes: launch, prologue, import, joining, "
+            "first collective; in one job",
         ),
         JSON,
         option(
