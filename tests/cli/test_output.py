@@ -9,7 +9,8 @@ import pty
 
 import pytest
 
-from muster.cli.output import _widths, at_words, hanging, print_json, print_table, say
+from muster.cli.logs import as_shown
+from muster.cli.output import _widths, at_words, hanging, harmless, print_json, print_table, say
 from muster.cli.verbs import VERBS
 
 COLUMNS = ("host", "rank")
@@ -140,3 +141,33 @@ def test_a_long_value_is_folded_below_its_beginning_and_loses_no_word(width: int
         lines = hanging(head, text, width)
         assert " ".join(" ".join(lines).split()) == f"{head.rstrip()} {text}"
         assert all(len(line) <= width or line == head.rstrip() for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("loss 1.2 \x1b[32mgreen\x1b[0m \x1b[2K\r50%", "loss 1.2 \x1b[32mgreen\x1b[0m \x1b[2K\r50%"),
+        ("\x1b]0;root@login\x07", "\\x1b]0;root@login\\x07"),
+        ("\x1b]52;c;Y3VybA==\x1b\\", "\\x1b]52;c;Y3VybA==\\x1b\\"),
+        ("\x1b[6n\x1bP+q\x9b6n", "\\x1b[6n\\x1bP+q\\x9b6n"),
+        ("ü\t€\n", "ü\t€\n"),
+    ],
+    ids=["colours", "title", "clipboard", "questions", "text"],
+)
+def test_a_terminal_gets_no_commands_of_a_job(text: str, shown: str) -> None:
+    assert harmless(text) == shown
+
+
+def test_a_name_of_a_job_commands_no_terminal() -> None:
+    reader, writer = pty.openpty()
+    with os.fdopen(writer, "w") as terminal:
+        print_table("jobs", ("job", "name"), [(1, "a\x1b]0;b\x07")], file=terminal)
+        print(at_words("muster: \x1b]0;b\x07", terminal), file=terminal)
+    said = os.read(reader, 65536)
+    os.close(reader)
+    assert b"\x1b]0" not in said
+    assert said.count(b"\\x1b]0;b\\x07") == 2
+
+
+def test_a_line_of_a_rank_keeps_bytes_that_are_no_text() -> None:
+    assert as_shown(b"\xff\x1b]0;x\x07 ok") == b"\xff\\x1b]0;x\\x07 ok"

@@ -204,6 +204,8 @@ def test_a_job_without_record_and_a_silent_slurm_is_a_sentence(tmp_path: Path, m
         "GET /x?key={}&y=1",
         "trainer.api_key={}",
         "-----BEGIN RSA PRIVATE KEY-----\n{}\n-----END RSA PRIVATE KEY-----",
+        "--env MYPW={}",
+        "dbpw={}",
     ],
 )
 def test_forms_in_which_programs_print_secrets(line: str) -> None:
@@ -213,7 +215,7 @@ def test_forms_in_which_programs_print_secrets(line: str) -> None:
     assert clean.count >= 1
 
 
-@pytest.mark.parametrize(
+TOKENS = pytest.mark.parametrize(
     "token",
     [
         "hf_" + "a1B2" * 8,
@@ -225,6 +227,17 @@ def test_forms_in_which_programs_print_secrets(line: str) -> None:
         "eyJhbGciOi" + "J9" * 4 + ".eyJzdWIiOiIx" + ".c2ln",
     ],
 )
+
+
+@pytest.mark.parametrize(
+    "before", ["wandb: api key ", "0: wandb: Appending key for api.wandb.ai to netrc: ", "the secret of ada is "]
+)
+def test_a_number_that_a_sentence_calls_a_key(before: str) -> None:
+    assert Redactor().text(f"{before}{'0a1b2c3d' * 5}") == f"{before}…"
+    assert Redactor().text(f"commit {'0a1b2c3d' * 5}") == f"commit {'0a1b2c3d' * 5}"
+
+
+@TOKENS
 def test_tokens_of_services_in_a_line(token: str) -> None:
     assert Redactor().text(f"0: logged in with {token}, go on") == "0: logged in with …, go on"
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from muster.cli.asked_jobs import cases, cluster, ids_or_newest, only_case, scheduler, state, with_links
 from muster.cli.command_line import CommandLine, Words
 from muster.cli.job_words import row_line, words_of_waiting
-from muster.cli.output import say
+from muster.cli.output import harmless, say
 from muster.errors import RequestError, SchedulerSilent, SiteError
 from muster.follow.cases import JobCase
 from muster.job.option import option, parse_count
@@ -286,7 +286,7 @@ def _with_headings(lines: Iterable[OutputLine], run: Run, rank: int | None) -> I
 def _show(lines: Iterable[OutputLine], rank: int | None, *, as_json: bool) -> int:
     """Print the lines of `rank`, or all; how many there were."""
     count = 0
-    stdout = sys.stdout.buffer
+    stdout, is_terminal = sys.stdout.buffer, sys.stdout.isatty()
     for line in lines:
         if rank is not None and line.rank != rank:
             continue
@@ -294,9 +294,15 @@ def _show(lines: Iterable[OutputLine], rank: int | None, *, as_json: bool) -> in
         if as_json:
             _print_json(line)
         else:
-            stdout.write((line.text if rank is not None else line.merged()) + b"\n")
+            text = line.text if rank is not None else line.merged()
+            stdout.write((as_shown(text) if is_terminal else text) + b"\n")
     stdout.flush()
     return count
+
+
+def as_shown(text: bytes) -> bytes:
+    """Return a line of a rank as a terminal may have it."""
+    return harmless(text.decode(errors="surrogateescape")).encode(errors="surrogateescape")
 
 
 def _print_json(line: OutputLine) -> None:

@@ -14,6 +14,19 @@ from muster.older import zip_equal
 _LONGEST_WORD = 20
 
 
+# Colours and moves of the cursor, as progress bars draw them; the rest (titles, the clipboard, questions to the
+# terminal) is for nobody whose job wrote it.
+_DRAWS = r"\x1b\[[0-9;:?]*[A-HJKSTfhlmsu]"
+_NOT_SHOWN = re.compile(rf"({_DRAWS})|[\x00-\x07\x0b\x0c\x0e-\x1f\x7f\x80-\x9f]")
+
+
+def harmless(text: str) -> str:
+    """Return a text as a terminal may have it: what would command the terminal is written out, \\x1b for ESC."""
+    if text.isprintable():
+        return text
+    return _NOT_SHOWN.sub(lambda match: match[1] or f"\\x{ord(match[0]):02x}", text)
+
+
 def print_json(value: Any) -> None:
     """Print one JSON document on stdout, keys in the order they were given; in ASCII where stdout takes no more."""
     import json
@@ -37,6 +50,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
     if not stream.isatty():
         _print_plain(columns, rows, stream)
         return
+    rows = [[harmless(str(cell)) for cell in row] for row in rows]
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
@@ -60,7 +74,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
     for column, width in zip_equal(columns, widths):
         table.add_column(column, overflow="fold", width=width)
     for row in rows:
-        table.add_row(*(Text(str(cell)) for cell in row))
+        table.add_row(*(Text(cell) for cell in row))
     console.print(table)
 
 
@@ -126,7 +140,7 @@ def at_words(text: str, stream: Any) -> str:
         return text
     from muster.cli.help_page import screen_width
 
-    width = screen_width(stream.fileno())
+    width, text = screen_width(stream.fileno()), harmless(text)
     return "\n".join(line if len(line) <= width else _filled(line, width) for line in text.split("\n"))
 
 

@@ -5,6 +5,7 @@ What is replaced by "…", and why:
 - a value that is known: that of a variable which was passed on by its name alone, or whose name looks like a secret;
 - NAME=VALUE, "NAME": "VALUE", --name VALUE where the name looks like a secret (`plan/secret.py` has the rule);
 - a password in an address (https://ada:…@host), what follows `Authorization:`, `Cookie:` or `Bearer`, a private key;
+- 32 hexadecimal digits and more behind the word key, token, secret or password in one line;
 - a word that begins as the tokens of well-known services do: their makers chose these beginnings to have them found.
 """
 
@@ -54,6 +55,13 @@ _TOKEN = re.compile(
 )
 
 
+# "wandb: Appending key for api.wandb.ai 0123…": the name is a word of a sentence. A commit has no such word before it.
+_SAID = re.compile(
+    r"(\b(?:api[ _-]?key|key|token|secret|password)\b[^\n]{0,60}?(?<![A-Za-z0-9]))[0-9a-f]{32,128}(?![A-Za-z0-9])",
+    re.IGNORECASE,
+)
+
+
 class Redactor:
     """Replaces secrets, and counts how many it replaced."""
 
@@ -78,6 +86,7 @@ class Redactor:
             text = pattern.sub(lambda _: self._omit(), text)
         text = _IN_ADDRESS.sub(lambda match: f"{match[1]}:{self._omit()}@", text)
         text = _HEADER.sub(lambda match: f"{match[1]}{self._omit()}", text)
+        text = _SAID.sub(lambda match: f"{match[1]}{self._omit()}", text)
         text = _VARIABLE.sub(self._variable, text)
         return "".join(self._pairs(text))
 

@@ -15,7 +15,7 @@ PASSED = "MUSTER_PASSED_"
 """`run` brings a hidden value in the environment under this and its name: no client of Slurm's reads it there."""
 
 _SECRET_WORD = re.compile(
-    r"(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|CREDENTIALS?|JWT|PAT|AUTH|COOKIE)$", re.IGNORECASE
+    r"(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|PW|CREDENTIALS?|JWT|PAT|AUTH|COOKIE)$", re.IGNORECASE
 )
 _NO_SECRET = frozenset({"PWD", "OLDPWD"})
 _URL_WITH_PASSWORD = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
