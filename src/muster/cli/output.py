@@ -50,16 +50,16 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
     if not stream.isatty():
         _print_plain(columns, rows, stream)
         return
-    rows = [[harmless(str(cell)) for cell in row] for row in rows]
+    shown_rows = [[harmless(str(cell)) for cell in row] for row in rows]
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     console = Console(file=stream, no_color=bool(os.environ.get("NO_COLOR")) or None)
-    widths = _widths(columns, rows, console.width - 2 * len(columns) + 2)
+    widths = _widths(columns, shown_rows, console.width - 2 * len(columns) + 2)
     if widths is None:
-        print("\n".join(_one_by_one(columns, rows, console.width)), file=stream)
+        print("\n".join(_one_by_one(columns, shown_rows, console.width)), file=stream)
         return
     table = Table(
         title=title,
@@ -73,7 +73,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
     )
     for column, width in zip_equal(columns, widths):
         table.add_column(column, overflow="fold", width=width)
-    for row in rows:
+    for row in shown_rows:
         table.add_row(*(Text(cell) for cell in row))
     console.print(table)
 
