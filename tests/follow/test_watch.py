@@ -7,6 +7,7 @@ import os
 import sys
 import tracemalloc
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster.errors import RequestError
-from muster.follow.watch import Follower, JobOutput, LogFile, last_lines, output_of_files, output_of_run
+from muster.follow import watch
+from muster.follow.watch import Follower, JobOutput, LogFile, OutputLine, last_lines, output_of_files, output_of_run
 
 
 def run_directory(
@@ -201,3 +203,36 @@ def test_the_end_of_a_long_file_is_found_without_reading_it_all(tmp_path: Path) 
         stream.seek(0, 2)
         stream.write(b"\n0: last words\n")
     assert [line.text for line in last_lines(JobOutput(tmp_path), rank=0, count=1)] == [b"last words"]
+
+
+def test_one_rank_of_many_is_read_from_the_files_that_can_hold_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for node in range(100):
+        lines = "".join(f"{rank}: line {line}\n" for line in range(3) for rank in range(node * 8, node * 8 + 8))
+        (tmp_path / f"node{node + 1}.log").write_text(lines)
+    read: list[str] = []
+    whole = watch._read_on
+
+    def note(state: watch._Open) -> Iterator[OutputLine]:
+        read.append(state.file.path.name)
+        return whole(state)
+
+    monkeypatch.setattr(watch, "_read_on", note)
+
+    lines = [line for line in Follower(JobOutput(tmp_path)).new_lines(final=True, rank=799) if line.rank == 799]
+
+    assert [line.text for line in lines] == [b"line 0", b"line 1", b"line 2"]
+    assert read == ["node100.log"]
+    assert last_lines(JobOutput(tmp_path), rank=799, count=1) == lines[-1:]
+
+
+@pytest.mark.parametrize("before", [0, 1, 5])
+def test_a_number_over_the_end_of_a_chunk_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int
+) -> None:
+    monkeypatch.setattr(watch, "_CHUNK_BYTES", 4)
+    (tmp_path / "node1.log").write_text("x" * before + "\n12345: here\n")
+    found = list(Follower(JobOutput(tmp_path)).new_lines(final=True, rank=12345))
+    assert [line.text for line in found if line.rank == 12345] == [b"here"]
+    assert not list(Follower(JobOutput(tmp_path)).new_lines(final=True, rank=54321))

@@ -100,7 +100,7 @@ def rank_text(output: JobOutput | None, rank: int) -> str:
     if output is None:
         return ""
     output.check_rank(rank)
-    return _text(line.text for line in Follower(output).new_lines(final=True) if line.rank == rank)
+    return _text(line.text for line in Follower(output).new_lines(final=True, rank=rank) if line.rank == rank)
 
 
 def _text(lines: Iterable[bytes]) -> str:

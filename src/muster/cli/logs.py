@@ -49,7 +49,7 @@ def main(words: Words) -> int:
     output = _of_role(_output(case, words.attempt), words.role)
     if rank is not None:
         output.check_rank(rank)
-    lines = _last(Follower(output).new_lines(final=True), rank, words.tail)
+    lines = _last(Follower(output).new_lines(final=True, rank=rank), rank, words.tail)
     if case.run is not None and "_" not in case.id_to_type and not as_json:
         lines = _with_headings(lines, case.run, rank)
     line_count = _show(lines, rank, as_json=as_json)
@@ -76,7 +76,9 @@ def _show_named(output_file: Path, asked_id: str, words: Words) -> int:
     from muster.follow.watch import Follower, output_of_files
 
     say(f"Slurm does not tell of job {asked_id}; muster-runs/{asked_id}/output names {output_file}", quiet=words.json)
-    lines = _last(Follower(output_of_files([output_file])).new_lines(final=True), words.rank, words.tail)
+    lines = _last(
+        Follower(output_of_files([output_file])).new_lines(final=True, rank=words.rank), words.rank, words.tail
+    )
     _show(lines, words.rank, as_json=words.json)
     return 0
 
