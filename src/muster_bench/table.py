@@ -31,8 +31,6 @@ NODE_COLUMNS = ("nodes", "ranks", "collective", "size", "bus GB/s", "bus Gbit/s"
 # What a narrow terminal does without, the first of them first.
 LEAST_NEEDED = ("p95", "±", "bus Gbit/s", "type", "place", "GB/s", "where")
 
-SCOPES = {"nodes": "all ranks", "intra": "within each node", "inter": "one rank a node"}
-
 
 def where(row: CollectiveRow) -> str:
     """Return which ranks took part."""

@@ -32,6 +32,18 @@ ROOT = Path(__file__).resolve().parents[2]
 MUSTER = str(Path(sys.executable).with_name("muster"))
 ORDINARY_USER = str(ROOT / "tests/lab/ordinary_user.sh")
 _NUMBERS = count()
+_UNTIL_IT_ENDS = r"""
+job=$(sbatch --parsable "$@") && echo "$job" || exit
+while said=$(scontrol show job --oneliner "${job%%;*}") || exit; do
+    case $said in
+    *JobState=PENDING* | *JobState=CONFIGURING* | *JobState=RUNNING* | *JobState=COMPLETING*) sleep 0.2 ;;
+    *) break ;;
+    esac
+done
+status=${said##* ExitCode=} status=${status%% *}
+[ "${status#*:}" -eq 0 ] || exit $((128 + ${status#*:}))
+exit "${status%:*}"
+"""
 
 
 @dataclass(frozen=True)
@@ -103,6 +115,13 @@ class Lab:
         if self.person.prefix():
             return run(words, env=environment, cwd=place, stdin=stdin, timeout_s=patient(timeout_s))
         return run_muster(words[1:], env=environment, cwd=place, stdin=stdin, timeout_s=patient(timeout_s))
+
+    def batch(self, *words: str, stdin: str | None = None, cwd: Path, timeout_s: float = 120) -> ProgramResult:
+        """Queue a job by `sbatch` with these words, and wait for its end: its number, and its status.
+
+        `sbatch --wait` looks 2, 6, 12, 20, 30 and 42 seconds after it has queued the job, and no sooner.
+        """
+        return self.exec(["sh", "-c", _UNTIL_IT_ENDS, "sh", *words], stdin=stdin, cwd=cwd, timeout_s=timeout_s)
 
     def muster(self, verb: str, *words: str, timeout_s: float = 120) -> ProgramResult:
         """`muster lab VERB --name …`, outside the lab."""

@@ -107,7 +107,7 @@ def _ranks_of(lab: Lab, folder: Path) -> list[str]:
     made = carry(draft, bundled("lumi"), bundled("marenostrum5"), facts)
     assert made.plan is not None, made.refusal
     (folder / "there.sbatch").write_text(job_script(made.plan))
-    done = lab.exec(["sbatch", "--wait", "there.sbatch"], cwd=folder)
+    done = lab.batch("there.sbatch", cwd=folder)
     logs = "\n".join(path.read_text() for path in folder.glob("slurm-*.out"))
     assert done.status == 0, f"{done.stderr}{logs}"
     return re.findall(r"rank \d of \d, \d", logs)

@@ -165,7 +165,11 @@ def test_ranks_on_both_hosts_end_when_one_fails(lab: Lab, shared_directory: Path
     assert "rank 0 leaves, because rank 3 on node2 failed: ValueError: the data are gone" in done.stderr
 
 
-@pytest.mark.parametrize("name", ["hello", "pi", "train_single", "train_ddp"])
+# Their scripts differ in the command alone, and test_examples.py runs each program: two of them in `make test`.
+@pytest.mark.parametrize(
+    "name",
+    ["hello", "train_ddp", *(pytest.param(name, marks=pytest.mark.long) for name in ("pi", "train_single"))],
+)
 def test_an_example_and_its_batch_script_run_copied_out_with_sbatch_alone(
     lab: Lab, shared_directory: Path, tmp_path: Path, name: str
 ) -> None:
@@ -173,7 +177,7 @@ def test_an_example_and_its_batch_script_run_copied_out_with_sbatch_alone(
         shutil.copy(EXAMPLES / f"{name}{suffix}", shared_directory)
     (shared_directory / ".venv").symlink_to(sys.prefix)
 
-    ended = lab.exec(["sbatch", "--wait", f"{name}.sh"], cwd=shared_directory, timeout_s=300)
+    ended = lab.batch(f"{name}.sh", cwd=shared_directory, timeout_s=300)
 
     logs = "\n".join(path.read_text() for path in shared_directory.glob("slurm-*.out"))
     assert ended.ok, logs

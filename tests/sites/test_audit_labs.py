@@ -44,9 +44,8 @@ def run_it(lab: Lab, folder: Path, script: str) -> tuple[int, str]:
     """Queue the script and wait for its end: (status, what the job, its step and its ranks said)."""
     out = folder / "said.txt"
     out.unlink(missing_ok=True)
-    done = lab.exec(["sbatch", "--wait", f"--output={out}"], stdin=script, cwd=folder)
-    number = re.search(r"job (\d+)", done.stdout)
-    logs = sorted((folder / "muster-runs").glob(f"{number[1]}/logs/*.log")) if number else []
+    done = lab.batch(f"--output={out}", stdin=script, cwd=folder)
+    logs = sorted((folder / "muster-runs").glob(f"{done.stdout.strip() or 'none'}/logs/*.log"))
     texts = [path.read_text() for path in (*([out] if out.exists() else []), *logs)]
     return done.status, "\n".join((done.stderr, *texts))
 

@@ -75,16 +75,16 @@ def test_a_script_alone_finds_what_submit_packed_unless_it_has_changed(lab: Lab,
     muster = [str(PYTHON), "-m", "muster"]
     script = lab.exec([*muster, "plan", *words], cwd=project, env={"PATH": PATH}).stdout
     (project / "job.sh").write_text(script)
-    alone = ["sbatch", "--wait", "--output=out.txt", "job.sh"]
-    lab.exec(alone, cwd=project)
+    alone = ("--output=out.txt", "job.sh")
+    lab.batch(*alone, cwd=project)
     said = (project / "out.txt").read_text()
     assert "data is not staged: it is not packed yet (muster submit and muster run pack it)" in said
     launched(lab, project, "--stage", "data", "--", "true")
-    lab.exec(alone, cwd=project)
+    lab.batch(*alone, cwd=project)
     assert "muster: data: on 1 nodes" in (project / "out.txt").read_text()
     time.sleep(1.1)
     (project / "data/b").write_text("new")
-    lab.exec(alone, cwd=project)
+    lab.batch(*alone, cwd=project)
     assert "has changed since it was packed" in (project / "out.txt").read_text()
 
 

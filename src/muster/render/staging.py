@@ -9,18 +9,6 @@ from muster.model.plan import Plan, Staged, Staging
 from muster.model.words import Fragment, Word, fold, named, quote
 from muster.render.parts import part
 
-STAGE_VARIABLES = (
-    *("MUSTER_STAGE", "MUSTER_STAGE_SCRIPT", "MUSTER_STAGE_SCRIPT_HERE", "MUSTER_STAGE_IMAGE"),
-    *(
-        "MUSTER_STAGE_IMAGE_HERE",
-        "MUSTER_STAGE_ENV",
-        "MUSTER_STAGE_ENV_HERE",
-        "MUSTER_STAGE_BINDS",
-        "MUSTER_STAGE_LIBRARY",
-    ),
-)
-"""What the ranks are told of it."""
-
 
 def stage_texts() -> Iterator[str]:
     """Yield what runs on every node beside the ranks, and what the script does with it."""
