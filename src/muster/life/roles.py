@@ -218,6 +218,7 @@ def _time(roles: Sequence[RoleTerms], state: RolesState, now: float) -> Tuple[Ro
 
 _LOOK_S = 0.1
 _ASK_S = 5.0
+_OFTEN_S = 60.0
 _LINES = 15
 _TEXT_BYTES = 1 << 20
 
@@ -385,14 +386,13 @@ class RoleRunner:
         self.events.put(RoleEnded(unit.name, code if code >= 0 else 128 - code))
 
     def _look(self, unit: RoleUnit, process: "subprocess.Popen[bytes]") -> None:
-        """Ask until the role is ready, or has ended; the pauses grow to a second."""
-        pause = 0.05
+        """Ask until the role is ready, or has ended: often at first, and every second after a minute."""
+        since = time.monotonic()
         while process.poll() is None:
             if self._is_ready(unit):
                 self.events.put(RoleReady(unit.name))
                 return
-            time.sleep(pause)
-            pause = min(1.0, pause * 1.2)
+            time.sleep(0.1 if time.monotonic() - since < _OFTEN_S else 1.0)
 
     def _is_ready(self, unit: RoleUnit) -> bool:
         logs = os.path.join(self.run, "roles", unit.name)

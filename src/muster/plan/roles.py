@@ -76,6 +76,7 @@ _OF_ROLES = (
 )
 _ADDRESS = re.compile(r"(?<!\$)\{([a-z][a-z0-9_]*)\.(host|hosts|port|url)\}")
 _OWN = re.compile(r"(?<!\$)\{(host|hosts|port|url)\}")
+_WHERE = "the roles, and where they are"
 _WHATS = ("host", "hosts", "port", "url")
 
 
@@ -250,11 +251,12 @@ def _note_of_cores(placed: Placed, plan: Plan) -> Iterator[Note]:
 def _address_variables(roles: Sequence[Request], own: str) -> Iterator[Variable]:
     """Yield what each process is told of the roles: the job's runner has set it before the role starts."""
     yield Variable(contract.ROLE, own, Reason("which of the job's programs this is"))
+    yield Variable(contract.ROLE_PORT, "", Reason("its own port", short=_WHERE), pass_on=True)
     for role in roles:
         name = name_of(role)
         for what in _WHATS:
             variable = f"MUSTER_{name}_{what}".upper()
-            reason = Reason(f"where role {name} is", short="the roles, and where they are")
+            reason = Reason(f"where role {name} is", short=_WHERE)
             yield Variable(variable, "", reason, pass_on=True)
 
 
