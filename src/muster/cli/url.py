@@ -24,7 +24,7 @@ def main(words: Words) -> int:
         raise RequestError(f"job {job_id} has several roles", hint=f"muster url {job_id} {names[0]}")
     stand = role_of(case.run.directory, words.operands[1] if len(words.operands) > 1 else "".join(names))
     if case.phase.is_over:
-        say(f"job {job_id} is over: nobody listens there", quiet=words.quiet)
+        say(f"job {job_id} is over: no program listens there", quiet=words.quiet)
     elif stand.stand != "ready":
         say(f"role {stand.name} is not ready: {stand.sentence}", quiet=words.quiet)
     else:

@@ -3,8 +3,8 @@
 import os
 from typing import Mapping, NamedTuple, Optional, Tuple
 
-from muster.rank import contract
-from muster.rank.errors import MusterError
+from . import contract
+from .errors import MusterError
 
 
 class RoleAddress(NamedTuple):

@@ -1,0 +1,85 @@
+"""What the runner of roles writes is read again: how each role stands, and which one failed first."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from muster.errors import RequestError, UnknownName
+from muster.follow.roles import failed_role, of_role, role_of, stands_of
+from muster.model.failure import Failure
+
+PLACES = {
+    "serve": {"host": "n1", "hosts": "n1", "port": "20001", "url": "http://n1:20001", "nodes": ["n1"], "ranks": 1},
+    "train": {
+        "host": "n2",
+        "hosts": "n2,n3",
+        "port": "20002",
+        "url": "http://n2:20002",
+        "nodes": ["n2", "n3"],
+        "ranks": 4,
+    },
+}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    (tmp_path / "roles").mkdir()
+    (tmp_path / "roles/roles.json").write_text(json.dumps(PLACES))
+    return tmp_path
+
+
+def happened(run: Path, *events: tuple[str, str, int, str]) -> None:
+    lines = [
+        json.dumps({"role": role, "what": what, "status": status, "words": words})
+        for role, what, status, words in events
+    ]
+    (run / "roles/events").write_text("\n".join([*lines, "{half a li"]))
+
+
+def test_a_role_waits_starts_is_ready_and_ends(run: Path) -> None:
+    assert [stand.stand for stand in stands_of(run)] == ["waits", "waits"]
+    happened(run, ("serve", "starts", 0, ""), ("serve", "ready", 0, ""), ("train", "starts", 0, ""))
+    assert [stand.stand for stand in stands_of(run)] == ["ready", "starts"]
+    happened(run, ("train", "ended", 3, ""), ("train", "failed", 3, ""))
+    assert role_of(run, "train").sentence == "ended with status 3, on n2, n3, http://n2:20002"
+
+
+def test_ranks_fill_one_host_after_the_other(run: Path) -> None:
+    train = role_of(run, "train")
+
+    assert [train.host_of(rank) for rank in (0, 3, 4, 7)] == ["n2", "n2", "n3", "n3"]
+    for rank in (-1, 8):
+        with pytest.raises(RequestError, match="has no rank"):
+            train.host_of(rank)
+
+
+def test_a_role_that_is_not_there_is_refused(run: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    with pytest.raises(UnknownName, match="trian"):
+        role_of(run, "trian")
+    with pytest.raises(RequestError, match="no roles"):
+        role_of(tmp_path_factory.mktemp("empty"), "train")
+
+
+def test_the_first_cause_is_the_role_that_ended_the_job(run: Path) -> None:
+    assert failed_role(run) is None
+    happened(
+        run, ("data", "noted", 9, ""), ("serve", "late", 1, "it was not ready after 4 s"), ("train", "ended", 143, "")
+    )
+    failed = failed_role(run)
+
+    assert failed is not None
+    assert (failed.name, failed.is_late) == ("serve", True)
+    assert of_role("serve", None, 1, failed.words).sentence == "role serve: it was not ready after 4 s"
+
+
+def test_a_rank_that_failed_is_named_with_its_role() -> None:
+    failure = Failure("rank 1 on n3: exit status 5", "n3", (1,), 5, "")
+
+    assert of_role("train", failure, 5, "").sentence == "role train, rank 1 on n3: exit status 5"
+    late = of_role("train", failure, 5, "it ended before it was ready")
+    assert late.sentence.endswith("exit status 5 (it ended before it was ready)")
+    assert late.as_json()["role"] == "train"
+    assert of_role("train", None, 5, "").sentence == "role train: it ended with status 5"

@@ -1,0 +1,124 @@
+"""What the runner of roles asks of ports, addresses and logs."""
+
+from __future__ import annotations
+
+import http.server
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from muster.life import roles as runner
+from muster.life.roles import RoleRunner, RoleUnit
+
+HOSTS = ("a", "b", "c")
+
+
+def unit(name: str, **words: str) -> RoleUnit:
+    given = {"role": name, "first": "0", "nodes": "1", "ranks": "1", "ready": "joined", "within": "60", "grace": "10"}
+    return RoleUnit({**given, **words}, HOSTS)
+
+
+def of(*units: RoleUnit, run: str = "/run") -> RoleRunner:
+    return RoleRunner("job.sh", run, units, 20000, 12000)
+
+
+class Answers(http.server.BaseHTTPRequestHandler):
+    """Says 200 at /health, and 503 elsewhere."""
+
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path == "/health" else 503)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        return
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server.server_port
+    server.shutdown()
+    server.server_close()
+
+
+def test_an_address_is_ready_at_2xx_alone(port: int) -> None:
+    assert runner._is_2xx(f"http://127.0.0.1:{port}/health")
+    assert not runner._is_2xx(f"http://127.0.0.1:{port}/other")
+    assert not runner._is_2xx("http://127.0.0.1:1/health")
+    assert not runner._is_2xx("no address")
+
+
+def test_of_several_addresses_one_is_enough(port: int) -> None:
+    one = unit("a", ready="address", text=f"http://127.0.0.1:{port}/other http://127.0.0.1:{port}/health")
+
+    assert of(one)._is_ready(one)
+    one.text = one.text.split()[0]
+    assert not of(one)._is_ready(one)
+
+
+def test_a_port_answers_or_not(port: int) -> None:
+    assert runner._answers("127.0.0.1", port)
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        assert not runner._answers("127.0.0.1", closed.getsockname()[1])
+
+
+def test_each_role_gets_a_port_of_its_own_and_a_fixed_one_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURMD_NODENAME", "a")
+    monkeypatch.setattr(runner, "_is_free", lambda port: port % 2 == 0)
+    units = [unit("a"), unit("b", port="8000"), unit("c"), unit("d", first="1")]
+    of(*units)
+
+    ports = [each.port for each in units]
+    assert len(set(ports)) == 4
+    assert ports[1] == 8000
+    assert ports[0] % 2 == ports[2] % 2 == 0, "on this host a port is tried"
+    assert all(20000 <= ports[place] < 32000 for place in (0, 2, 3))
+
+
+def test_a_log_has_the_line_on_each_node(tmp_path: Path) -> None:
+    one = unit("a", nodes="2", ready="log", text="up at {a.port}")
+    steers = of(one, run=str(tmp_path))
+    logs = tmp_path / "roles/a/logs"
+    logs.mkdir(parents=True)
+    (logs / "a.log").write_text(f"0: up at {one.port}\n")
+    (logs / "batch.log").write_text(f"up at {one.port}\n")
+
+    assert not steers._is_ready(one), "the second node has said nothing"
+    (logs / "b.log").write_text(f"1: up at {one.port}\n")
+    assert steers._is_ready(one)
+
+
+def test_a_role_has_joined_when_the_command_began_on_each_node(tmp_path: Path) -> None:
+    one = unit("a", nodes="2")
+    steers = of(one, run=str(tmp_path))
+    start = tmp_path / "roles/a/ranks/7.1.2"
+    start.mkdir(parents=True)
+
+    assert not steers._is_ready(one)
+    (start / "1.0").write_text("0 begins\n")
+    assert not steers._is_ready(one)
+    (start / "1.1").write_text("4 begins\n4 0\n")
+    assert steers._is_ready(one)
+
+
+def test_a_gap_is_the_address_of_the_role_and_its_own_host_is_the_one_that_is_asked() -> None:
+    a, b = unit("a", nodes="2"), unit("b", first="2")
+    steers = of(a, b)
+
+    assert steers._filled(a, "{a.host}:{a.port} {b.url}", "b") == f"b:{a.port} http://c:{b.port}"
+
+
+def test_a_role_sees_its_own_nodes_as_the_allocation() -> None:
+    a, b = unit("a", first="1", nodes="2", ranks="4"), unit("b")
+    variables = of(a, b).environment(a)
+
+    assert variables["SLURM_JOB_NODELIST"] == "b,c"
+    assert variables["SLURM_JOB_NUM_NODES"] == "2"
+    assert variables["SLURM_TASKS_PER_NODE"] == "4(x2)"
+    assert variables["MUSTER_B_URL"] == f"http://a:{b.port}"
+    assert variables["MUSTER_ROLE_PORT"] == str(a.port)
