@@ -46,6 +46,19 @@ def test_no_answer_whatever_is_a_traceback(name: str, text: str) -> None:
     QUESTIONS[name].read(text)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        # As 20.11.4 and 22.05.8 print them.
+        "srun: MPI types are...\nsrun: pmix\nsrun: pmix_v4\nsrun: none\nsrun: cray_shasta\nsrun: pmi2\n",
+        "MPI plugin types are...\n\tpmix\n\tpmix_v4\n\tnone\n\tcray_shasta\n\tpmi2\n",
+    ],
+    ids=["20.11", "22.05"],
+)
+def test_the_types_of_mpi_are_read_in_each_versions_words(text: str) -> None:
+    assert MPI_TYPES.read(text) == ("pmix", "pmix_v4", "none", "cray_shasta", "pmi2")
+
+
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_a_question_is_words_of_a_client_of_slurms(name: str) -> None:
     argv = QUESTIONS[name].argv

@@ -23,7 +23,8 @@ def _read_ping(stdout: str) -> bool | None:
 
 
 def _read_mpi_types(stdout: str) -> tuple[str, ...]:
-    return tuple(line.strip() for line in stdout.splitlines() if re.fullmatch(r"\s*\w+\s*", line))
+    """Return the types, one a line; up to 20.11 srun writes its own name before each."""
+    return tuple(re.findall(r"(?m)^\s*(?:srun: )?\s*(\w+)\s*$", stdout))
 
 
 def mpi_offered(text: str) -> tuple[str, ...]:
