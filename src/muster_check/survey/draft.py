@@ -162,7 +162,12 @@ def seen_profile(survey: Survey) -> Profile:
     launch = msgspec.structs.replace(
         seen.launch, slurm=survey.cluster.version or None, kills_on_bad_exit=survey.cluster.kills_on_bad_exit
     )
-    return msgspec.structs.replace(seen, containers=drafted.containers, launch=launch)
+    closed = {each.name for each in survey.cluster.partitions if not each.takes_jobs}
+    partitions = {
+        name: msgspec.structs.replace(queue, open=False) if name in closed else queue
+        for name, queue in seen.partitions.items()
+    }
+    return msgspec.structs.replace(seen, containers=drafted.containers, launch=launch, partitions=partitions)
 
 
 def _layer(survey: Survey) -> Layer:
