@@ -220,11 +220,11 @@ def test_one_rank_of_many_is_read_from_the_files_that_can_hold_it(
 
     monkeypatch.setattr(watch, "_read_on", note)
 
-    lines = [line for line in Follower(JobOutput(tmp_path)).new_lines(final=True, rank=799) if line.rank == 799]
+    own_lines = [line for line in Follower(JobOutput(tmp_path)).new_lines(final=True, rank=799) if line.rank == 799]
 
-    assert [line.text for line in lines] == [b"line 0", b"line 1", b"line 2"]
+    assert [line.text for line in own_lines] == [b"line 0", b"line 1", b"line 2"]
     assert read == ["node100.log"]
-    assert last_lines(JobOutput(tmp_path), rank=799, count=1) == lines[-1:]
+    assert last_lines(JobOutput(tmp_path), rank=799, count=1) == own_lines[-1:]
 
 
 @pytest.mark.parametrize("before", [0, 1, 5])
