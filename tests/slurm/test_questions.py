@@ -75,12 +75,15 @@ def test_a_real_slurm_takes_the_words(name: str, lab: object) -> None:
 
 
 def test_slurm_is_asked_in_its_own_words_in_one_room_only() -> None:
-    """No file outside slurm/ and the lab spells a question: a list or tuple that begins with a client's name."""
+    """No file outside slurm/, the lab and life/ spells a question: a list or tuple that begins with a client's name.
+
+    What lies in life/ runs in the job, alone.
+    """
     package = Path(muster.__file__).parent
     spelled = []
     for path in package.rglob("*.py"):
         source = path.read_text()
-        if {"slurm", "lab"} & set(path.relative_to(package).parts) or not any(name in source for name in ASKS):
+        if {"slurm", "lab", "life"} & set(path.relative_to(package).parts) or not any(name in source for name in ASKS):
             continue
         for node in ast.walk(ast.parse(source)):
             first = node.elts[0] if isinstance(node, (ast.List, ast.Tuple)) and len(node.elts) > 1 else None
