@@ -81,6 +81,7 @@ bench-launch: packages-test $(TORCH_READY) bytecode all-garbage ## what a launch
 	@$(BIN)/python benchmarks/launch.py
 	@$(BIN)/python benchmarks/collectives.py
 	@$(BIN)/python benchmarks/library.py
+	@$(BIN)/python benchmarks/large.py
 	@$(BIN)/python benchmarks/hang.py
 
 bytecode: $(MADE) # pip compiles what it installs; a checkout has no bytecode where PYTHONDONTWRITEBYTECODE is set

@@ -1,7 +1,8 @@
 """What thousands of ranks cost where they meet: 64 to 10,000 light clients join a store, with and without a door.
 
     python benchmarks/large.py                        the table, and the slope on log scales
-    python benchmarks/large.py --json points.json     the points too, for scripts/make_joining_picture.py
+    python benchmarks/large.py --json points.json     the points too
+    python benchmarks/large.py --read points.json --draw docs/pictures/joining.svg
 
 The store is torch's own, in C++, or the door of a closed job with one node's door for each eight ranks, both as a job
 starts them. They live in a network namespace of their own, in which this program is the only name server, and counts
@@ -32,6 +33,7 @@ from pathlib import Path
 
 from muster.cli.output import print_table, say
 from muster.rank import door
+from muster_bench.page import chart
 
 library = import_module("library")  # it lies beside this file
 
@@ -213,6 +215,24 @@ def rows(rounds: int, sizes: list[int]) -> Iterator[tuple[str, list[Point]]]:
         yield name, points
 
 
+_STYLE = """
+svg{background:#fcfcfa}text{font:12px ui-sans-serif,system-ui,sans-serif;fill:#63666b}.name{font-weight:600}
+.grid{stroke:#e2e2dd}@media(prefers-color-scheme:dark){svg{background:#141517}text{fill:#9b9ea4}.grid{stroke:#2c2e32}
+.lines{filter:brightness(1.35)}}
+"""
+
+
+def picture(found: dict[str, list[Point]]) -> str:
+    """Return the curve, for a page of the documents: processor time of the store over the number of ranks."""
+    lines = {name: [(size, max(taken, 0.01)) for size, _, taken in points] for name, points in found.items()}
+    drawn = chart(
+        lines, [size for size, _ in lines["closed"]], lambda size: f"{size:,.0f}", value=lambda s: f"{s:.2f} s"
+    )
+    return drawn.replace('role="img"', 'role="img" xmlns="http://www.w3.org/2000/svg"', 1).replace(
+        ">", f"><style>{_STYLE}</style>", 1
+    )
+
+
 def main() -> int:
     """Exit status: 1 if a figure is above its limit."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -220,7 +240,12 @@ def main() -> int:
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="numbers of ranks")
     parser.add_argument("--names", action="store_true", help="let the programs ask the name server")
     parser.add_argument("--json", type=Path, help="write the points into this file")
+    parser.add_argument("--read", type=Path, help="take the points from a file, and measure nothing")
+    parser.add_argument("--draw", type=Path, help="draw the processor time of the store over the ranks")
     options = parser.parse_args()
+    if options.read:
+        options.draw.write_text(picture(json.loads(options.read.read_text())))
+        return 0
     if library.INSIDE not in os.environ:
         return int(library.in_namespace(sys.argv))
     with tempfile.TemporaryDirectory() as folder:

@@ -209,8 +209,8 @@ def test_one_rank_of_many_is_read_from_the_files_that_can_hold_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for node in range(100):
-        lines = "".join(f"{rank}: line {line}\n" for line in range(3) for rank in range(node * 8, node * 8 + 8))
-        (tmp_path / f"node{node + 1}.log").write_text(lines)
+        text = "".join(f"{rank}: line {line}\n" for line in range(3) for rank in range(node * 8, node * 8 + 8))
+        (tmp_path / f"node{node + 1}.log").write_text(text)
     read: list[str] = []
     whole = watch._read_on
 

@@ -56,6 +56,21 @@ def test_a_frameworks_program_runs_unchanged_over_two_hosts(
     assert places(result) == [(0, 2, 0), (1, 2, 0)]
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("launcher", ["srun", "torchrun"])
+@pytest.mark.parametrize("framework", ["accelerate", "lightning"])
+def test_a_frameworks_program_meets_behind_the_door_of_a_closed_job(
+    lab: Lab, shared_directory: Path, framework: str, launcher: str
+) -> None:
+    pytest.importorskip(framework)
+    program = str(shutil.copy(PROGRAMS / f"with_{framework}.py", shared_directory))
+    size = ("-N", "2", "--ntasks-per-node", "1", "--launcher", launcher, "--closed")
+
+    result = muster_run(lab, shared_directory, *size, "--", sys.executable, program, *WORDS[framework])
+
+    assert places(result) == [(0, 2, 0), (1, 2, 0)]
+
+
 @pytest.mark.parametrize(("framework", "words"), [("accelerate", ()), ("lightning", ("1", "2"))])
 def test_a_frameworks_program_runs_unchanged_on_this_machine(framework: str, words: tuple[str, ...]) -> None:
     pytest.importorskip(framework)

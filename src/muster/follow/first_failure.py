@@ -24,6 +24,10 @@ _UNSAID = re.compile(
     r"(?P<lost>; Slurm calls .+)?)$"
 )
 
+# The shell around a rank writes it.
+_OF_THE_SHELL = b"muster: rank "
+_FEW = 1000
+
 
 def first_failure(output: JobOutput) -> Failure | None:
     """Return what went wrong first, as exactly as the launcher tells it; None where nothing tells of a failure.
@@ -99,14 +103,25 @@ class _Unlabelled(msgspec.Struct, frozen=True):
     """Return the lines of a file that no rank wrote: a launcher's report stands among them."""
 
     file: LogFile
+    few_lines: list[tuple[str, ...]] = msgspec.field(default_factory=list)
+    """The lines, once they were read, where they are few: of 10,000 ranks' files each is read once."""
 
     def __iter__(self) -> Iterator[str]:
-        return _lines(self.file)
+        if self.few_lines:
+            yield from self.few_lines[0]
+            return
+        first_lines: list[str] = []
+        for line in _lines(self.file):
+            if len(first_lines) <= _FEW:
+                first_lines.append(line)
+            yield line
+        if len(first_lines) <= _FEW:
+            self.few_lines.append(tuple(first_lines))
 
 
 def _is_report(line: OutputLine) -> bool:
     """Return whether no rank wrote the line: it has no label, or the shell around the rank wrote it."""
-    return not line.labelled or line.text.startswith(b"muster: rank ")
+    return not line.labelled or line.text.startswith(_OF_THE_SHELL)
 
 
 def _lines(file: LogFile) -> Iterator[str]:
@@ -114,8 +129,8 @@ def _lines(file: LogFile) -> Iterator[str]:
     try:
         with Path(file.path).open("rb") as stream:
             for raw in lines_at_end(file, stream):
-                line = file.line(raw.rstrip(b"\r"))
-                if _is_report(line):
-                    yield line.text.decode(errors="replace")
+                end = file.label_length(raw)
+                if not end or raw.startswith(_OF_THE_SHELL, end):
+                    yield raw[end:].rstrip(b"\r").decode(errors="replace")
     except OSError:
         return

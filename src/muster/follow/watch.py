@@ -55,6 +55,11 @@ class LogFile(msgspec.Struct, frozen=True):
         rank = int(match[match.lastindex or 1])
         return OutputLine(rank, raw[match.end() :], labelled=True, label=match[0], task=self.task, role=self.role)
 
+    def label_length(self, raw: bytes) -> int:
+        """Return how long the label of a line is; 0 where the line has none."""
+        match = _LABEL.match(raw) if self.labelled else None
+        return 0 if match is None else match.end()
+
     @property
     def task(self) -> str | None:
         """Return the task of an array whose folder holds the file."""
