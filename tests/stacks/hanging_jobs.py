@@ -15,7 +15,7 @@ from muster.runner import ProgramResult, checked
 from muster_check.stacks.condition import JobCondition
 from plugins.labs import MUSTER, Lab
 
-__all__ = ["CASES", "Case", "Report", "misses", "reports", "submit"]
+__all__ = ["CASES", "HIDDEN", "Case", "Report", "misses", "reports", "submit"]
 
 _LONGEST_QUEUE_S = 900
 FOLDER = Path(__file__).with_name("hangs")
@@ -65,6 +65,8 @@ def _case(script: Path) -> Case:
 
 
 CASES = {script.stem: _case(script) for script in sorted(FOLDER.glob("*.py"))}
+HIDDEN = {script.stem: _case(script) for script in sorted(Path(__file__).with_name("hidden").glob("*.py"))}
+"""Beside something that looks like work: a thread that writes, a peer that spins, lines that still come."""
 
 
 def misses(case: Case, report: Report | None) -> Iterator[str]:
@@ -104,7 +106,9 @@ def reports(
     while waiting or running:
         while waiting and len(running) < at_once:
             name = waiting.pop(0)
-            running[name] = _Job(*submit(lab, folder, CASES[name].script, launcher, after_s, muster=muster, more=more))
+            running[name] = _Job(
+                *submit(lab, folder, (CASES | HIDDEN)[name].script, launcher, after_s, muster=muster, more=more)
+            )
         time.sleep(0.3)
         for name, job in list(running.items()):
             text = _read(job.directory / "hang")

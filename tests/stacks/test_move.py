@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
+import time
 
 import pytest
 
+from muster.runner import end_group, start
+from muster_check.stacks.ask import StackQuestion, ask_here
 from muster_check.stacks.firm import OPEN_S, ends_after_s, is_still
 from muster_check.stacks.judge import judge
 from muster_check.stacks.move import Doing, Movement, movements
@@ -212,6 +217,41 @@ def test_without_counts_the_rank_is_judged_by_all_its_processes() -> None:
     assert (movement.doing, movement.beat) == (Doing.READS, None)
 
 
+_REAL = """
+import threading, time
+threading.Thread(target=lambda: [time.sleep(0.1) for _ in range(9999)], daemon=True).start()
+threading.Thread(target=threading.Lock().__enter__, daemon=True).start()
+lock = threading.Lock()
+lock.acquire()
+threading.Thread(target=lock.acquire, daemon=True).start()
+time.sleep(1000)
+"""
+
+
+def test_a_real_process_is_counted() -> None:
+    """Through Linux itself: which thread came to a processor, how it waits, and when its sleep ends."""
+    job = f"here-test-{os.getpid()}"
+    variables = {**os.environ, "RANK": "0", "WORLD_SIZE": "1", "MUSTER_JOB": job}
+    process = start([sys.executable, "-I", "-c", _REAL], env=variables, own_group=True)
+    try:
+        for _ in range(100):
+            rounds = read_rounds(ask_here(job, StackQuestion(None, rounds=2, gap_s=1)))
+            if rounds and rounds[-1].stacks and len(rounds[0].stacks[0].pulses[0].threads) == 3:
+                break
+            time.sleep(0.2)
+        (movement,) = movements(rounds)
+    finally:
+        end_group(process, grace_s=1)
+    beat, (first, *_) = movement.beat, rounds[0].stacks[0].pulses
+    assert beat is not None
+    assert (beat.times, beat.bytes, beat.below_works) == (0, 0, False)
+    assert 0 < beat.cpu_beside < 0.5
+    calls = sorted(thread.call[:1] for number, thread in first.threads.items() if number != process.pid)
+    assert calls == ["t", "u"]
+    # Python before 3.11 sleeps in a call that does not say when it ends.
+    assert beat.sleeps_s is None or 900 < beat.sleeps_s <= 1000
+
+
 def _ends(*ranks: dict[str, object], after_s: int = 20) -> int:
     rounds = _rounds(*ranks)
     verdict = judge(rounds, len(ranks))
@@ -272,8 +312,8 @@ def test_a_thread_that_computes_beside_a_rank_that_stands_is_said() -> None:
         "while its other threads or children use 1.0% of a core; "
         "1 rank waits in all_reduce at train.py:120 (train)"
     )
-    # A heartbeat is not worth a word.
-    assert is_still(movements(_rounds({"beside": {101: ((_MS, 20, "t"), _BESIDE)}}, _WAITS)))
+    # A heartbeat is not worth a word, nor a thread of torch that looks for packets.
+    assert is_still(movements(_rounds({"beside": {101: ((40 * _MS, 1000, "t"), _BESIDE)}}, _WAITS)))
 
 
 def test_a_rank_that_runs_round_a_line_is_said_to_run_also_where_another_one_stands() -> None:
