@@ -312,8 +312,18 @@ def test_a_thread_that_computes_beside_a_rank_that_stands_is_said() -> None:
         "while its other threads or children use 1.0% of a core; "
         "1 rank waits in all_reduce at train.py:120 (train)"
     )
+    rank = {"beside": {101: ((30 * _MS, 10, "t"), _BESIDE)}}
+    assert "use 0.3% of a core" in judge(_rounds(rank, _WAITS), 2).sentence
     # A heartbeat is not worth a word, nor a thread of torch that looks for packets.
     assert is_still(movements(_rounds({"beside": {101: ((40 * _MS, 1000, "t"), _BESIDE)}}, _WAITS)))
+
+
+def test_a_call_about_a_socket_waits_for_the_network_whatever_the_kernel_calls_its_function() -> None:
+    text = "".join(
+        f"@node 0 n {number + 1} {number}.0\n{_look(number, _OWN, waits='wait_woken')}@done 0\n" for number in (0, 1)
+    ).replace(" 0 /x", " 0 socket:[81]")
+    assert judge(read_rounds(text), 1).sentence == "rank 0 on node1 waits for the network at data.py:44 (load)"
+    assert judge(_rounds({"waits": "wait_woken"}), 1).sentence == "rank 0 on node1 does not go on at data.py:44 (load)"
 
 
 def test_a_rank_that_runs_round_a_line_is_said_to_run_also_where_another_one_stands() -> None:

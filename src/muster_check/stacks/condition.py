@@ -68,5 +68,7 @@ def standing(stack: RankStack) -> JobCondition:
     if any(_LOADERS.search(frame.file) for frame in stack.frames):
         return JobCondition.LOADER
     kind = next((kind for pattern, kind in _WAITS if pattern.search(stack.signs.waits)), JobCondition.STANDS)
+    if kind is JobCondition.STANDS and stack.signs.file.startswith("socket:"):
+        return JobCondition.NETWORK
     # Every thread that waits for another sleeps in a futex: without a call stack that is not yet a lock.
     return JobCondition.STANDS if kind is JobCondition.LOCK and stack.unseen else kind

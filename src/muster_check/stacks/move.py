@@ -56,8 +56,10 @@ class Movement(msgspec.Struct, frozen=True):
     @property
     def cpu_beside(self) -> float:
         """Return the part of a core that its other threads and its children use while it stands; 0: hardly any."""
-        is_told = self.doing is Doing.RESTS and self.beat is not None and self.beat.cpu_beside > _IDLE_BESIDE
-        return self.beat.cpu_beside if is_told and self.beat is not None else 0.0
+        if self.doing is not Doing.RESTS or self.beat is None:
+            return 0.0
+        is_told = self.beat.works_beside or self.beat.cpu_beside > _IDLE_BESIDE
+        return self.beat.cpu_beside if is_told else 0.0
 
     @property
     def goes_on(self) -> bool:

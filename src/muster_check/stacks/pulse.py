@@ -109,6 +109,9 @@ class Beat(msgspec.Struct, frozen=True):
     cpu_beside: float
     """The part of a core that its other threads used, and the processes below it that still run."""
 
+    works_beside: bool
+    """Whether another thread computed more, whenever it woke, than to look at something."""
+
     @property
     def cpu(self) -> float:
         """Return the part of a core that the main thread used."""
@@ -150,6 +153,7 @@ def beat_of(pid: int, looks: Sequence[tuple[Pulse, ...]]) -> Beat | None:
         frozenset(number for number in last.threads if number != pid and _is_woken(number, gaps, seconds)),
         _below_works(looks[0][0], gaps, seconds),
         _cpu_beside(pid, gaps) / seconds,
+        any(_works_at_a_time(number, gaps) for number in last.threads if number != pid),
     )
 
 
@@ -168,12 +172,22 @@ def _cpu_beside(pid: int, gaps: Sequence[tuple[Pulse, Pulse]]) -> float:
     return whole - sum(after.threads[pid].spent_ns - before.threads[pid].spent_ns for before, after in gaps) / 1e9
 
 
-def _is_woken(number: int, gaps: Sequence[tuple[Pulse, Pulse]], seconds: float) -> bool:
-    pairs = [
+def _of_thread(number: int, gaps: Sequence[tuple[Pulse, Pulse]]) -> list[tuple[Thread, Thread]]:
+    return [
         (before.threads[number], after.threads[number])
         for before, after in gaps
         if number in before.threads and number in after.threads
     ]
+
+
+def _works_at_a_time(number: int, gaps: Sequence[tuple[Pulse, Pulse]]) -> bool:
+    done = [_between(before, after) for before, after in _of_thread(number, gaps)]
+    times = sum(times for _, times in done)
+    return times > 0 and sum(spent_ns for spent_ns, _ in done) >= _A_LOOK_NS * times
+
+
+def _is_woken(number: int, gaps: Sequence[tuple[Pulse, Pulse]], seconds: float) -> bool:
+    pairs = _of_thread(number, gaps)
     spent_ns = sum(after.spent_ns - before.spent_ns for before, after in pairs)
     times = sum(after.times - before.times for before, after in pairs)
     comes = all(thread.call in {"u", "r"} for pair in pairs for thread in pair)

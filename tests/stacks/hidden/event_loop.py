@@ -1,4 +1,4 @@
-"""Rank 1 runs an event loop that beats, and waits in it for what nobody puts in. kind: network"""
+"""Rank 1 runs an event loop that beats, and waits in it for what nobody puts in. kind: stands"""
 
 import os
 import time
