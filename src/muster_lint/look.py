@@ -44,6 +44,9 @@ def lint_files(paths: Sequence[str], site: Site | None = None) -> LintResult:
         except MusterError as error:
             if is_named:  # a Python script beside the job was not asked for
                 unread.append(UnreadFile(path, str(error), error.hint or ""))
+        except Exception as error:  # noqa: BLE001  # a fault of a rule in one file must not hide what is in the others
+            message = f"{path} was not judged, by a bug in Muster: {type(error).__name__}: {error}"
+            unread.append(UnreadFile(path, message, "please report it, with the file"))
     findings.sort(key=lambda finding: (finding.path, finding.place, finding.severity.rank, finding.rule))
     return LintResult(tuple(findings), tuple(unread), tuple(sources))
 

@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from muster.cli.app import main
+from muster_lint import look
+from muster_lint.read import SourceFile
+from muster_lint.values import LintFinding
 
 _GOOD = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=10\nsrun --kill-on-bad-exit=1 hostname\n"
 
@@ -157,3 +160,21 @@ def test_where_there_is_no_wheel_the_reader_of_bash_is_compiled(
     (tmp_path / "job.sh").write_text(_GOOD)
     assert _lint(str(tmp_path / "job.sh")) == 2
     assert ("needs a C compiler" in capsys.readouterr().err) is compiled
+
+
+def test_a_fault_of_a_rule_hides_no_other_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bad, good = tmp_path / "bad.sh", tmp_path / "good.sh"
+    good.write_text("#!/bin/bash\n#SBATCH -t a:b\ndate\n")
+    bad.write_text("#!/bin/bash\n#SBATCH --time=10\n# trip\ndate\n")
+    judge = look.lint_source
+
+    def trip(source: SourceFile, *more: object) -> list[LintFinding]:
+        if "trip" in source.text:
+            raise IndexError("no such word")
+        return judge(source, *more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(look, "lint_source", trip)
+    result = look.lint_files([str(bad), str(good)])
+    assert [each.path for each in result.unread] == [str(bad)]
+    assert "a bug in Muster: IndexError: no such word" in result.unread[0].message
+    assert [each.rule for each in result.findings] == ["directive-value"]

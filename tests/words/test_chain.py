@@ -89,3 +89,9 @@ def test_the_options_of_an_agent_take_a_word_where_its_own_reader_says_so(name: 
     assert with_value - PROGRAMS[name].valued == set()
     assert without & PROGRAMS[name].valued == set()
     assert MODULES["torch.distributed.run"] is PROGRAMS["torchrun"]
+
+
+@pytest.mark.parametrize("words", ["singularity exec $A", "singularity exec $A $B", "srun apptainer run $A"])
+def test_a_command_may_end_in_a_word_that_nobody_can_read(words: str) -> None:
+    parts = words.split()
+    assert read_chain(parts, lambda index: parts[index].startswith("$"))

@@ -196,7 +196,7 @@ def _is_inside(words: Sequence[str], index: int, left: int, is_opaque: Callable[
     is_image = name.endswith((".sif", ".simg", ".img", ".sqsh")) or "://" in following
     is_command = name in PROGRAMS or name in SHELLS or is_python(name) or name.endswith((".py", ".sh"))
     if left:
-        return is_image or (is_opaque(index + 1) and index + 2 < len(words) and not words[index + 2].startswith("-"))
+        return is_image or (index + 2 < len(words) and is_opaque(index + 1) and not words[index + 2].startswith("-"))
     return is_command or following.startswith(("./", "/"))
 
 
