@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.wide  # a whole installation
+
 MUSTER = Path(sys.executable).with_name("muster")
 EXAMPLE = Path(__file__).parent / "example"
 Run = Callable[..., "subprocess.CompletedProcess[str]"]

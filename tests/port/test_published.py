@@ -33,6 +33,7 @@ def _pairs(*, every: int) -> Iterator[tuple[str, Script, str]]:
         yield from ((site, script, target) for target in SITES[number % every :: every] if target != site)
 
 
+@pytest.mark.wide
 def test_a_published_script_becomes_a_plan_of_five_other_sites() -> None:
     _check(list(_pairs(every=max(1, len(SITES) // 5))))
 

@@ -155,6 +155,7 @@ hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)
 """
 
 
+@pytest.mark.wide  # four seconds of a core: the loop spins, and C computes
 def test_a_loop_of_one_line_is_told_from_a_long_call_of_c(tmp_path: Path) -> None:
     with _running(tmp_path, "--stacks-ready", script=_AT_ONE_LINE) as (job,):
         rounds = read_rounds(ask_here(job, StackQuestion(None, rounds=3, gap_s=0.5, records=True)))
