@@ -375,6 +375,14 @@ def test_a_rule_whose_partition_is_gone_with_no_other_says_both() -> None:
         plan_on(known, "-A", "project_465000000", "-t", "60", "-g", "1", site="lumi")
 
 
+@pytest.mark.parametrize("gpus", ["1", "0"])
+def test_a_rule_whose_partition_is_gone_leaves_the_job_to_the_nodes_that_are_there(gpus: str) -> None:
+    """Also a job without GPUs, where all nodes have some."""
+    known = cluster([partition_line("gpu", Default="YES")], [kind_line("gpu", 4, 64, "gpu:4")], JobSubmitPlugins="lua")
+    planned = plan_on(known, "-A", "project_465000000", "-t", "60", "-g", gpus, site="lumi")
+    assert header(planned)["partition"] == "gpu"
+
+
 def test_a_default_partition_that_is_closed_is_told_where_a_plugin_may_send_the_job_elsewhere() -> None:
     known = cluster(
         [partition_line("main", Default="YES", AllowAccounts="rich"), partition_line("other")],

@@ -78,6 +78,28 @@ def test_a_plan_for_this_host_knows_the_record_too() -> None:
     assert not any("forked" in note.text for note in plan.notes)
 
 
+@pytest.mark.parametrize(
+    ("engine", "is_within", "is_asked"), [(None, False, True), (None, True, False), (Engine.HERE, False, False)]
+)
+def test_slurm_is_asked_what_the_cluster_is_for_a_job_that_is_to_queue(
+    monkeypatch: pytest.MonkeyPatch, engine: Engine | None, is_within: bool, is_asked: bool
+) -> None:
+    from muster.act import kept_cluster
+    from muster.act.prepare import plan_for
+
+    asked: list[bool] = []
+    know = kept_cluster.know_cluster
+    monkeypatch.setattr(
+        kept_cluster, "know_cluster", lambda facts, *, fresh: (asked.append(fresh), know(facts, fresh=fresh))[1]
+    )
+    words = ("--site", "generic", "-g", "0", "--", "python", "train.py")
+    values, origins, command = parse(words)
+
+    plan_for(request_from({}, values, origins, command), look(), words, engine=engine, is_within=is_within)
+
+    assert bool(asked) == is_asked
+
+
 def test_the_job_is_found_by_the_digest_of_its_whole_plan() -> None:
     words = ("--site", "generic", "--venv", "venv", "--", "python", "train.py")
     values, origins, command = parse(words)
