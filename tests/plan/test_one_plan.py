@@ -10,6 +10,7 @@ import pytest
 import muster
 from muster.cli.app import main
 from muster.errors import RequestError
+from muster.facts import Facts
 from muster.job.options import parse, request_from
 from muster.look.gather import gather_facts
 from muster.look.probe import look
@@ -89,9 +90,12 @@ def test_slurm_is_asked_what_the_cluster_is_for_a_job_that_is_to_queue(
 
     asked: list[bool] = []
     know = kept_cluster.know_cluster
-    monkeypatch.setattr(
-        kept_cluster, "know_cluster", lambda facts, *, fresh: (asked.append(fresh), know(facts, fresh=fresh))[1]
-    )
+
+    def note(facts: Facts, *, fresh: bool = False) -> kept_cluster.KnownCluster:
+        asked.append(fresh)
+        return know(facts, fresh=fresh)
+
+    monkeypatch.setattr(kept_cluster, "know_cluster", note)
     words = ("--site", "generic", "-g", "0", "--", "python", "train.py")
     values, origins, command = parse(words)
 

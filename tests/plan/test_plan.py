@@ -100,7 +100,7 @@ def test_a_shape_is_consistent_or_refused_with_its_equation(
             "(mpiexec.hydra)",
             "--launcher mpirun -- env A=1 ./a.out",
         ),
-        (("srun", "-n4", "hostname"), "(srun)", "--launcher srun -- COMMAND"),
+        (("srun", "-n4", "hostname"), "(srun)", "--launcher srun -- hostname"),
         (("python", "-m", "accelerate.commands.launch", "t.py"), "own", "--launcher torchrun -- python t.py"),
         (("--node-prologue", "echo 'open", "x"), "cannot be split", "quotes"),
         (("--", "-x"), "begins with -x", "./-x"),
