@@ -224,7 +224,7 @@ svg{background:#fcfcfa}text{font:12px ui-sans-serif,system-ui,sans-serif;fill:#6
 
 def picture(found: dict[str, list[Point]]) -> str:
     """Return the curve, for a page of the documents: processor time of the store over the number of ranks."""
-    lines = {name: [(size, max(taken, 0.01)) for size, _, taken in points] for name, points in found.items()}
+    lines = {name: [(float(size), max(taken, 0.01)) for size, _, taken in points] for name, points in found.items()}
     drawn = chart(
         lines, [size for size, _ in lines["closed"]], lambda size: f"{size:,.0f}", value=lambda s: f"{s:.2f} s"
     )
