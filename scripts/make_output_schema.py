@@ -550,6 +550,25 @@ class Bench(Exact):
     findings: list[exact(Remark)]  # type: ignore[valid-type]
 
 
+class StartsOn(Exact):
+    """The starts on one number of nodes, of `bench --start --json`."""
+
+    time: float
+    site: str
+    nodes: int
+    ranks: int
+    device: str
+    torch: str
+    median_s: dict[str, float]
+    slowest_s: dict[str, float]
+
+
+class Starts(Exact):
+    """The answer of `bench --start --json`."""
+
+    starts: list[StartsOn]
+
+
 OUTPUTS: dict[str, Any] = {
     "jobs": list[Job],
     "status": list[StatusJob],
@@ -574,6 +593,7 @@ OUTPUTS: dict[str, Any] = {
     "site detect": SiteDetected,
     "lab status": LabStatus,
     "bench": Bench,
+    "bench --start": Starts,
     "build lock": list[Pin],
 }
 

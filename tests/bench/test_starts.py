@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from architecture.test_output_schema import read
 from muster.cli.app import main
 from muster_bench.ranks.start import WORD
 from muster_bench.start_page import phase_cells, seconds, start_page
@@ -76,7 +77,7 @@ def test_a_start_here_is_measured_shown_and_kept(
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin")
     assert main([*words, "--json", "--env", f"PYTHONPATH={tmp_path}"]) == 0
     said = capfd.readouterr()
-    (row,) = json.loads(said.out)["starts"]
+    (row,) = read("bench --start", said.out)["starts"]
     assert (row["nodes"], row["ranks"]) == (1, 2)
     assert "has no torch" in said.err
     assert [each.ranks for each in read_rows((tmp_path / "kept.jsonl").read_text().splitlines())[0]] == [2]
