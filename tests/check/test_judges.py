@@ -579,6 +579,19 @@ def test_only_an_old_kernel_forbids_workers_to_fork(kernel: str, *, warned: bool
     assert not said(of_kernel(kernel, CXI_FORK_SAFE="1"), "slingshot")
 
 
+@pytest.mark.parametrize(("variable", "origins"), [(None, ["the site's profile"]), ("ib9", ["NCCL_SOCKET_IFNAME=ib9"])])
+def test_an_interface_that_two_name_is_told_of_once(variable: str | None, origins: list[str]) -> None:
+    def change(ranks: Ranks, expected: dict[str, Any]) -> None:
+        expected["interfaces"] = ["ib9"]
+        for rank in ranks:
+            rank["environment"].pop("NCCL_SOCKET_IFNAME", None)
+        if variable:
+            env(NCCL_SOCKET_IFNAME=variable)(ranks, expected)
+
+    told = [each.evidence for each in findings(change) if each.what == "interfaces"]
+    assert told == [f"{origin}: ib9 is not there on node1, node2" for origin in origins]
+
+
 @pytest.mark.parametrize("nodes", [1, 2, 3, 64])
 @pytest.mark.parametrize("per_node", [1, 2, 4])
 @pytest.mark.parametrize("fabric", ["infiniband", "slingshot", "efa", "ethernet", ""])

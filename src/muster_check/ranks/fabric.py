@@ -35,7 +35,7 @@ def judge_interfaces(world: CheckedWorld) -> Iterator[Finding]:
             yield Finding(
                 "interfaces",
                 BROKEN,
-                f"{origin}: {name} {state} on {hosts_in_words(hosts)}",
+                f"{origin}: {name.lstrip('=')} {state} on {hosts_in_words(hosts)}",
                 _REMEDY_ALL if len(hosts) == len(world.nodes) else _REMEDY_SOME,
                 tuple(hosts),
             )
@@ -54,8 +54,10 @@ def _wanted(world: CheckedWorld) -> Dict[str, str]:
             if value.strip("=") and value.strip("=") != "lo":
                 wanted_by_rank.setdefault(value, f"{variable}={value}")
     if len(world.hosts) > 1:
+        named = {rule.strip("=") for rule in wanted_by_rank}
         for name in world.expected.get("interfaces", []):
-            wanted_by_rank.setdefault("=" + name, "the site's profile")
+            if name not in named:
+                wanted_by_rank["=" + name] = "the site's profile"
     return wanted_by_rank
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -122,12 +123,21 @@ def _check(words: Words) -> int:
     reported_keys = third_party_keys(site)
     if reported_keys:
         words_of_others = "fact is" if len(reported_keys) == 1 else "facts are"
-        named_keys = ", ".join(reported_keys)
-        say(f"{len(reported_keys)} {words_of_others} a third party's word, to be believed less: {named_keys}")
+        named = _by_table(reported_keys)
+        say(f"{len(reported_keys)} {words_of_others} a third party's word, to be believed less: {named}")
     help_address = site.profile.help.support or site.profile.help.guide
     if findings and help_address:
         say(f"if the site has changed, tell us; if it is broken: {help_address}")
     return _status(survey, findings, unproved=unproved)
+
+
+def _by_table(keys: Sequence[str]) -> str:
+    """Return keys as few words: a table that has many of them with their number."""
+    counts = Counter(key.partition(".")[0] for key in keys)
+    shown = dict.fromkeys(
+        f"{table} ({counts[table]})" if counts[table] > 2 else key for key in keys for table in [key.partition(".")[0]]
+    )
+    return ", ".join(shown)
 
 
 def _report(words: Words) -> int:
