@@ -86,8 +86,7 @@ class _Order:
         (folder / "saved").mkdir(parents=True)
         (folder / "train.py").write_text(_TRAINING)
         goes_on = self.dice.choice((["--until-done", "--links", "3"], ["--requeue"], []))
-        # With spare nodes, a job that may not go back into the queue stands to its limit if the script's host dies.
-        spares = self.dice.choice(([], ["--spares", "1"])) if goes_on else []
+        spares = self.dice.choice(([], ["--spares", "1"]))
         self.words = [*spares, "--restart", str(self.dice.randint(1, 3)), *goes_on]
         self.faults = [self.dice.choice(_FAULTS) for _ in range(self.dice.randint(1, 3))]
 

@@ -175,13 +175,9 @@ class LinkChain:
             return "the time limit was reached"
         return "it was preempted" if "DUE TO PREEMPTION" in last else ""
 
-    def hint(self, folder: str) -> str:
-        """Return which links saved nothing, and what to do."""
-        link = self._rules.link
-        if link < 3:
-            return ""
-        more = "a longer time limit, or a checkpoint more often, before %s is written within one link" % folder
-        return ": link %d and link %d saved nothing\n\nhint: %s" % (link - 2, link - 1, more)
+    def idle_words(self) -> str:
+        """Return which links saved nothing."""
+        return "link %d and link %d saved nothing" % (self._rules.link - 2, self._rules.link - 1)
 
     def close(self, why: str) -> None:
         """Write down that the job is over, for good."""

@@ -66,7 +66,8 @@ class FirstCause(NamedTuple):
     """The first thing that went wrong in an attempt."""
 
     kind: str
-    """rank, node, hang, memory, unsaid (how ranks of a host ended is not known), or empty."""
+    """rank, node, hang, memory, unsaid (how ranks of a host ended is not known), idle (two links saved
+    nothing), or empty."""
     rank: Optional[int] = None
     host: str = ""
     status: int = 0
@@ -389,7 +390,7 @@ def _close_idle(state: LifeState, why: str) -> Result:
 
 def _end_idle(state: LifeState, why: str) -> Result:
     state, _ = _idle(state._replace(decision="end", status=1), why)
-    return state, (CloseJob(why), WithdrawNext(), NoteEnd(state.attempt, "end", None, why), EndScript(1))
+    return state, (CloseJob(why), WithdrawNext(), NoteEnd(state.attempt, "end", FirstCause("idle"), why), EndScript(1))
 
 
 def _begin_link(terms: LifeTerms, state: LifeState) -> Result:

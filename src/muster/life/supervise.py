@@ -320,7 +320,7 @@ class Supervisor:
             text = self.chain.reason_of_slurm(self.words_of_slurm) or text
         if not is_well:
             if running is None:
-                self.say("muster: error: the job does not go on, %s" % why + self.chain.hint(self.rules.checkpoint))
+                self._say_not_started(action.attempt, cause, text, why)
             else:
                 self.say("muster: attempt %d ended: %s; %s" % (action.attempt, text, done))
         kind = cause.kind if cause.kind in ("rank", "node", "unsaid") and not is_well else ""
@@ -338,7 +338,20 @@ class Supervisor:
         if self.lost:
             return "%s failed" % " ".join(self.lost)
         running = self.running[0] if self.running else None
-        return running.cause_text(cause) if running is not None else cause.words
+        if running is not None:
+            return running.cause_text(cause)
+        return self.chain.idle_words() if cause.kind == "idle" else "nothing was started"
+
+    def _say_not_started(self, attempt: int, cause: FirstCause, text: str, why: str) -> None:
+        """Say why no ranks start; RUN/attempts has a line for it too, which no script writes."""
+        self.files.add(
+            "attempts", attempt, self.attempt_began, self.environment["SLURM_JOB_NODELIST"], "", self.rules.own
+        )
+        hint = "submit it again"
+        if cause.kind == "idle":
+            hint = "a longer time limit, or a checkpoint more often, before %s is written within one link"
+            hint %= self.rules.checkpoint
+        self.say("muster: error: the job does not go on, %s: %s\n\nhint: %s" % (why, text, hint))
 
     def _done_text(self, action: machine.NoteEnd, why: str) -> str:
         if action.decision == "again":
