@@ -562,6 +562,7 @@ MUSTER_TEXT
 )
 muster_keeper=$(
     cat <<'MUSTER_TEXT'
+import fcntl
 import os
 import select
 import signal
@@ -572,6 +573,7 @@ FIRST_PIPE = 400
 _CHUNK_BYTES = 1 << 16
 _LONGEST_LINE_BYTES = 1 << 20
 _LOOK_S = 0.1
+_BEGINS_S = 60
 _REPORT_S = 1.0
 _TELL_S = 0.5
 _MOST_CHUNKS = 64
@@ -799,9 +801,27 @@ def _tell_other_nodes() -> None:
     except OSError:  # an image need not have it: each node then ends in its own time
         pass
 def _log_directory() -> str:
-    path = os.path.join(os.environ.get("TMPDIR") or "/tmp", "muster-agent-%d-%s" % (os.getpid(), os.urandom(4).hex()))
+    folder = os.environ.get("TMPDIR") or "/tmp"
+    _remove_left(folder)
+    path = os.path.join(folder, "muster-agent-%d-%s" % (os.getpid(), os.urandom(4).hex()))
     os.mkdir(path, 0o700)
+    _lock(path)
     return path
+def _lock(path: str) -> bool:
+    try:
+        fcntl.flock(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+def _remove_left(folder: str) -> None:
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name)
+        try:
+            is_old = name.startswith("muster-agent-") and time.time() - os.lstat(path).st_mtime > _BEGINS_S
+            if is_old and os.lstat(path).st_uid == os.getuid() and _lock(path):
+                _remove(path)
+        except OSError:  # another keeper was faster
+            continue
 def _remove(path: str) -> None:
     import shutil  # not before the ranks have ended
     shutil.rmtree(path, ignore_errors=True)

@@ -72,13 +72,13 @@ def test_the_script_is_the_same_twice_and_passes_shellcheck(case: Case, tmp_path
 # Lines of Muster's own text in a job that `muster submit` queues: without an image, and what each engine adds.
 _LINES = {
     "srun": 530,
-    "ibrun": 502,
+    "ibrun": 508,
     "local": 212,
-    "flux": 268,
-    "mpirun": 650,
-    "torchrun": 895,
-    "ft": 895,
-    "mpirun+torchrun": 985,
+    "flux": 273,
+    "mpirun": 653,
+    "torchrun": 913,
+    "ft": 913,
+    "mpirun+torchrun": 1002,
 }
 _LINES_OF_ENGINE = {"none": 0, "shifter": 14, "pyxis": 66, "cscs": 66, "docker": 111, "podman": 110, "podman-hpc": 110}
 

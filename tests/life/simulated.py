@@ -384,6 +384,9 @@ class World:
             # The srun is killed; its ranks are Slurm's, and it ends them where its controller answers.
             self._signal_step("KILL")
             step = self.step
+            for rank in step.ranks:
+                if rank.state == "gone":
+                    self.held[rank.host] = set(step.hosts)  # nobody tells Slurm that its slurmstepd is gone
             self.at(1, lambda: self._srun_ends(step, 137))
         else:
             self._signal_step(action.by)

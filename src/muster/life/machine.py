@@ -577,7 +577,7 @@ def end_step_harder(terms: LifeTerms, state: LifeState, event: TimePassed) -> Re
         state = state._replace(missing=("KILL",), until=state.now + ANSWER_S)
         return state, (EndStep("KILL"), AskFor("nodes", state.hosts))
     if "starter" not in tried:
-        return state._replace(missing=("KILL", "starter"), until=state.now + ANSWER_S), (EndStep("starter"),)
+        return _end_starter(state)
     return step_ended(terms, state, StepEnded(137))
 
 
@@ -586,7 +586,13 @@ def nodes_say_early(terms: LifeTerms, state: LifeState, event: NodesSay) -> Resu
     """End the program that started the ranks where a node starts no step: it would wait until Slurm says so."""
     if not event.dead or "starter" in state.missing:
         return state, ()
-    return state._replace(missing=("KILL", "starter"), until=state.now + ANSWER_S), (EndStep("starter"),)
+    return _end_starter(state)
+
+
+def _end_starter(state: LifeState) -> Result:
+    # Slurm may keep the step, and starts no other on its nodes but beside it.
+    state = state._replace(missing=("KILL", "starter"), until=state.now + ANSWER_S, beside=True)
+    return state, (EndStep("starter"),)
 
 
 # The end of an attempt
