@@ -365,7 +365,7 @@ class _Allocated(_Keeper):
     def look(self) -> None:
         """Say why the job waits, and when Slurm expects it to start: once, and whenever that changes.
 
-        Of a salloc that names no job it is said once that it is silent.
+        A salloc that names no job is reported once.
         """
         now = time.monotonic()
         if self.started or self.child_status is not None or now < self._ask_at:

@@ -1,8 +1,7 @@
 """What Slurm itself says of a cluster, as one value, read from two answers: any version from 17.11 on. Pure.
 
 `scontrol` and `sacctmgr` take several commands in one start, on standard input. What a version does not say is None.
-The nodes are read one by one: of 5,000 nodes in 60 partitions sinfo makes its groups in seconds, scontrol prints them
-in a tenth of one.
+Nodes are read one by one: sinfo groups 5,000 nodes of 60 partitions in seconds, scontrol prints them in a tenth.
 """
 
 from __future__ import annotations
