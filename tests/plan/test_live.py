@@ -10,6 +10,7 @@ from muster.errors import MusterError, RequestError
 from muster.job.options import parse, request_from
 from muster.model.plan import Plan
 from muster.plan.build import make_plan
+from muster.sites.live import live_layer
 from muster.sites.load import load, overrides_from
 from muster.slurm.cluster_facts import ClusterFacts
 from slurm.clusters import accounting_text, cluster, kind_line, like_site, partition_line
@@ -381,6 +382,15 @@ def test_a_rule_whose_partition_is_gone_leaves_the_job_to_the_nodes_that_are_the
     known = cluster([partition_line("gpu", Default="YES")], [kind_line("gpu", 4, 64, "gpu:4")], JobSubmitPlugins="lua")
     planned = plan_on(known, "-A", "project_465000000", "-t", "60", "-g", gpus, site="lumi")
     assert header(planned)["partition"] == "gpu"
+
+
+@pytest.mark.parametrize(("ports", "is_kept"), [("ports=60000-61000", True), ("(null)", False)])
+def test_ports_are_reserved_where_the_cluster_has_some(ports: str, is_kept: bool) -> None:
+    known = cluster([partition_line("main", Default="YES")], [kind_line("main", 4)], MpiParams=ports)
+    profile = load("generic").profile
+    profile = replace(profile, rendezvous=replace(profile.rendezvous, reserved_ports=True))
+    said = live_layer(profile, known).layer.table.get("rendezvous", {})
+    assert said == ({} if is_kept else {"reserved_ports": False})
 
 
 def test_a_default_partition_that_is_closed_is_told_where_a_plugin_may_send_the_job_elsewhere() -> None:

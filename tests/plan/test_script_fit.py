@@ -56,6 +56,15 @@ def of(folder: Path, text: str, *words: str) -> ScriptFacts | None:
     return look_at_script(words or ("python", "-u", "train.py"), str(folder))
 
 
+@pytest.mark.parametrize(("line", "is_alone"), [("layer(rank=8)", True), ("layer(rank)", False), ("rank = 8", False)])
+def test_a_keyword_that_is_called_rank_is_no_knowledge_of_others(tmp_path: Path, line: str, is_alone: bool) -> None:
+    """Adapters of low rank have one."""
+    script = of(tmp_path, f"{ALONE}\n{line}\n")
+
+    assert script is not None
+    assert script.never_joins == is_alone
+
+
 def planned(script: ScriptFacts | None, *words: str, launcher: str = "auto", engine: Engine | None = None) -> Plan:
     facts = msgspec.structs.replace(FACTS, script=script)
     return plan(
