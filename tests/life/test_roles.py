@@ -141,6 +141,51 @@ def test_the_first_cause_is_the_one_that_is_kept(role: str) -> None:
     assert play.state.status == 9
 
 
+def test_nothing_starts_once_the_end_is_decided() -> None:
+    play = begun()
+    play.step(RoleReady("data"))
+    play.step(JobTold(143))
+
+    assert play.step(RoleReady("serve")) == []
+    assert play.step(RoleEnded("serve", 0)) == []
+    assert play.step(RoleEnded("data", 0)) == [FinishRoles(143)], "a role that waits holds up no end"
+
+
+def test_a_second_reason_changes_nothing() -> None:
+    play = begun()
+    play.step(JobTold(143))
+
+    assert play.step(JobTold(130)) == []
+    assert play.state.status == 143
+
+
+def test_a_role_is_ready_once_and_not_after_its_end() -> None:
+    play = begun()
+    for event in (RoleReady("serve"), RoleReady("serve"), RoleEnded("data", 0), RoleReady("data")):
+        play.step(event)
+
+    assert play.noted("ready") == ["serve"]
+
+
+@pytest.mark.parametrize(("needed", "is_asked"), [(True, False), (False, True)])
+def test_a_role_has_a_time_to_be_ready_if_another_waits_or_a_sign_was_asked_for(needed: bool, is_asked: bool) -> None:
+    after = ("a",) if needed else ()
+    play = Play(RoleTerms("a", within_s=5, is_asked=is_asked), RoleTerms("b", after=after, is_main=True))
+    play.step(JobBegins())
+    play.step(TimePasses(), seconds=6)
+
+    assert play.noted("late") == ["a"]
+
+
+def test_the_longest_grace_holds_for_all() -> None:
+    play = Play(RoleTerms("a", grace_s=30), RoleTerms("b", is_main=True, grace_s=5))
+    play.step(JobBegins())
+    play.step(JobTold(143))
+
+    assert play.step(TimePasses(), seconds=29) == []
+    assert play.step(TimePasses(), seconds=2) == [KillRole("a"), KillRole("b")]
+
+
 NAMES = ("a", "b", "c", "d")
 
 
@@ -196,8 +241,8 @@ def something(chance: Random, turn: int, running: set[str], deaf: set[str], *, o
     """An event that may come now; a job that goes on for long is told to end."""
     names = sorted(running - deaf if over else running)
     kind = chance.choice(["time", "ready", "ends", "told" if turn > 40 else "time"])
-    if kind == "ready" and names:
-        return RoleReady(chance.choice(names))
+    if kind == "ready" and running:
+        return RoleReady(chance.choice(sorted(running)))
     if kind == "ends" and names:
         return RoleEnded(chance.choice(names), chance.choice([0, 1, 143]))
     return JobTold(143) if kind == "told" else TimePasses()
