@@ -11,7 +11,6 @@ from architecture.test_output_schema import read
 from bench.results import MIB, round_of, row, start
 from muster.cli.app import main
 from muster_bench.results import MARK, ProbeResult, SeriesEnd
-from plugins.wide import sampled
 
 
 @pytest.fixture(autouse=True)
@@ -108,9 +107,7 @@ def test_a_host_name_cannot_write_into_the_page(log: Path, tmp_path: Path) -> No
     assert "<b>" not in (tmp_path / "page.html").read_text()
 
 
-@pytest.mark.parametrize(
-    ("name", "begins"), sampled([("p.svg", b"<?xml"), ("p.png", b"\x89PNG"), ("p.pdf", b"%PDF")], keep=3)
-)
+@pytest.mark.parametrize(("name", "begins"), [("p.png", b"\x89PNG"), ("p.svg", b"<?xml"), ("p.pdf", b"%PDF")])
 def test_a_plot_is_what_its_name_says(log: Path, tmp_path: Path, name: str, begins: bytes) -> None:
     main(["bench", "--site", "clariden", "--read", str(log), "--plot", name])
     assert (tmp_path / name).read_bytes().startswith(begins)
