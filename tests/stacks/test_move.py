@@ -109,6 +109,14 @@ def test_what_the_look_itself_caused_is_no_work() -> None:
     assert not _move(held=3).wakes
 
 
+def test_what_came_between_the_last_looks_counts_too() -> None:
+    text = "".join(
+        f"@node 0 n {number} {number}.0\n{_look(done, _OWN, main=(_MS, 9, 'u'))}@done 0\n"
+        for number, done in enumerate((0, 0, 1), 1)
+    )
+    assert [each.doing for each in movements(read_rounds(text))] == [Doing.MOVES]
+
+
 def test_a_thread_that_comes_back_late_to_its_wait_is_no_work() -> None:
     assert _does(main=(30_000, 1, "u")) is Doing.RESTS
     assert not _move(main=(30_000, 1, "t")).wakes
@@ -123,6 +131,7 @@ def test_a_rank_that_is_stopped_only_now_and_then_goes_on() -> None:
 
 def test_what_wakes_a_wait_without_an_end_has_come() -> None:
     assert _does(main=(50_000, 1, "u")) is Doing.MOVES
+    assert _does(main=(50_000 * 20, 20, "u")) is Doing.MOVES
     # The call is not known: it may be a look at a clock.
     assert _does(main=(50_000, 10, "?")) is Doing.RESTS
 
