@@ -90,5 +90,10 @@ def _changed_fields(value: msgspec.Struct) -> dict[str, Any]:
 @functools.cache
 def _defaults_of(kind: type[msgspec.Struct]) -> tuple[Any, ...]:
     """Return the default of each field; `msgspec.structs.fields` would read all types again, a millisecond a class."""
-    with_default = [getattr(each, "factory", lambda each=each: each)() for each in kind.__struct_defaults__]
+    with_default = [_made(default) for default in kind.__struct_defaults__]
     return (*[msgspec.NODEFAULT] * (len(kind.__struct_fields__) - len(with_default)), *with_default)
+
+
+def _made(default: Any) -> Any:
+    """Return the value of a default, which may be a factory."""
+    return default.factory() if hasattr(default, "factory") else default
