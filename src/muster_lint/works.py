@@ -74,7 +74,7 @@ _TOOLS = AT_ONCE | frozenset(
     lspci which exit return trap . [ [[ true false let local : jobs disown nohup
     """.split()  # noqa: SIM905  # a page of names, not of quotes
 )
-"""Commands that are no work of a job."""
+"""Commands that are not the work of a job."""
 
 
 def starts_ranks(job: BatchScript, command: SimpleCommand) -> bool:
