@@ -77,7 +77,8 @@ def test_a_start_here_is_measured_shown_and_kept(
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin")
     assert main([*words, "--json", "--env", f"PYTHONPATH={tmp_path}"]) == 0
     said = capfd.readouterr()
-    (row,) = read("bench --start", said.out)["starts"]
+    read("bench --start", said.out)
+    (row,) = json.loads(said.out)["starts"]
     assert (row["nodes"], row["ranks"]) == (1, 2)
     assert "has no torch" in said.err
     assert [each.ranks for each in read_rows((tmp_path / "kept.jsonl").read_text().splitlines())[0]] == [2]

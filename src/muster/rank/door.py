@@ -38,7 +38,7 @@ _LONGEST_VALUE_BYTES = 1 << 30
 # A connection that says nothing, or whose host has no door yet, is closed after so long.
 _SILENT_S = 20.0
 _UNKNOWN_S = 60.0
-# So many that say nothing may wait at a time; the oldest one goes. 10,000 ranks that start at once are no strangers.
+# So many that say nothing may wait at a time; the oldest one goes. 10,000 ranks may start at once.
 _MOST_SILENT, _MOST_SILENT_PER_NODE = 1024, 64
 _MOST_AT_ONCE = 256
 _RETRY_S = 0.05
@@ -126,9 +126,9 @@ def find_in_table(mine: Address, theirs: Address) -> Owner:
     """Return the same as a kernel tells it that answers no questions: from the table of all connections."""
     for path in ("/proc/net/tcp", "/proc/net/tcp6"):
         with contextlib.suppress(OSError), Path(path).open(encoding="ascii") as table:
-            wanted = f":{mine[1]:04X} "
+            port_digits = f":{mine[1]:04X} "
             for line in table:
-                if wanted in line:
+                if port_digits in line:
                     fields = line.split()
                     is_held = int(fields[3], 16) == _ESTABLISHED
                     if is_held and _address_of(fields[1]) == mine and _address_of(fields[2]) == theirs:
@@ -172,7 +172,7 @@ def own_addresses() -> List[str]:
 
 
 class Close(Exception):
-    """What a client says is no word of the store's protocol: its connection is closed."""
+    """The store's protocol lacks the word that a client says: the client's connection is closed."""
 
     __slots__ = ()
 
@@ -206,8 +206,8 @@ class Store:
 
     def add(self, key: bytes, amount: int) -> int:
         """Add to a number, which begins at 0, and return the sum."""
-        found = _NUMBER.match(self.values.get(key, b"0"))
-        total = (int(found.group()) if found is not None else _raise_close()) + amount
+        number = _NUMBER.match(self.values.get(key, b"0"))
+        total = (int(number.group()) if number is not None else _raise_close()) + amount
         self.set(key, b"%d" % total)
         return total
 
@@ -250,8 +250,8 @@ class Store:
             here[client] = None
             return b""
         del self.barriers[key]
-        for each in here:
-            each.send(_STOP_WAITING)
+        for other in here:
+            other.send(_STOP_WAITING)
         return _STOP_WAITING
 
     def forget(self, client: "Client") -> None:
@@ -671,7 +671,7 @@ class Door:
         """Forget the door of another host, which has ended."""
         if node in self.doors:
             self.doors.remove(node)
-        self.nodes = {address: each for address, each in self.nodes.items() if each is not node}
+        self.nodes = {address: other for address, other in self.nodes.items() if other is not node}
 
     def forget(self, newcomer: Newcomer, *, keep: bool = False) -> None:
         """Wait no more for a newcomer; its connection is closed unless `keep`."""
@@ -770,9 +770,9 @@ def end_rank(pid: int) -> None:
     """Tell the first rank to end: its shell waits for it, and passes no signal on."""
     children = Path(f"/proc/{pid}/task/{pid}/children")
     with contextlib.suppress(OSError):
-        for each in (*children.read_text(encoding="ascii").split(), str(pid)):
-            if int(each) != os.getpid():
-                os.kill(int(each), signal.SIGTERM)
+        for child in (*children.read_text(encoding="ascii").split(), str(pid)):
+            if int(child) != os.getpid():
+                os.kill(int(child), signal.SIGTERM)
 
 
 def main(role: str, port: int, rank_pid: int, place: str) -> int:

@@ -50,9 +50,11 @@ def main(main_began):
     if has_gpu:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
     record["device"] = torch.cuda.get_device_name() if has_gpu else "cpu"
-    dist.init_process_group("nccl" if has_gpu else "gloo")
+    dist.init_process_group()  # torch chooses the backend by the device
     record["joined"] = time.time()
-    total = torch.ones(1, device="cuda" if has_gpu else "cpu")
+    total = torch.ones(1)
+    if has_gpu:
+        total = total.to(torch.cuda.current_device())
     dist.all_reduce(total)
     record["sum"] = int(total.item())
     record["summed"] = time.time()
