@@ -103,3 +103,17 @@ def test_roles_beside_each_other_have_other_gpus(lab: Lab, shared_directory: Pat
         assert len(gpus["serve", node]) == 1
         assert len(gpus["train", node]) == 3
         assert not set(gpus["serve", node]) & set(gpus["train", node])
+
+
+def test_mpirun_starts_the_ranks_of_a_role_on_its_own_nodes(lab: Lab, shared_directory: Path) -> None:
+    first = ("--role", "first", "--", "sleep", "300")
+    says = "echo rank $RANK on $(hostname)"
+    by_mpirun = ("--role", "main", "-N", "2", "--ntasks-per-node", "2", "--launcher", "mpirun", "--", "sh", "-c", says)
+    job = submit(lab, shared_directory, *first, *by_mpirun)
+
+    assert wait_until_ended(lab, job) == "COMPLETED"
+    lines = {line.strip() for line in said(lab, "logs", job, "--role", "main").splitlines() if " on node" in line}
+    assert {line.rpartition(": ")[2] for line in lines} == {
+        *("rank 0 on node2", "rank 1 on node2"),
+        *("rank 2 on node3", "rank 3 on node3"),
+    }

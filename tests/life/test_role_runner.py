@@ -113,12 +113,21 @@ def test_a_gap_is_the_address_of_the_role_and_its_own_host_is_the_one_that_is_as
     assert steers._filled(a, "{a.host}:{a.port} {b.url}", "b") == f"b:{a.port} http://c:{b.port}"
 
 
+def test_mpirun_sees_all_nodes_of_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "3")
+    monkeypatch.setenv("SLURM_NODELIST", "a,b,c")
+    variables = of(by_mpirun := unit("a", first="1", nodes="2", ranks="4", starter="program")).environment(by_mpirun)
+
+    assert variables["SLURM_NODELIST"] == "a,b,c", "with a part of it Open MPI placed ranks on its own host"
+    assert variables["SLURM_TASKS_PER_NODE"] == "4(x3)"
+    assert variables["SLURM_JOB_NODELIST"] == "b,c"
+
+
 def test_a_role_sees_its_own_nodes_as_the_allocation() -> None:
     a, b = unit("a", first="1", nodes="2", ranks="4"), unit("b")
     variables = of(a, b).environment(a)
 
     assert variables["SLURM_JOB_NODELIST"] == "b,c"
     assert variables["SLURM_JOB_NUM_NODES"] == "2"
-    assert variables["SLURM_TASKS_PER_NODE"] == "4(x2)"
     assert variables["MUSTER_B_URL"] == f"http://a:{b.port}"
     assert variables["MUSTER_ROLE_PORT"] == str(a.port)

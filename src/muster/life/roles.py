@@ -356,14 +356,16 @@ class RoleRunner:
         names, count = ",".join(unit.hosts), str(len(unit.hosts))
         variables.update(
             SLURM_JOB_NODELIST=names,
-            SLURM_NODELIST=names,
             SLURM_JOB_NUM_NODES=count,
-            SLURM_NNODES=count,
-            SLURM_TASKS_PER_NODE="{}(x{})".format(unit.ranks, count) if len(unit.hosts) > 1 else str(unit.ranks),
             SLURM_OPEN_MODE="append",
             muster_of_role=unit.name,
             MUSTER_ROLE_PORT=str(unit.port),
         )
+        if not unit.is_step:
+            # mpirun has to know all nodes of the job: with a part of them Open MPI 4.1 started ranks on its own host, which
+            # was not the role's. The tasks of a node, of which the header may count fewer, are those of the role.
+            nodes = os.environ.get("SLURM_JOB_NUM_NODES", count)
+            variables["SLURM_TASKS_PER_NODE"] = "{}(x{})".format(unit.ranks, nodes)
         return variables
 
     def _start(self, unit: RoleUnit) -> None:
