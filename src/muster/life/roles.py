@@ -362,8 +362,8 @@ class RoleRunner:
             MUSTER_ROLE_PORT=str(unit.port),
         )
         if not unit.is_step:
-            # mpirun has to know all nodes of the job: with a part of them Open MPI 4.1 started ranks on its own host. The
-            # tasks of a node, of which the header may count fewer, are those of the role.
+            # mpirun has to know all nodes of the job: with some of them Open MPI 4.1 started ranks on its own host.
+            # The tasks of a node, of which the header may count fewer, are those of the role.
             nodes = os.environ.get("SLURM_JOB_NUM_NODES", count)
             variables["SLURM_TASKS_PER_NODE"] = "{}(x{})".format(unit.ranks, nodes)
         return variables
