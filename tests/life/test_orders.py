@@ -148,3 +148,19 @@ def test_two_links_without_a_new_checkpoint_are_the_last(idle_links: int, has_be
     names = [type(action).__name__ for action in decide(terms, LifeState(), begins, 0.0)[1]]
     over = ["CloseJob", "WithdrawNext", "NoteEnd", "EndScript"]
     assert names == (over if is_over else ["QueueNext", "StartRanks"])
+
+
+def test_the_next_step_starts_beside_one_whose_srun_was_killed() -> None:
+    """Slurm calls the nodes busy for as long as it keeps the step of a slurmstepd that is gone."""
+    terms, state = LifeTerms(2, 2, restarts=1), LifeState(phase=LifePhase.RUNS, hosts=("n1", "n2"), pool=("n1", "n2"))
+    for event, now in (
+        (machine.RankEnded(0, "n1", 1), 1.0),
+        (machine.TimePassed(), 11.0),  # SIGKILL
+        (machine.TimePassed(), 71.0),  # its srun
+        (machine.StepEnded(137), 72.0),
+        (machine.SlurmSays("RUNNING", ("n1", "n2")), 73.0),
+    ):
+        state, _ = decide(terms, state, event, now)
+    actions = decide(terms, state, machine.NodesSay(()), 74.0)[1]
+
+    assert [action.beside for action in actions if isinstance(action, machine.StartRanks)] == [True]
