@@ -109,10 +109,10 @@ class LinkChain:
 
     def _queue(self, first_try: str, pauses: Any) -> None:
         """Queue it. new: nobody has tried; look: an earlier try may have had no answer, and the controller the job."""
-        rules, how, left = self._rules, first_try, list(pauses)
+        rules, mode, left = self._rules, first_try, list(pauses)
         next_link = rules.link + 1
         while True:
-            answer = self._find() if how == "look" else ""
+            answer = self._find() if mode == "look" else ""
             answer = answer or self._submit(next_link)
             name = re.search(r"^([0-9]+)(;.*)?$", answer, re.MULTILINE)
             if name:
@@ -126,7 +126,7 @@ class LinkChain:
                 return
             if self._is_needless.wait(left.pop(0)):
                 return
-            how = "look"
+            mode = "look"
 
     def _submit(self, link: int) -> str:
         rules, script = self._rules, self._script()
@@ -155,8 +155,8 @@ class LinkChain:
             likeness[fields[0]] = fields[2] + "|" + fields[3]
             if fields[4].startswith("afterany:%s(" % self._rules.own):
                 waiting.append(fields[0])
-        own = likeness.get(self._rules.job, "")
-        alike = sorted(int(job) for job in waiting if likeness[job] == own and job.isdigit())
+        likeness_of_job = likeness.get(self._rules.job, "")
+        alike = sorted(int(job) for job in waiting if likeness[job] == likeness_of_job and job.isdigit())
         return str(alike[0]) if alike else ""
 
     # What Slurm wrote

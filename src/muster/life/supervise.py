@@ -152,7 +152,7 @@ class Supervisor:
     def _take(self, text: str) -> None:
         number, _, rest = text.partition(" ")
         word, _, rest = rest.partition(" ")
-        running = next((each for each in self.running if each.number == number), None)
+        running = next((unit for unit in self.running if unit.number == number), None)
         if running is None or running.has_ended:
             return
         for event in running.heard(word, rest):
@@ -166,8 +166,8 @@ class Supervisor:
         self._find_checkpoint()
         over = self.chain.claim() if rules.links else ""
         before = self.chain.before() if rules.links and not over else ""
-        known = self.saves.searched
-        idle = self.files.count_idle_links(rules.link, self.saves.checkpoint) if rules.links and known else 0
+        was_searched = self.saves.searched
+        idle = self.files.count_idle_links(rules.link, self.saves.checkpoint) if rules.links and was_searched else 0
         has_begun = self.files.last_attempt(rules.own) is not None
         if rules.links and not over:
             self.chain.begin()
@@ -251,10 +251,10 @@ class Supervisor:
 
     def _do_end_step(self, action: machine.EndStep) -> None:
         first = self.state.first
-        own = first is None or first.kind in ("rank", "memory") or not (first.words or first.kind)
+        is_of_rank = first is None or first.kind in ("rank", "memory") or not (first.words or first.kind)
         for running in self.running:
             # The script itself asks the other ranks to end when one fails.
-            if not (action.by == "TERM" and own):
+            if not (action.by == "TERM" and is_of_rank):
                 Thread(target=running.end, args=(action.by,), daemon=True).start()
 
     def _do_ask_for(self, action: machine.AskFor) -> None:
@@ -283,12 +283,12 @@ class Supervisor:
         Thread(target=answer, daemon=True).start()
 
     def _ask_slurm(self) -> Any:
-        said = asking.ask_job(self.rules.job)
-        if said is None:
+        job = asking.ask_job(self.rules.job)
+        if job is None:
             return None
-        hosts = asking.expand(said.nodes) if self.rules.spares else self.hosts
+        hosts = asking.expand(job.nodes) if self.rules.spares else self.hosts
         # Slurm looks at its limits every 30 seconds, and starts no step meanwhile in a job whose time is over.
-        return machine.SlurmSays(said.state, hosts, 0 < said.end <= time.time())
+        return machine.SlurmSays(job.state, hosts, 0 < job.end <= time.time())
 
     def _ask_nodes(self, hosts: Tuple[str, ...]) -> Any:
         dead = asking.find_dead(hosts)
@@ -311,18 +311,18 @@ class Supervisor:
         """Say what happened and what is done, and write it down: one line in RUN/ends."""
         state, cause = self.state, action.cause or FirstCause("")
         is_well = action.decision in ("done", "saved")
-        why = self.saves.saved_words if state.saved not in ("", "asked") and not state.told else action.why
+        reason = self.saves.saved_words if state.saved not in ("", "asked") and not state.told else action.why
         self.lost = tuple(host for running in self.running for host in running.hosts if host not in state.hosts)
         running = self.running[0] if self.running else None
         text = "" if action.decision == "done" else self.saves.saved_words if is_well else self._cause_text(cause)
-        done = ("they ended well" if action.decision == "saved" else "") if is_well else self._done_text(action, why)
+        deed = ("they ended well" if action.decision == "saved" else "") if is_well else self._done_text(action, reason)
         if action.decision == "next":
             text = self.chain.reason_of_slurm(self.words_of_slurm) or text
         if not is_well:
             if running is None:
-                self._say_not_started(action.attempt, cause, text, why)
+                self._say_not_started(action.attempt, cause, text, reason)
             else:
-                self.say("muster: attempt %d ended: %s; %s" % (action.attempt, text, done))
+                self.say("muster: attempt %d ended: %s; %s" % (action.attempt, text, deed))
         kind = cause.kind if cause.kind in ("rank", "node", "unsaid") and not is_well else ""
         status = state.status if is_well or running is None else running.status
         failing = running.failing(cause) if running is not None and not is_well else cause
@@ -331,7 +331,7 @@ class Supervisor:
         words = failing.words if kind and kind not in ("node", "unsaid") else ""
         self.files.add(
             "ends", action.attempt, self.attempt_began, int(time.time()), status, rank, host, action.decision,
-            text, done, kind, words,
+            text, deed, kind, words,
         )  # fmt: skip
 
     def _cause_text(self, cause: FirstCause) -> str:
@@ -386,7 +386,7 @@ class Supervisor:
 
     def _save(self) -> None:
         """Tell the ranks to save; before there are ranks, as soon as there are."""
-        running = next((each for each in self.running if not each.has_ended), None)
+        running = next((unit for unit in self.running if not unit.has_ended), None)
         if running is None or self.state.phase not in (LifePhase.RUNS, LifePhase.ENDS_STEP):
             self.saves.is_asked = True
             return

@@ -153,7 +153,7 @@ def read_end(path: str) -> List[str]:
 
 def last_error(lines: Sequence[str], rank: Optional[int], is_labelled: bool) -> str:
     """Return the last line of an error that the rank wrote; where no rank is known, the last of any."""
-    common = own = ""
+    common = labelled_line = ""
     for line in lines:
         who, text = _divide(line)
         is_other = rank is not None and who is not None and who != rank
@@ -161,8 +161,8 @@ def last_error(lines: Sequence[str], rank: Optional[int], is_labelled: bool) -> 
             continue
         common = text
         if who is not None:
-            own = text
-    return (own if is_labelled else common).replace("\t", " ")[:300]
+            labelled_line = text
+    return (labelled_line if is_labelled else common).replace("\t", " ")[:300]
 
 
 def _divide(line: str) -> Tuple[Optional[int], str]:

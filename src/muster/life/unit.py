@@ -303,5 +303,5 @@ class RunningUnit:
 def _of_rank(files: Sequence[Tuple[str, List[str]]], failed: told.FailedRank) -> List[str]:
     """Return the lines of the file that a rank, or its host, has of its own; none: there is no such file."""
     names = ("%s.%s.log" % (failed.host, failed.rank), failed.host + ".log") if failed.host else ()
-    kept: Dict[str, List[str]] = dict(files)
-    return next((kept[name] for name in names if name in kept), [])
+    file_lines: Dict[str, List[str]] = dict(files)
+    return next((file_lines[name] for name in names if name in file_lines), [])
