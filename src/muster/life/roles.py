@@ -291,8 +291,10 @@ class RoleRunner:
             status = self._do(event)
             if status is None and not isinstance(event, TimePasses):
                 status = self._do(TimePasses())
-        for unit in self.killed:
-            self._sweep(unit)
+        for unit in self.units.values():
+            # mpirun kills its ranks together with the shells that would have looked for what they left.
+            if unit in self.killed or (unit.process is not None and not unit.is_step):
+                self._sweep(unit)
         return status
 
     def _hear(self, number: int, frame: Any) -> None:
