@@ -105,6 +105,16 @@ def test_roles_beside_each_other_have_other_gpus(lab: Lab, shared_directory: Pat
         assert not set(gpus["serve", node]) & set(gpus["train", node])
 
 
+def test_a_role_that_may_start_again_does_so_and_the_others_stay(lab: Lab, shared_directory: Path) -> None:
+    once = 'echo start of $MUSTER_ROLE; [ -e "$0/seen" ] || { touch "$0/seen"; exit 5; }; touch "$0/again"; sleep 300'
+    data = ("--role", "data", "--restart", "1", "--", "sh", "-c", once, str(shared_directory))
+    waits = f"until [ -e {shared_directory}/again ]; do sleep 0.2; done"
+    job = submit(lab, shared_directory, *data, "--role", "main", "-N", "2", "--", "sh", "-c", waits)
+
+    assert wait_until_ended(lab, job) == "COMPLETED"
+    assert said(lab, "logs", job, "--role", "data").count("start of data") >= 1
+
+
 def test_mpirun_starts_the_ranks_of_a_role_on_its_own_nodes(lab: Lab, shared_directory: Path) -> None:
     first = ("--role", "first", "--", "sleep", "300")
     says = "echo rank $RANK on $(hostname)"

@@ -78,7 +78,7 @@ def texts_of_roles(job: Sequence[str], roles: Mapping[str, Sequence[str]]) -> It
     for name, texts in roles.items():
         rest = tuple(text for text in texts if text not in shared)
         same = known.setdefault(rest, name)
-        yield from _own(f"muster_own_{name}", rest if same == name else (f"muster_own_{same}\n",))
+        yield from _own(f"muster_own_{name}", rest if same == name else (f'muster_own_{same} "$@"\n',))
 
 
 def _own(name: str, texts: Iterable[str]) -> Iterator[str]:
@@ -89,9 +89,9 @@ def _own(name: str, texts: Iterable[str]) -> Iterator[str]:
 
 _LAST = """\
 if [ -n "${muster_of_role:-}" ]; then
-    "muster_own_$muster_of_role" && "role_$muster_of_role"
+    "muster_own_$muster_of_role" "$@" && "role_$muster_of_role"
 else
-    muster_own_job && job
+    muster_own_job "$@" && job
 fi
 """
 
