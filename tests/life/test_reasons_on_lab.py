@@ -40,13 +40,7 @@ def test_fifteen_reasons_that_slurm_gives_are_explained(new_lab: Callable[..., L
     jobs = dict(line.split() for line in lines)
     assert len(jobs) == 16
 
-    for _ in range(60):  # the scheduler looks at its queue every few seconds
-        said = _why(lab, jobs)
-        if not _wrong(jobs, said):
-            break
-        time.sleep(1)
-
-    assert _wrong(jobs, said) == {}
+    said = _said_at_last(lab, jobs)
     for code, entry in said.items():
         if entry["phase"] == "waiting":
             assert entry["waiting"]["sentence"] == reason_of(code).sentence
@@ -55,22 +49,29 @@ def test_fifteen_reasons_that_slurm_gives_are_explained(new_lab: Callable[..., L
 
 def test_a_limit_of_the_qos_is_explained(new_lab: Callable[..., Lab], slurm_version: str) -> None:
     lab = new_lab("-N", "1", "--accounting", "--slurm", slurm_version)
-    script = (
-        "sacctmgr -i modify qos normal set MaxWall=2 MaxJobsPerUser=1 >/dev/null; "
+    limited = (
+        "sacctmgr -i modify qos normal set MaxWall=20 MaxJobsPerUser=1 >/dev/null; "
         # The controller hears of it a moment later; a job that is submitted before that simply runs.
-        "until scontrol -o show assoc_mgr flags=qos | grep -q MaxWallPJ=2; do sleep 0.1; done; "
-        "sbatch --parsable -t 9 -o /dev/null --wrap 'sleep 600'; "
-        "sbatch --parsable -t 1 -o /dev/null --wrap 'sleep 600' >/dev/null; "
-        "sbatch --parsable -t 1 -o /dev/null --wrap 'sleep 600'"
+        "until scontrol -o show assoc_mgr flags=qos | grep -q MaxWallPJ=20; do sleep 0.1; done; "
+        "sbatch --parsable -t 90 -o /dev/null --wrap 'sleep 600'"
     )
-    long, many = checked(lab.exec(["sh", "-c", script])).stdout.split()
-    jobs = {"QOSMaxJobsPerUserLimit": many, "QOSMaxWallDurationPerJobLimit": long}
+    # Slurm gives a job one reason. Once another job runs, the number of running jobs would be the reason of this one.
+    long = checked(lab.exec(["sh", "-c", limited])).stdout.strip()
+    said = _said_at_last(lab, {"QOSMaxWallDurationPerJobLimit": long})
+    assert said["QOSMaxWallDurationPerJobLimit"]["waiting"]["clears"] == "when you change the job"
+
+    two = "sbatch --parsable -t 9 -o /dev/null --wrap 'sleep 600'; " * 2
+    _, many = checked(lab.exec(["sh", "-c", two])).stdout.split()
+    said = _said_at_last(lab, {"QOSMaxJobsPerUserLimit": many})
+    assert said["QOSMaxJobsPerUserLimit"]["waiting"]["clears"] == "by itself"
+
+
+def _said_at_last(lab: Lab, jobs: dict[str, str]) -> dict[str, dict[str, Any]]:
+    """What `muster why` says once Slurm has the reasons; the scheduler looks at its queue every few seconds."""
     for _ in range(60):
         said = _why(lab, jobs)
         if not _wrong(jobs, said):
             break
         time.sleep(0.5)
-
     assert _wrong(jobs, said) == {}
-    assert said["QOSMaxWallDurationPerJobLimit"]["waiting"]["clears"] == "when you change the job"
-    assert said["QOSMaxJobsPerUserLimit"]["waiting"]["clears"] == "by itself"
+    return said
