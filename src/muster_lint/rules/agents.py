@@ -452,8 +452,9 @@ def find_two_agents(job: BatchScript) -> Iterator[Hit]:
 @rule(
     "standalone-on-nodes",
     Severity.BREAKS,
-    "--standalone over several nodes",
-    why="A standalone torchrun is a world of one node: several nodes train alone, without an error.",
+    "torchrun for one node over several",
+    why="""A torchrun that is standalone, or without --nnodes, is a world of one node. Several nodes train alone, without an error; with one
+    meeting point for all of them one trains, and the others are turned away.""",
     instead="Give --nnodes, --rdzv-backend=c10d and --rdzv-endpoint.",
     source=sources.TORCHRUN,
     bad=_HEAD + "srun --kill-on-bad-exit=1 torchrun --standalone --nproc-per-node=4 train.py\n",
@@ -472,7 +473,12 @@ def find_standalone(job: BatchScript) -> Iterator[Hit]:
         meets = stage.has("--nnodes") or "PET_NNODES" in job.text or _reads_settings(stage)
         own = re.search(r"SLURM_(PROCID|NODEID)", launch.inner.text if launch.inner is not None else "")
         if (stage.has("--standalone") or not meets) and not own:
-            yield Hit(stage.word.place, f"{job.nodes} nodes train alone", unknown=launch.unknown)
+            at_one_place = stage.has("--rdzv-endpoint", "--rdzv_endpoint", "--master-addr", "--master_addr")
+            if at_one_place and not stage.has("--standalone"):
+                message = f"without --nnodes torchrun takes one node: {job.nodes} nodes do not become one world"
+                yield Hit(stage.word.place, message, 'Add --nnodes="$SLURM_JOB_NUM_NODES".', unknown=launch.unknown)
+            else:
+                yield Hit(stage.word.place, f"{job.nodes} nodes train alone", unknown=launch.unknown)
 
 
 def _reads_settings(stage: Stage) -> bool:

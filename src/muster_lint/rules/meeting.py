@@ -217,8 +217,9 @@ def find_ports_in_addresses(job: BatchScript) -> Iterator[Hit]:
 )
 def find_fixed_ports(job: BatchScript) -> Iterator[Hit]:
     """Yield fixed ports; of style where the job has four GPUs of a node, which is most often the whole node."""
-    per_task = job.header["gpus-per-task"].value if "gpus-per-task" in job.header else None
-    gpus = max(job.gpus_per_node or 0, int(per_task) if per_task in {"4", "8"} else 0)
+    per_task = (job.header["gpus-per-task"].value or "") if "gpus-per-task" in job.header else ""
+    number = re.fullmatch(r"(?:[A-Za-z]\w*:)?(\d{1,2})", per_task)
+    gpus = max(job.gpus_per_node or 0, int(number[1]) * (job.tasks_per_node or 1) if number else 0)
     if job.is_slurm and "exclusive" not in job.header and gpus < 8:  # a whole node has no other job
         for hit in _fixed_ports(job):
             yield msgspec.structs.replace(hit, severity=Severity.STYLE) if gpus >= 4 else hit

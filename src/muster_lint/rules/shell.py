@@ -33,8 +33,23 @@ def find_syntax_errors(job: BatchScript) -> Iterator[Hit]:
 
     # The grammar refuses a little that bash takes, and an open quote leads it astray: bash says whether and where.
     asked = run(["bash", "-n"], stdin=job.text, timeout_s=10)
+    place = _named_line(job, asked.stderr) or job.shell.error
+    if not asked.ok and _knows_patterns(job, place):  # bash -n does not run shopt
+        asked = run(["bash", "-O", "extglob", "-n"], stdin=job.text, timeout_s=10)
+        place = _named_line(job, asked.stderr) or job.shell.error
     if not asked.ok:
-        yield Hit(_named_line(job, asked.stderr) or job.shell.error, "the text is not bash from here on")
+        yield Hit(place, "the text is not bash from here on")
+
+
+def _knows_patterns(job: BatchScript, place: TextSpan) -> bool:
+    """Tell whether the script has turned on extglob at its top level before this place."""
+    return any(
+        each.program == "shopt"
+        and {"-s", "extglob"} <= {word.value for word in each.words}
+        and each.place.line < place.line
+        and not (each.is_conditional or each.is_guarded or each.in_loop or each.function or each.in_substitution)
+        for each in job.shell.commands
+    )
 
 
 def _named_line(job: BatchScript, message: str) -> TextSpan | None:
@@ -381,9 +396,15 @@ def find_lone_folders(job: BatchScript) -> Iterator[Hit]:
     if job.nodes is None or job.nodes < 2 or not job.steps:
         return
     for each in job.shell.assignments:
-        texts = each.value.substitutions if each.value is not None and each.exported else ()
-        if any(
+        texts = each.value.substitutions if each.value is not None else ()
+        is_made = any(
             re.search(r"mktemp\b.*-d|mktemp --directory", text) and "--tmpdir" not in text and "-p" not in text.split()
             for text in texts
-        ):
+        )
+        if is_made and (each.exported or _reaches_tasks(job, each.name)):
             yield Hit(each.place, "only the batch host has this folder")
+
+
+def _reaches_tasks(job: BatchScript, name: str) -> bool:
+    """Tell whether the value of a variable is exported under another name."""
+    return any(each.exported and each.value is not None and name in each.value.names for each in job.shell.assignments)

@@ -9,7 +9,7 @@ from muster.errors import nearest_name
 from muster_lint import sources
 from muster_lint.bash import SimpleCommand, Word
 from muster_lint.job import BatchScript
-from muster_lint.launch import LaunchCommand, Stage, starts_python
+from muster_lint.launch import LaunchCommand, Stage, launches_of, starts_python
 from muster_lint.rule import rule
 from muster_lint.values import Edit, Hit, Severity, TextSpan
 from muster_lint.works import AT_ONCE, ENDINGS, HARMLESS, SERVER, STARTS_RANKS, is_work, starts_ranks, trains
@@ -99,9 +99,9 @@ def _may_hide_flags(stage: Stage) -> bool:
 @rule(
     "srun-survivors",
     Severity.FRAGILE,
-    "ranks wait for ever when one dies",
-    why="""When a rank ends with an error srun leaves the others alone, unless the cluster sets KillOnBadExit. They wait in a
-    collective until the time limit.""",
+    "the other ranks stay when one dies",
+    why="""When a rank ends with an error srun leaves the others alone, unless the cluster sets KillOnBadExit. Those that wait for it
+    in a collective stay until a time-out ends them (torch's for NCCL is 10 minutes, for gloo 30), or until the time limit where there is none.""",
     instead="Write srun --kill-on-bad-exit=1.",
     source=sources.SRUN,
     bad=_TWO + "srun python train.py\n",
@@ -111,7 +111,7 @@ def find_survivors(job: BatchScript) -> Iterator[Hit]:
     """Yield steps of several ranks without --kill-on-bad-exit."""
     if job.shell.assigned("SLURM_KILL_BAD_EXIT"):
         return
-    meets = _MEETS.search(job.text) is not None
+    meets = _MEETS.search(job.text) is not None or (job.asks_for_gpus and _MAY_MEET.search(job.text) is not None)
     ranks = list(_ranks(job))
     scripts = [(each, stage) for each in job.steps if _goes_on(each) and (stage := each.stage("step")) is not None]
     for launch, stage in ranks + [each for each in scripts if each not in ranks and job.asks_for_gpus]:
@@ -130,10 +130,12 @@ def find_survivors(job: BatchScript) -> Iterator[Hit]:
 
 
 _MEETS = re.compile(
-    r"MASTER_(ADDR|PORT)|torchrun|torch\.distributed|deepspeed|accelerate launch|rdzv|NCCL_|(?<![a-z])ddp|distributed"
-    r"|horovod|hvd|lightning|multi.?(node|gpu)|WORLD_SIZE|dist.?url",
+    r"MASTER_(ADDR|PORT)|torchrun|torch\.distributed|deepspeed|accelerate launch|rdzv|NCCL_|(?<![a-z])ddp"
+    r"|horovod|hvd|lightning|WORLD_SIZE|dist.?url",
     re.IGNORECASE,
 )
+_MAY_MEET = re.compile(r"distributed|multi.?(node|gpu)", re.IGNORECASE)
+"""Words that mean a training of several ranks where the job has GPUs; without them several runs are as likely."""
 
 
 def _is_apart(launch: LaunchCommand) -> bool:
@@ -201,7 +203,12 @@ def find_early_task_variables(job: BatchScript) -> Iterator[Hit]:
             if place not in told:
                 told.add(place)
                 unknown = "" if is_sure else "whether the step has several tasks"
-                yield Hit(place, f"${name} is expanded by the batch script, before srun starts", unknown=unknown)
+                message = f"${name} is expanded by the batch script, before srun starts"
+                if _feeds_inert_ranks(launch):
+                    message += ": every node is told 0, which the c10d rendezvous does not read"
+                    yield Hit(place, message, unknown=unknown, severity=Severity.FRAGILE)
+                else:
+                    yield Hit(place, message, unknown=unknown)
 
 
 def _early_names(job: BatchScript, launch: LaunchCommand) -> Iterator[tuple[TextSpan, str]]:
@@ -228,6 +235,19 @@ def _is_inert(launch: LaunchCommand, word: Word) -> bool:
     if agent is None or agent.text("--rdzv-backend", "--rdzv_backend") not in {"c10d", "etcd", "etcd-v2"}:
         return False
     return any(agent.option(name) == word for name in ("--node-rank", "--node_rank", "--machine_rank"))
+
+
+def _feeds_inert_ranks(launch: LaunchCommand) -> bool:
+    """Tell whether the task's shell uses each early variable only as the node's rank beside a c10d rendezvous."""
+    early = [name for word in launch.early for name in word.names if name in _OF_A_TASK]
+    read = [
+        name
+        for each in (launches_of(launch.inner) if launch.inner is not None else ())
+        for word in each.command.words
+        for name in word.names
+        if name in _OF_A_TASK and _is_inert(each, word)
+    ]
+    return bool(early) and len(early) == len(read)
 
 
 @rule(
@@ -584,12 +604,25 @@ def find_unset_variables(job: BatchScript) -> Iterator[Hit]:
     own = {each.name for each in job.assignments}
     for place, name in _expansions(job, without_default=True, without_echo=True):
         options = _SET_BY.get(name)
-        if options is not None and not options & job.header.keys() and name not in own:
+        if (
+            options is not None
+            and not options & job.header.keys()
+            and name not in own
+            and not _is_asked(job, name, place)
+        ):
             yield Hit(place, f"${name} is empty: the header has no --{min(options)}", unknown="what sbatch was given")
     if (job.nodes or 1) > 1 and not {"ntasks", "ntasks-per-node", "ntasks-per-gpu"} & job.header.keys():
         for place, text in _defaults_of(job, "SLURM_NTASKS"):
             message = f"the header asks for no number of tasks, so SLURM_NTASKS is not set and {text} holds"
             yield Hit(place, message, unknown="what sbatch was given")
+
+
+def _is_asked(job: BatchScript, name: str, place: TextSpan) -> bool:
+    """Tell whether the line, or the branch around it, asks first whether the variable has a value."""
+    question = re.compile(rf"-n\s+\"?\$\{{?{name}\b|-v\s+{name}\b|!\s+-z\s+\"?\$\{{?{name}\b")
+    before = job.lines[place.line - 1][: place.column - 1]
+    around = [job.lines[block.line - 1] for block, _ in job.shell.blocks if block.line <= place.line <= block.end_line]
+    return (question.search(before) is not None and "&&" in before) or any(question.search(line) for line in around)
 
 
 def _defaults_of(job: BatchScript, name: str) -> Iterator[tuple[TextSpan, str]]:
