@@ -79,15 +79,21 @@ def test_what_the_job_wrote_stays_unless_it_is_asked_for(asked: CleanRules) -> N
 
 
 def test_what_muster_wrote_beside_a_job_is_no_result(asked: CleanRules) -> None:
-    """Every file that the script writes into a run directory, by its own text."""
-    shell = Path(muster.__file__).parent / "render" / "shell"
-    names = {
+    """Every file that the script and its supervisor write into a run directory, by their own text."""
+    package = Path(muster.__file__).parent
+    shell = package / "render" / "shell"
+    by_supervisor = {
+        name.replace("%d", "2")
+        for part in (package / "life").glob("*.py")
+        for name in re.findall(r"(?:files|self)\.(?:add|put|claim)\(\s*['\"]([a-z][\w%.-]*)", part.read_text())
+    }
+    names = by_supervisor | {
         name.replace("$muster_link", "2").replace("$muster_job", "7")
         for part in shell.rglob("*.sh")
         for name in re.findall(r"muster_run_dir/([a-z.][\w.$-]*)", part.read_text())
         if name not in {"logs", "ranks"}
     }
-    assert {"links", "link-2", "ends", "array"} <= names
+    assert {"links", "link-2", "ends", "array", "saves", "progress"} <= by_supervisor
     # How ranks ended: a folder for each start, a file for each attempt and node.
     names |= {"ranks/7.1700000000.4242/1.0", "ranks/7.1700000000.4242/2.13"}
     for job, folder in (("1", ""), ("2", "task-3/")):

@@ -62,7 +62,7 @@ _LINES = [
     ("muster site show lum", ["lumi"]),
     ("muster run --site lum", ["lumi"]),
     ("muster run --launcher tor", ["torchrun"]),
-    ("muster plan --as w", ["why"]),
+    ("muster plan --as w", ["why", "words"]),
     ("muster build image --gpu-kind c", ["cpu", "cuda"]),
     ("muster completion z", ["zsh"]),
 ]
