@@ -28,7 +28,12 @@ while step < steps:
     if rank == 0 and step % every == 0:
         with zipfile.ZipFile(f"{folder}/step{step}.pt", "w") as file:
             file.writestr("state", json.dumps([step, state]))
-    if rank == 1 and len(fails) >= attempt and step == int(fails[attempt - 1]):
+    if len(fails) >= attempt and step == int(fails[attempt - 1]):
+        if rank == 0:
+            time.sleep(600)  # no rank gets ahead of the failure
+        newest = step - step % every
+        while newest and not zipfile.is_zipfile(f"{folder}/step{newest}.pt"):
+            time.sleep(0.02)
         raise RuntimeError("the same words each time")
 if rank == 0:
     print("final", state)
