@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import http.server
+import io
+import os
 import socket
+import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -131,3 +134,61 @@ def test_a_role_sees_its_own_nodes_as_the_allocation() -> None:
     assert variables["SLURM_JOB_NUM_NODES"] == "2"
     assert variables["MUSTER_B_URL"] == f"http://a:{b.port}"
     assert variables["MUSTER_ROLE_PORT"] == str(a.port)
+
+
+def test_what_a_role_wrote_is_shown_in_any_locale_and_a_full_disk_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    logs = tmp_path / "roles" / "x" / "logs"
+    logs.mkdir(parents=True)
+    (logs / "batch.log").write_bytes("é █ ".encode() + b"\xff\n")
+    steered = of(unit("x"), run=str(tmp_path))
+    plain = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr("sys.stdout", plain)
+
+    steered._note(runner.NoteRole("x", "failed", 1, "it ended"))
+    said = os.dup(1)
+    with Path("/dev/full").open("wb") as full:
+        os.dup2(full.fileno(), 1)
+    try:
+        steered._note(runner.NoteRole("x", "ready"))
+    finally:
+        os.dup2(said, 1)
+        os.close(said)
+
+    assert "é █ " in capfd.readouterr().out
+
+
+def test_a_role_that_this_host_cannot_start_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr("muster.life.roles.subprocess.Popen", refuse)
+    steered = of(unit("x"), run=str(tmp_path))
+
+    steered._start(steered.units["x"])
+
+    assert steered.events.get_nowait() == runner.RoleEnded("x", 1)
+
+
+def test_a_file_that_goes_while_it_is_looked_at_is_no_end_of_looking(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steered = of(unit("x"), run=str(tmp_path))
+    looks: list[RoleUnit] = []
+
+    def look(looked_at: RoleUnit) -> bool:
+        looks.append(looked_at)
+        if len(looks) == 1:
+            raise FileNotFoundError("gone")
+        return True
+
+    monkeypatch.setattr(steered, "_is_ready", look)
+    sleeper = subprocess.Popen(["sleep", "60"])
+    try:
+        steered._look(steered.units["x"], sleeper)
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+
+    assert steered.events.get_nowait() == runner.RoleReady("x")

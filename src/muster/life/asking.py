@@ -62,7 +62,8 @@ def run(words: Sequence[str], timeout_s: float, env: Optional[Dict[str, str]] = 
         except subprocess.TimeoutExpired:
             out = errors = b""
         status = None
-    return ProgramEnd(status, out.decode("utf-8", "replace"), errors.decode("utf-8", "replace"))
+    # A path in the answer goes back to the system as it came, in any locale.
+    return ProgramEnd(status, os.fsdecode(out), os.fsdecode(errors))
 
 
 class JobWords(NamedTuple):
@@ -78,7 +79,11 @@ class JobWords(NamedTuple):
 
 def ask_job(job: str, timeout_s: float = 10.0) -> Optional[JobWords]:
     """Return what Slurm says of a job; None: it does not answer, or does not know that job."""
-    text = run(["scontrol", "--oneliner", "show", "job", job], timeout_s).out
+    # A user's own format of times could not be read.
+    environment = dict(os.environ, SLURM_TIME_FORMAT="%s")
+    answer = run(["scontrol", "--oneliner", "show", "job", job], timeout_s, environment)
+    # The last task of an array has the number of the whole array: Slurm shows all its tasks.
+    text = next((line for line in answer.out.splitlines() if line.startswith("JobId=%s " % job)), "")
     if "JobState=" not in text:
         return None
     fields = dict(word.partition("=")[::2] for word in text.split() if "=" in word)
@@ -92,13 +97,15 @@ def ask_job(job: str, timeout_s: float = 10.0) -> Optional[JobWords]:
 
 def _seconds(text: str) -> float:
     try:
-        return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
+        return float(text) if text.isdigit() else time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
     except (ValueError, OverflowError):
         return 0.0
 
 
 def ask_old_job(job: str) -> Optional[str]:
     """Return how a job ended; empty: Slurm does not know it any more; None: it does not answer."""
+    if not job:
+        return ""  # Slurm would show all jobs
     job_words = run(["scontrol", "--oneliner", "show", "job", job], 30.0)
     if "JobState=" in job_words.out:
         return job_words.out.split("JobState=", 1)[1].split()[0]
@@ -115,7 +122,12 @@ def expand(nodes: str) -> Tuple[str, ...]:
         return ()
     if "[" not in nodes:
         return tuple(nodes.split(","))
-    return tuple(run(["scontrol", "show", "hostnames", nodes], 30.0).out.split())
+    for pause in (1, 4, 0):
+        names = run(["scontrol", "show", "hostnames", nodes], 30.0).out.split()
+        if names:
+            break
+        time.sleep(pause)
+    return tuple(names)
 
 
 def on_nodes(hosts: Sequence[str], *words: str, name: str = "") -> List[str]:

@@ -132,8 +132,11 @@ class LinkChain:
         rules, script = self._rules, self._script()
         words = ["sbatch", "--parsable", "--dependency=afterany:" + rules.own, "--open-mode=append"]
         words += ["--array=" + rules.task] if rules.task else []
-        with open(script, encoding="utf-8", errors="replace") as file:
-            has_output = any(line.startswith("#SBATCH") and " --output" in line for line in file)
+        try:
+            with open(script, encoding="utf-8", errors="replace") as file:
+                has_output = any(line.startswith("#SBATCH") and " --output" in line for line in file)
+        except OSError as error:
+            return str(error)
         words += [] if has_output else ["--output=%s/logs/batch.log" % rules.run]
         environment = {
             name: value for name, value in self._environment.items()

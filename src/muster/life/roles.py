@@ -331,11 +331,11 @@ class RoleRunner:
         }
         words = note.words or "it ended with status {}".format(note.status)
         if note.what in sentences:
-            print("muster: " + sentences[note.what].format(note.name, note.status, words), flush=True)
+            _say("muster: " + sentences[note.what].format(note.name, note.status, words))
         if note.words:
             lines = self._last_lines(note.name)
             if lines:
-                print("the last lines of role {}:\n  {}".format(note.name, "\n  ".join(lines)), flush=True)
+                _say("the last lines of role {}:\n  {}".format(note.name, "\n  ".join(lines)))
         entry = {"time": time.time(), "role": note.name, "what": note.what, "status": note.status, "words": note.words}
         try:
             with open(os.path.join(self._folder(), "events"), "a") as file:
@@ -371,6 +371,13 @@ class RoleRunner:
         return variables
 
     def _start(self, unit: RoleUnit) -> None:
+        try:
+            self._start_script(unit)
+        except (OSError, RuntimeError) as error:
+            _say("muster: role {} cannot be started: {}".format(unit.name, error))
+            self.events.put(RoleEnded(unit.name, 1))
+
+    def _start_script(self, unit: RoleUnit) -> None:
         self._folder(unit.name, "logs")
         with open(os.path.join(self.run, "roles", unit.name, "logs", "batch.log"), "ab") as log:
             process = subprocess.Popen(
@@ -393,7 +400,11 @@ class RoleRunner:
         """Ask until the role is ready, or has ended: often at first, and every second after a minute."""
         since = time.monotonic()
         while process.poll() is None:
-            if self._is_ready(unit):
+            try:
+                is_ready = self._is_ready(unit)
+            except (OSError, ValueError):
+                is_ready = False  # a file was removed meanwhile
+            if is_ready:
                 self.events.put(RoleReady(unit.name))
                 return
             time.sleep(0.1 if time.monotonic() - since < _OFTEN_S else 1.0)
@@ -546,7 +557,7 @@ def _texts(folder: str, name: str = "*") -> List[str]:
         try:
             with open(path, "rb") as file:
                 file.seek(max(0, os.path.getsize(path) - _TEXT_BYTES))
-                texts.append(file.read().decode(errors="replace"))
+                texts.append(os.fsdecode(file.read()))
         except OSError:
             continue
     return texts
@@ -582,6 +593,14 @@ def _signal_group(pid: int, number: int) -> None:
         pass
 
 
+def _say(text: str) -> None:
+    """Print a text of any bytes, in any locale; a disk that takes nothing more ends no job."""
+    try:
+        os.write(1, (text + "\n").encode("utf-8", "surrogateescape"))
+    except OSError:
+        pass
+
+
 def _write(path: str, text: str) -> None:
     with open(path + ".new", "w") as file:
         file.write(text)
@@ -607,7 +626,7 @@ def main(arguments: Sequence[str], hosts: Callable[[], List[str]] = _hosts) -> i
         sentence = (
             "muster: error: the roles need {} nodes, but the job has {}\n\nhint: write a new script with muster plan"
         )
-        print(sentence.format(needed, len(names)), flush=True)
+        _say(sentence.format(needed, len(names)))
         return 2
     return RoleRunner(script, run, [RoleUnit(words, names) for words in described], low, count).steer()
 

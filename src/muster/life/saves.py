@@ -16,6 +16,7 @@ from muster.life.written import RunFiles
 
 _SEARCH = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "rank", "checkpoint.py")
 _SEARCH_S = 50.0
+_ASK_S = 60.0
 _WORDS = {
     "cancel": "before it was cancelled", "limit": "before the time limit", "preemption": "on preemption",
     "asked": "when asked to",
@@ -35,20 +36,34 @@ class Saves:
         self.is_asked = False
         """Whether ranks that have not begun are to be told."""
         self.saved_words = ""
-        self._end = 0.0
+        self._end: Optional[float] = None
+        self._asked_at = 0.0
+        self._text = ""
         self._told_at: Optional[float] = None
         self._lock = Lock()
 
     def begin(self) -> None:
         """Ask when the job's time is over."""
-        if self.rule:
-            answer = asking.ask_job(self._rules.job)
-            self._end = answer.end if answer is not None else 0.0
+        if not self.rule:
+            return
+        try:
+            # Muster may be another version, or elsewhere, when the ranks are to save.
+            self._text = asking.node_text("processes", self._rules.signals)
+        except OSError as error:
+            self._say("muster: warning: no rank can be told to save: %s" % error)
+        self._ask_end()
+
+    def _ask_end(self) -> None:
+        answer = asking.ask_job(self._rules.job)
+        self._asked_at = time.monotonic()
+        self._end = None if answer is None else answer.end
 
     def find_time(self, began: float) -> Optional[float]:
         """Return when the clock tells the ranks to save, in seconds since `began`; None: the clock does not."""
-        if not (self.rule and self._rules.by_clock and self._end) or self._told_at is not None:
+        if not (self.rule and self._rules.by_clock) or self._told_at is not None or self._end == 0:
             return None
+        if self._end is None:  # Slurm has not answered yet
+            return self._asked_at + _ASK_S - began
         left = float(self._end - self._rules.save_s - time.time())
         return max(0.0, left) + time.monotonic() - began
 
@@ -56,6 +71,9 @@ class Saves:
         """Return whether the time has come; a limit that was moved is asked for again."""
         at = self.find_time(began)
         if at is None or at > now + 0.5:
+            return False
+        if self._end is None:
+            self._ask_end()
             return False
         answer = asking.ask_job(self._rules.job)
         if answer is not None and answer.end - self._rules.save_s > time.time() + 1:
@@ -111,8 +129,7 @@ class Saves:
     def tell_ranks(self, hosts: Sequence[str], attempt: int, runs: Callable[[], bool]) -> str:
         """Tell the ranks to save; return the reason where one handles the signal, and write down how many did."""
         number = int(getattr(signal, "SIG" + self._rules.save_signal))
-        text = asking.node_text("processes", self._rules.signals)
-        words = asking.on_nodes(hosts, "/bin/sh", "-c", text, "muster", self._run(), str(number))
+        words = asking.on_nodes(hosts, "/bin/sh", "-c", self._text, "muster", self._run(), str(number))
         ranks = told = 0
         with self._lock:
             # Ranks that have just started may have no handler yet.

@@ -72,7 +72,7 @@ class Supervisor:
         before = self.files.attempts()
         if rules.spares and before:
             # A job that lost a node before it went back into the queue has one node less: its ranks keep theirs.
-            nodes = len(asking.expand(before[-1][1]))
+            nodes = len(asking.expand(before[-1][1])) or nodes
         return LifeTerms(
             ranks=nodes * (1 if rules.agents else rules.tasks),
             nodes=nodes,
@@ -90,7 +90,7 @@ class Supervisor:
 
     def run(self) -> int:
         """Play the job's life to its end, and return the status of the script."""
-        signal.set_wakeup_fd(_nonblocking(self.writer), warn_on_full_buffer=False)
+        signal.set_wakeup_fd(_nonblocking(self.writer))
         for number in (*_ENDINGS, signal.SIGUSR1):
             signal.signal(number, self._hear)
         self._begin()
@@ -113,7 +113,18 @@ class Supervisor:
             return
         self.state, actions = machine.decide(self.terms, self.state, event, time.monotonic() - self.began)
         for action in actions:
-            self._acts[type(action)](action)
+            is_done = self._try(type(action).__name__, self._acts[type(action)], action)
+            if not is_done and isinstance(action, machine.StartRanks):
+                self.post(lambda: self.tell(machine.StepEnded(1)))
+
+    def _try(self, name: str, act: Callable[..., None], *words: Any) -> bool:
+        """Return whether it was done; what this host refuses, a process for example, ends no training."""
+        try:
+            act(*words)
+        except (OSError, RuntimeError, ValueError) as error:
+            self.say("muster: warning: %s failed: %s" % (name, error))
+            return False
+        return True
 
     def _hear(self, number: int, frame: Any) -> None:
         del frame
@@ -130,7 +141,7 @@ class Supervisor:
         if ready:
             self._read()
         while self.posted and self.status is None:
-            self.posted.popleft()()
+            self._try("a step of the supervisor", self.posted.popleft())
         if self.status is None:
             if self.saves.is_due(time.monotonic() - self.began, self.began):
                 self._save()
@@ -144,7 +155,7 @@ class Supervisor:
             return
         *lines, self.rest = self.rest.split(b"\n")
         for line in lines:
-            text = line.strip(b"\0").decode("utf-8", "replace")
+            text = os.fsdecode(line)
             mark = text.find("muster-tells ")
             if mark >= 0:
                 self._take(text[mark + len("muster-tells ") :])
@@ -182,8 +193,9 @@ class Supervisor:
     def _finish(self) -> None:
         for running in self.running:
             running.kill()
-        # Ranks that Slurm has ended, or the next link, need what was passed on by name.
-        if not self.state.told and self.state.decision not in ("next", "saved") and self.files.folder:
+        # Ranks that Slurm has ended, and other links, need what was passed on by name.
+        is_over = self.state.decision in ("done", "end") or bool(self.files.over())
+        if is_over and not self.state.told and self.files.folder:
             try:
                 os.unlink(os.path.join(self.files.folder, "passed"))
             except OSError:

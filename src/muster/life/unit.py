@@ -117,7 +117,11 @@ class RunningUnit:
             self._end_starters(signal.SIGKILL)
         if self._relay is not None:
             self._relay.join(_DRAIN_S)
-        end = self.read_end(128 - code if code < 0 else code)
+        status = 128 - code if code < 0 else code
+        try:
+            end = self.read_end(status)
+        except Exception:  # noqa: BLE001  # whatever the logs hold, the end itself is told
+            end = UnitEnd(status, told.FailedRank(), "", "", False)
         self._post(lambda: self._ended(self, end))
 
     def read_end(self, status: int) -> UnitEnd:

@@ -16,9 +16,11 @@ class RunFiles:
 
     def lines(self, name: str) -> List[str]:
         """Return the lines of a file; none where there is no such file."""
+        if not self.folder:
+            return []
         try:
-            with open(os.path.join(self.folder, name), encoding="utf-8", errors="replace") as file:
-                return file.read().splitlines()
+            with open(os.path.join(self.folder, name), "rb") as file:
+                return os.fsdecode(file.read()).splitlines()
         except OSError:
             return []
 
@@ -42,7 +44,12 @@ class RunFiles:
     def claim(self, name: str, text: str) -> str:
         """Make a file, unless it is there; return what it holds then."""
         self._write(name, text + "\n", os.O_EXCL)
-        return next(iter(self.lines(name)), text)
+        for _ in range(20):
+            lines = self.lines(name)
+            if lines or not self.has(name):
+                break
+            time.sleep(0.1)  # another job has made it, and not written yet
+        return next(iter(lines), text)
 
     def _write(self, name: str, text: str, how: int) -> None:
         if not self.folder:

@@ -1,0 +1,334 @@
+"""What the supervisor of a job believes, and what it outlives: old Pythons, silent programs, missing places."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from muster.life import asking, machine, unit
+from muster.life.chain import LinkChain
+from muster.life.machine import LifePhase, LifeState
+from muster.life.rules import Rules
+from muster.life.saves import Saves
+from muster.life.supervise import Supervisor
+from muster.life.written import RunFiles
+
+_LIFE = Path(asking.__file__).parent
+_SCONTROL = 'case "$*" in *hostnames*) echo a; echo b ;; *"show job"*) cat "$0.job" ;; esac\n'
+_JOB = "JobId=7 JobName=j JobState=RUNNING EndTime=2030-01-01T00:00:00 PreemptTime=None NodeList=a,b\n"
+_HOME = Path(pwd.getpwuid(os.getuid()).pw_dir)
+_OLD = [*map(str, _HOME.glob(".pyenv/versions/3.6.*/bin/python3.6")), "/usr/libexec/platform-python", "python3.6"]
+
+
+def _runs(python: str) -> bool:
+    return shutil.which(python) is not None and subprocess.run([python, "-c", ""], check=False).returncode == 0
+
+
+# The oldest that a batch host may have, where this machine has one.
+_PYTHONS = [sys.executable, *[python for python in _OLD if _runs(python)][:1]]
+
+Steer = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def _program(path: Path, text: str) -> None:
+    path.write_text("#!/bin/bash\n" + text)
+    path.chmod(0o755)
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder of Slurm's programs, the first on PATH."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    _program(folder / "scontrol", _SCONTROL)
+    (folder / "scontrol.job").write_text(_JOB)
+    for name in ("srun", "sbatch", "scancel", "squeue", "sacct"):
+        _program(folder / name, "exit 1\n" if name == "sbatch" else ":\n")
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    for name in [name for name in os.environ if name.startswith("SLURM_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setenv("SLURM_JOB_NODELIST", "a,b")
+    return folder
+
+
+@pytest.fixture
+def steer(programs: Path, tmp_path: Path) -> Steer:
+    """Return a function that steers a job whose attempts are a text of shell."""
+    assert programs
+
+    def play(
+        text: str, *words: str, python: str = sys.executable, start: tuple[str, ...] = (), **variables: str
+    ) -> Any:
+        run = tmp_path / "run"
+        (run / "logs").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "job.sh").write_text(text)
+        command = [python, *(start or ("-I", "-S", str(_LIFE))), f"file={tmp_path}/job.sh", f"run={run}", "logs=logs"]
+        command += ["nodes=2", "tasks=1", *words]
+        environment = {**os.environ, **variables}
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, check=False)
+
+    return play
+
+
+def _rules(*words: str, **variables: str) -> Rules:
+    return Rules(["file=job.sh", *words], {"SLURM_JOB_ID": "7", **variables})
+
+
+@pytest.mark.parametrize("python", _PYTHONS)
+def test_it_runs_with_every_python_that_a_batch_host_has(steer: Steer, python: str) -> None:
+    end = steer("exit 0", python=python)
+
+    assert (end.returncode, end.stderr) == (0, "")
+
+
+def test_python_36_knows_no_option_of_the_wakeup(steer: Steer) -> None:
+    text = (
+        "import signal, sys\nown = signal.set_wakeup_fd\nsignal.set_wakeup_fd = lambda number: own(number)\n"
+        "from muster.life.supervise import main\nmain(sys.argv[1:])\n"
+    )
+    end = steer("exit 0", start=("-c", text))
+
+    assert (end.returncode, end.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("python", _PYTHONS)
+def test_a_checkpoint_of_any_name_reaches_the_ranks_in_the_plainest_locale(
+    steer: Steer, tmp_path: Path, python: str
+) -> None:
+    folder = tmp_path / "päth"
+    folder.mkdir()
+    (folder / "one.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
+    end = steer(f'printf %s "$MUSTER_CHECKPOINT" >{tmp_path}/told', f"checkpoint={folder}", python=python, LC_ALL="C")
+
+    assert (end.returncode, end.stderr) == (0, "")
+    assert (tmp_path / "told").read_bytes() == os.fsencode(folder / "one.safetensors")
+
+
+def test_the_last_task_of_an_array_is_not_taken_for_another_task(programs: Path) -> None:
+    mine = _JOB.replace("JobId=7", "JobId=7 ArrayJobId=7 ArrayTaskId=3")
+    other = "JobId=5 ArrayJobId=7 ArrayTaskId=0 JobState=FAILED EndTime=2020-01-01T00:00:00 PreemptTime=None\n"
+    (programs / "scontrol.job").write_text(mine + other)
+
+    job = asking.ask_job("7")
+
+    assert job is not None
+    assert (job.state, job.end > time.time()) == ("RUNNING", True)
+
+
+@pytest.mark.parametrize("text", ["", "JobId=77 JobState=RUNNING\n"])
+def test_no_answer_on_the_job_is_none(programs: Path, text: str) -> None:
+    (programs / "scontrol.job").write_text(text)
+
+    assert asking.ask_job("7") is None
+
+
+def test_a_format_of_times_that_the_user_chose_changes_no_answer(
+    programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_TIME_FORMAT", "relative")
+    _program(
+        programs / "scontrol",
+        '[ "$SLURM_TIME_FORMAT" = %s ] && end=1900000000 || end=Tomorr\n'
+        'echo "JobId=7 JobState=RUNNING EndTime=$end PreemptTime=None NodeList=a"\n',
+    )
+    job = asking.ask_job("7")
+
+    assert job is not None
+    assert job.end == 1900000000
+
+
+def test_a_list_of_nodes_is_asked_for_again(programs: Path, tmp_path: Path) -> None:
+    _program(programs / "scontrol", f"[ -e {tmp_path}/once ] && echo a && echo b\ntouch {tmp_path}/once\n")
+
+    assert asking.expand("n[1-2]") == ("a", "b")
+
+
+def test_a_link_before_without_a_name_is_no_other_job(programs: Path) -> None:
+    assert programs
+
+    assert asking.ask_old_job("") == ""
+
+
+def test_without_a_folder_nothing_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "attempts").write_text("3\t1\ta,b\t\t7\n")
+
+    assert RunFiles("").attempts() == []
+
+
+def test_a_claim_that_is_not_written_yet_is_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "link-2").touch()
+    timer = threading.Timer(0.3, lambda: (tmp_path / "link-2").write_text("8\n"))
+    timer.start()
+
+    assert RunFiles(str(tmp_path)).claim("link-2", "9") == "8"
+    timer.join()
+
+
+def test_a_claim_that_nobody_can_write_is_ones_own(tmp_path: Path) -> None:
+    assert RunFiles(str(tmp_path / "none")).claim("link-2", "9") == "9"
+
+
+def test_a_next_link_whose_script_is_gone_is_said_and_the_status_stays(programs: Path, tmp_path: Path) -> None:
+    assert programs
+    said: list[str] = []
+    chain = LinkChain(_rules("links=3", f"run={tmp_path}"), RunFiles(str(tmp_path)), {}, said.append)
+
+    chain.queue_next()
+    chain._stop_queueing()
+    chain.queue_next()
+
+    assert "the next link of this job is not queued" in said[0]
+    assert "job.sh" in said[0]
+
+
+@pytest.mark.parametrize(
+    ("state", "over", "stays"),
+    [
+        (LifeState(decision="done"), "", False),
+        (LifeState(decision="end"), "", False),
+        (LifeState(decision="end", told=143), "", True),
+        (LifeState(decision="next"), "", True),
+        (LifeState(), "", True),  # another job is this link, or how the link before ended is not known
+        (LifeState(), "the script is done\n", False),
+    ],
+)
+def test_what_was_passed_on_goes_when_the_job_is_over(
+    programs: Path, tmp_path: Path, state: LifeState, over: str, stays: bool
+) -> None:
+    assert programs
+    (tmp_path / "passed").touch()
+    if over:
+        (tmp_path / "over").write_text(over)
+    supervisor = Supervisor(_rules(f"run={tmp_path}", "logs=logs", "links=3"), dict(os.environ))
+    supervisor.state = state
+
+    supervisor._finish()
+
+    assert (tmp_path / "passed").exists() is stays
+
+
+def test_a_list_of_nodes_that_was_not_written_leaves_the_ranks_their_nodes(programs: Path, tmp_path: Path) -> None:
+    assert programs
+    (tmp_path / "attempts").write_text("1\t5\t\t\t7\n")
+
+    supervisor = Supervisor(_rules(f"run={tmp_path}", "logs=logs", "nodes=3", "spares=1"), dict(os.environ))
+
+    assert supervisor.terms.nodes == 2
+
+
+def test_ranks_that_this_host_cannot_start_are_a_failed_attempt(
+    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert programs
+    (tmp_path / "logs").mkdir()
+    supervisor = Supervisor(_rules(f"run={tmp_path}", "logs=logs", "nodes=2"), dict(os.environ))
+    said: list[str] = []
+    monkeypatch.setattr(supervisor, "say", said.append)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr("muster.life.unit.subprocess.Popen", refuse)
+    supervisor.tell(machine.LinkBegins(("a", "b")))
+    supervisor._wait()
+
+    assert "temporarily unavailable" in said[0]
+    assert supervisor.state.phase == LifePhase.JUDGES
+
+
+def test_what_a_host_refuses_meanwhile_ends_no_training(
+    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert programs
+    supervisor = Supervisor(_rules(f"run={tmp_path}", "logs=logs", "nodes=2"), dict(os.environ))
+    said: list[str] = []
+    monkeypatch.setattr(supervisor, "say", said.append)
+
+    def refuse() -> None:
+        raise RuntimeError("can't start new thread")
+
+    supervisor.post(refuse)
+    supervisor._wait()
+
+    assert "can't start new thread" in said[0]
+
+
+def test_an_end_whose_logs_cannot_be_read_is_told(
+    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert programs
+    ends: list[unit.UnitEnd] = []
+    (tmp_path / "job.sh").write_text("exit 3")
+
+    def fails(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(unit.RunningUnit, "read_end", fails)
+    rules = _rules(f"run={tmp_path}", "keeps=yes")
+    running = unit.RunningUnit(
+        unit.Unit("", (), 1, 1), 1, ("a",), rules, 1, lambda act: act(), lambda _, end: ends.append(end)
+    )
+    running.start([str(tmp_path / "job.sh")], dict(os.environ))
+    until = time.monotonic() + 30
+    while not ends and time.monotonic() < until:
+        time.sleep(0.02)
+
+    assert [end.status for end in ends] == [3]
+
+
+def _saves(*words: str) -> tuple[Saves, list[str]]:
+    said: list[str] = []
+    return Saves(_rules("save=60", "signal=USR1", "clock=yes", *words), RunFiles(""), said.append), said
+
+
+def test_a_limit_that_slurm_did_not_say_is_asked_for_again(programs: Path) -> None:
+    (programs / "scontrol.job").write_text("")
+    saves, _ = _saves()
+    began = time.monotonic()
+    saves.begin()
+    at = saves.find_time(began)
+    (programs / "scontrol.job").write_text(_JOB)
+
+    assert at is not None
+    assert not saves.is_due(at, began)
+    assert saves.environment("")["MUSTER_END"] != ""
+
+
+def test_a_job_without_a_limit_is_not_asked_again(programs: Path) -> None:
+    (programs / "scontrol.job").write_text(_JOB.replace("2030-01-01T00:00:00", "Unknown"))
+    saves, _ = _saves()
+    saves.begin()
+
+    assert saves.find_time(time.monotonic()) is None
+
+
+def test_the_text_that_tells_ranks_is_read_before_muster_changes(
+    programs: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    _program(programs / "srun", f'printf "%s" "$*" >{tmp_path}/words; echo @told 2 2\n')
+    saves, _ = _saves()
+    saves.begin()
+    monkeypatch.setattr(asking, "_PACKAGE", "/nowhere")
+
+    assert saves.tell_ranks(("a", "b"), 1, lambda: True) == "asked"
+    assert "muster_receivers" in (tmp_path / "words").read_text()
+
+
+def test_a_text_that_is_not_there_is_said_at_the_beginning(programs: Path) -> None:
+    assert programs
+    saves, said = _saves("signals=/nowhere/signals.sh")
+    saves.begin()
+
+    assert "/nowhere/signals.sh" in said[0]
