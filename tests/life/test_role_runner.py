@@ -5,8 +5,10 @@ from __future__ import annotations
 import http.server
 import io
 import os
+import pwd
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -169,6 +171,35 @@ def test_a_role_that_this_host_cannot_start_has_failed(tmp_path: Path, monkeypat
     steered._start(steered.units["x"])
 
     assert steered.events.get_nowait() == runner.RoleEnded("x", 1)
+
+
+# The oldest Python that a batch host may have, where this machine has one.
+_OLD = sorted(Path(pwd.getpwuid(os.getuid()).pw_dir).glob(".pyenv/versions/3.6.*/bin/python3.6"))
+
+
+@pytest.mark.parametrize("starter", [(), ("nohup",)])
+@pytest.mark.parametrize("python", [sys.executable, *map(str, _OLD[:1])])
+def test_it_runs_with_every_python_and_hears_what_nohup_has_not_ignored(
+    tmp_path: Path, python: str, starter: tuple[str, ...]
+) -> None:
+    slurm = tmp_path / "bin"
+    slurm.mkdir()
+    (slurm / "scontrol").write_text('#!/bin/sh\n[ "$2" != hostnames ] || echo a\n')
+    (slurm / "scontrol").chmod(0o755)
+    # The role writes what no plain locale has, tells its runner to end, and fails.
+    (tmp_path / "job.sh").write_text('echo "é █"; kill -HUP "$PPID"; sleep 0.5; exit 4\n')
+    words = ["role=x", "first=0", "nodes=1", "ranks=1", "ready=log", "text=never", "within=60", "grace=5", "main=yes"]
+    text = Path(runner.__file__).read_text()
+    end = subprocess.run(
+        [*starter, python, "-I", "-c", text, str(tmp_path / "job.sh"), str(tmp_path), "20000", "10", *words],
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PATH": f"{slurm}:{os.environ['PATH']}", "LC_ALL": "C"},
+        timeout=60,
+    )
+
+    assert (end.returncode, end.stderr) == (4 if starter else 129, b"")
+    assert b"role x ended with status" in end.stdout
 
 
 def test_a_file_that_goes_while_it_is_looked_at_is_no_end_of_looking(

@@ -92,6 +92,23 @@ def test_it_runs_with_every_python_that_a_batch_host_has(steer: Steer, python: s
     assert (end.returncode, end.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("python", _PYTHONS)
+def test_a_failed_attempt_starts_again_with_every_python(steer: Steer, tmp_path: Path, python: str) -> None:
+    count = f'echo x >>{tmp_path}/starts; exit "$(($(wc -l <{tmp_path}/starts) == 1 ? 3 : 0))"'
+    end = steer(count, "restarts=1", python=python)
+
+    assert (end.returncode, (tmp_path / "starts").read_text()) == (0, "x\nx\n")
+    assert "the same ranks start again (restart 1 of 1)" in end.stderr
+
+
+def test_what_nohup_has_ignored_stays_ignored(steer: Steer, tmp_path: Path) -> None:
+    told = 'kill -HUP "$PPID"; sleep 0.2; '
+    count = f'echo x >>{tmp_path}/starts; exit "$(($(wc -l <{tmp_path}/starts) == 1 ? 3 : 0))"'
+    end = steer(told + count, "restarts=1", python="nohup", start=(sys.executable, "-I", "-S", str(_LIFE)))
+
+    assert (end.returncode, (tmp_path / "starts").read_text()) == (0, "x\nx\n")
+
+
 def test_python_36_knows_no_option_of_the_wakeup(steer: Steer) -> None:
     text = (
         "import signal, sys\nown = signal.set_wakeup_fd\nsignal.set_wakeup_fd = lambda number: own(number)\n"
@@ -332,3 +349,59 @@ def test_a_text_that_is_not_there_is_said_at_the_beginning(programs: Path) -> No
     saves.begin()
 
     assert "/nowhere/signals.sh" in said[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "dead"),
+    [
+        ("srun: error: Unable to confirm allocation: Unable to contact slurm controller (connect failure)", None),
+        ("srun: error: Unable to create step: Invalid generic resource", ()),
+        ("srun: error: Task launch for StepId=7.1 failed on node b: Communication connection failure", ("b",)),
+    ],
+)
+def test_a_controller_that_is_away_says_nothing_of_the_nodes(
+    programs: Path, words: str, dead: tuple[str, ...] | None
+) -> None:
+    _program(programs / "srun", f"echo '{words}' >&2; exit 1\n")
+
+    assert asking.find_dead(("a", "b"), 10.0) == dead
+
+
+def test_a_step_of_another_task_is_not_this_ones(programs: Path) -> None:
+    steps = ("7_3.0", "7_1.0", "7.2", "7_3.batch")
+    lines = "".join(f"StepId={step} UserId=0 SrunHost:Pid=a:44\n" for step in steps)
+    _program(programs / "scontrol", f"printf '{lines}'\n")
+
+    assert asking.find_steps("7", "7_3", [44]) == ["7_3.0", "7.2"]
+    assert asking.find_steps("7", "7_3", [45]) == []
+
+
+def test_before_the_first_start_a_slow_disk_gets_more_time(
+    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert programs
+    supervisor = Supervisor(_rules(f"run={tmp_path}", f"checkpoint={tmp_path}"), dict(os.environ))
+    patience: list[float] = []
+
+    def run(_: object, timeout_s: float) -> asking.ProgramEnd:
+        patience.append(timeout_s)
+        return asking.ProgramEnd(0, "", "")
+
+    monkeypatch.setattr(asking, "run", run)
+    supervisor._find_checkpoint()
+    supervisor._ask_disk()
+
+    assert patience[0] >= 600
+    assert patience[1] < machine.ANSWER_S
+
+
+def test_a_log_that_is_not_there_yet_is_used_later(programs: Path, tmp_path: Path) -> None:
+    assert programs
+    supervisor = Supervisor(_rules(f"run={tmp_path}", "logs=logs"), dict(os.environ))
+    supervisor.log = str(tmp_path / "attempt-2" / "batch.log")
+
+    supervisor.say("early")
+    (tmp_path / "attempt-2").mkdir()
+    supervisor.say("late")
+
+    assert Path(supervisor.log).read_text() == "late\n"

@@ -4,6 +4,7 @@ Standard library only, Python 3.6.
 """
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -173,7 +174,8 @@ def _read_dead(child: "subprocess.Popen[bytes]", hosts: Sequence[str], until: fl
         if dead:
             return tuple(host for host in hosts if host == dead) or (dead,)
         if ended:
-            return ()
+            # Without the controller no step starts anywhere, which says nothing of the nodes.
+            return None if child.returncode and re.search("ontact slurm", text) else ()
         time.sleep(0.05)
     return None
 
@@ -225,13 +227,19 @@ def send(pid: int, number: int) -> None:
         pass
 
 
-def find_steps(job: str, starters: Sequence[int]) -> List[str]:
-    """Return the steps whose srun is among these processes: others may run steps in the same allocation."""
+def find_steps(job: str, own: str, starters: Sequence[int]) -> List[str]:
+    """Return the steps whose srun is among these processes: others may run steps in the same allocation.
+
+    The last task of an array has the number of the whole array, so the steps of all its tasks are shown.
+    """
     text = run(["scontrol", "--oneliner", "show", "step", job], 30.0).out
     steps = []
     for line in text.splitlines():
         words = line.split()
         if not words or not words[0].startswith("StepId=") or " Name=muster-deputy " in line:
+            continue
+        owner = words[0][len("StepId=") :].rpartition(".")[0]
+        if "_" in owner and owner != own:
             continue
         pid = next((word.rpartition(":")[2] for word in words if word.startswith("SrunHost:Pid=")), "")
         if pid.isdigit() and int(pid) in starters and words[0].rpartition(".")[2].isdigit():

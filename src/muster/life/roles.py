@@ -272,7 +272,8 @@ class RoleRunner:
     def steer(self) -> int:
         """Run the roles; return the status of the job."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, self._hear)
+            if signal.getsignal(number) != signal.SIG_IGN:  # nohup
+                signal.signal(number, self._hear)
         folder = self._folder()
         if os.path.exists(os.path.join(folder, "events")):  # of the run before, if Slurm has put the job back
             os.rename(os.path.join(folder, "events"), os.path.join(folder, "events.{:.0f}".format(time.time())))

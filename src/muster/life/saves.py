@@ -16,6 +16,9 @@ from muster.life.written import RunFiles
 
 _SEARCH = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "rank", "checkpoint.py")
 _SEARCH_S = 50.0
+FIRST_SEARCH_S = 600.0
+"""Ranks that are told of no checkpoint may begin from nothing: before the first start a slow disk gets more time."""
+
 _ASK_S = 60.0
 _WORDS = {
     "cancel": "before it was cancelled", "limit": "before the time limit", "preemption": "on preemption",
@@ -95,7 +98,7 @@ class Saves:
     def _run(self) -> str:
         return "%s.%d" % (self._rules.job, os.getpid())
 
-    def search(self) -> None:
+    def search(self, patience_s: float = _SEARCH_S) -> None:
         """Look for the newest whole checkpoint; a newer one that is half written is named and passed over."""
         folder = self._rules.checkpoint
         if not os.path.exists(folder):
@@ -103,7 +106,7 @@ class Saves:
             return
         looks = [os.path.join(self._files.folder, "looks")] if self._files.folder else []
         with self._lock:
-            search = asking.run([sys.executable, "-I", "-S", _SEARCH, folder, *looks], _SEARCH_S)
+            search = asking.run([sys.executable, "-I", "-S", _SEARCH, folder, *looks], patience_s)
         if search.status != 0:
             self._say("muster: warning: %s cannot be searched" % folder)
             self.searched = False

@@ -19,7 +19,7 @@ from muster.life.chain import LinkChain
 from muster.life.deputy import keep_deputy
 from muster.life.machine import FirstCause, LifePhase, LifeState, LifeTerms
 from muster.life.rules import Rules
-from muster.life.saves import Saves
+from muster.life.saves import FIRST_SEARCH_S, Saves
 from muster.life.unit import RunningUnit, Unit, UnitEnd
 from muster.life.written import RunFiles
 
@@ -92,7 +92,8 @@ class Supervisor:
         """Play the job's life to its end, and return the status of the script."""
         signal.set_wakeup_fd(_nonblocking(self.writer))
         for number in (*_ENDINGS, signal.SIGUSR1):
-            signal.signal(number, self._hear)
+            if signal.getsignal(number) != signal.SIG_IGN:  # nohup
+                signal.signal(number, self._hear)
         self._begin()
         while self.status is None:
             self._wait()
@@ -188,7 +189,7 @@ class Supervisor:
 
     def _find_checkpoint(self) -> None:
         if self.rules.checkpoint:
-            self.saves.search()
+            self.saves.search(FIRST_SEARCH_S)
 
     def _finish(self) -> None:
         for running in self.running:
@@ -204,17 +205,17 @@ class Supervisor:
     def say(self, text: str) -> None:
         """Say something where the output of the running attempt goes."""
         data = (text + "\n").encode("utf-8", "surrogateescape")
-        if self.log:
-            try:
+        try:
+            if self.log:
                 with open(self.log, "ab") as file:
                     file.write(data)
-            except OSError:
-                self.log = ""
-        if not self.log:
-            try:
-                os.write(2, data)
-            except OSError:
-                pass
+                return
+        except OSError:
+            pass  # the script of the attempt has not made the folder yet
+        try:
+            os.write(2, data)
+        except OSError:
+            pass
 
     # Actions of the machine
 

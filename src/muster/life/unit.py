@@ -262,7 +262,7 @@ class RunningUnit:
         if self.rules.by_program:
             for pid in self._programs():
                 asking.send(pid, number)
-        steps = asking.find_steps(self.rules.job, asking.descendants(self._child.pid))
+        steps = asking.find_steps(self.rules.job, self.rules.own, asking.descendants(self._child.pid))
         if steps:
             asking.run(["scancel", "--quiet", "--signal=" + by, *steps], 60.0)
 
@@ -282,7 +282,7 @@ class RunningUnit:
 
     def _end_left(self) -> None:
         """End what a step has left on its nodes: a slurmstepd that was killed leaves its ranks."""
-        for step in asking.find_steps(self.rules.job, self._starters):
+        for step in asking.find_steps(self.rules.job, self.rules.own, self._starters):
             words = asking.on_nodes(
                 self.hosts,
                 "/bin/sh",
