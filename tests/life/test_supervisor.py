@@ -343,6 +343,24 @@ def test_the_text_that_tells_ranks_is_read_before_muster_changes(
     assert "muster_receivers" in (tmp_path / "words").read_text()
 
 
+@pytest.mark.parametrize(
+    ("answer", "said_then"),
+    [
+        ("srun: error: Unable to contact slurm controller' >&2; echo '", "no node answered"),
+        ("@told 2 0", "no rank handles"),
+    ],
+)
+def test_no_answer_of_the_nodes_is_not_taken_for_ranks_without_a_handler(
+    programs: Path, answer: str, said_then: str
+) -> None:
+    _program(programs / "srun", f"echo '{answer}'\n")
+    saves, said = _saves()
+    saves.begin()
+
+    assert saves.tell_ranks(("a",), 1, lambda: False) == ""
+    assert said_then in said[0]
+
+
 def test_a_text_that_is_not_there_is_said_at_the_beginning(programs: Path) -> None:
     assert programs
     saves, said = _saves("signals=/nowhere/signals.sh")

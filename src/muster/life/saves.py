@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from threading import Lock
-from typing import Callable, Dict, Optional, Sequence
+from typing import Callable, Dict, List, Optional, Sequence
 
 from muster.life import asking
 from muster.life.rules import Rules
@@ -134,11 +134,12 @@ class Saves:
         number = int(getattr(signal, "SIG" + self._rules.save_signal))
         words = asking.on_nodes(hosts, "/bin/sh", "-c", self._text, "muster", self._run(), str(number))
         ranks = told = 0
+        counts: List[List[str]] = []
         with self._lock:
             # Ranks that have just started may have no handler yet.
             for pause in (1, 2, 4, 8, 0):
-                answer = asking.run(words, 60.0).out
-                counts = [line.split()[1:3] for line in answer.splitlines() if line.startswith("@told ")]
+                answer = asking.run(words, 60.0)
+                counts = [line.split()[1:3] for line in answer.out.splitlines() if line.startswith("@told ")]
                 ranks, told = (sum(int(count[place]) for count in counts) for place in (0, 1))
                 if told or not runs():
                     break
@@ -148,6 +149,10 @@ class Saves:
             sentence = "%d of %d ranks got SIG%s %s" % (told, ranks, self._rules.save_signal, _WORDS[reason])
             self.saved_words = sentence
             self._say("muster: " + sentence)
+        elif not counts:
+            sentence = "no node answered: no rank is known to have been told to save %s" % _WORDS[reason]
+            error = next(iter(answer.errors.splitlines()), "")
+            self._say("muster: warning: %s%s" % (sentence, " (%s)" % error if error else ""))
         else:
             name = self._rules.save_signal
             sentence = "no rank handles SIG%s: none was told to save %s" % (name, _WORDS[reason])

@@ -123,7 +123,7 @@ class Supervisor:
         try:
             act(*words)
         except (OSError, RuntimeError, ValueError) as error:
-            self.say("muster: warning: %s failed: %s" % (name, error))
+            self.say("muster: warning: %s failed on this host: %s" % (name, error))
             return False
         return True
 
