@@ -202,6 +202,15 @@ def test_it_runs_with_every_python_and_hears_what_nohup_has_not_ignored(
     assert b"role x ended with status" in end.stdout
 
 
+def test_a_job_that_was_told_to_end_before_its_runner_starts_no_role(tmp_path: Path) -> None:
+    text = (Path(runner.__file__).parents[1] / "render" / "shell" / "begin" / "roles.sh").read_text()
+    rest = f"muster_take() {{ muster_ports=1-2; }}; muster_interrupted=143 muster_room={tmp_path}/room\n"
+    rest += "muster_runner='print(1)'; muster_run_roles python= ports=1-2\n"
+    end = subprocess.run(["bash", "-c", text + rest], capture_output=True, text=True, timeout=60, check=False)
+
+    assert (end.returncode, end.stdout) == (143, "")
+
+
 def test_a_file_that_goes_while_it_is_looked_at_is_no_end_of_looking(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -109,6 +109,37 @@ def test_what_nohup_has_ignored_stays_ignored(steer: Steer, tmp_path: Path) -> N
     assert (end.returncode, (tmp_path / "starts").read_text()) == (0, "x\nx\n")
 
 
+@pytest.fixture
+def shell(programs: Path, tmp_path: Path) -> Callable[[str], subprocess.CompletedProcess[str]]:
+    """Return a function that runs a script up to its supervisor; a text of shell stands before that."""
+    text = (_LIFE.parent / "render" / "shell" / "again" / "supervise.sh").read_text()
+    # Python's start takes its time, and meanwhile somebody asks the ranks to save.
+    _program(programs / "slow", f'kill -USR1 "$$"\nexec {sys.executable} "$@"\n')
+
+    def run(before: str) -> subprocess.CompletedProcess[str]:
+        rest = f"muster_run_dir={tmp_path} muster_nodes=2 muster_ntasks_per_node=1\n{before}\n"
+        _program(tmp_path / "job.sh", f"{text}{rest}muster_supervise slow {_LIFE} restarts=0\necho ranks\n")
+        return subprocess.run([tmp_path / "job.sh"], capture_output=True, text=True, timeout=60, check=False)
+
+    return run
+
+
+def test_a_request_to_save_that_comes_before_the_supervisor_ends_nothing(
+    shell: Callable[[str], subprocess.CompletedProcess[str]],
+) -> None:
+    end = shell("")
+
+    assert (end.returncode, end.stdout, end.stderr) == (0, "ranks\n", "")
+
+
+def test_a_job_that_was_told_to_end_before_its_supervisor_starts_no_ranks(
+    shell: Callable[[str], subprocess.CompletedProcess[str]],
+) -> None:
+    end = shell("muster_interrupted=143")
+
+    assert (end.returncode, end.stdout) == (143, "")
+
+
 def test_python_36_knows_no_option_of_the_wakeup(steer: Steer) -> None:
     text = (
         "import signal, sys\nown = signal.set_wakeup_fd\nsignal.set_wakeup_fd = lambda number: own(number)\n"

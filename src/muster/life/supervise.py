@@ -92,7 +92,7 @@ class Supervisor:
         """Play the job's life to its end, and return the status of the script."""
         signal.set_wakeup_fd(_nonblocking(self.writer))
         for number in (*_ENDINGS, signal.SIGUSR1):
-            if signal.getsignal(number) != signal.SIG_IGN:  # nohup
+            if number == signal.SIGUSR1 or signal.getsignal(number) != signal.SIG_IGN:  # nohup
                 signal.signal(number, self._hear)
         self._begin()
         while self.status is None:

@@ -25,6 +25,9 @@ muster_supervise() {
         unset MUSTER_PLACED
         return
     fi
+    # A job that was told to end meanwhile starts no ranks; until the supervisor listens, a request to save is not heard.
+    [ -z "${muster_interrupted:-}" ] || exit "$muster_interrupted"
+    trap '' USR1
     # A script that lies in memory has no name that another process could open.
     [ -r "$file" ] || { exec {muster_file}<"/proc/$$/fd/255" && file=/dev/fd/$muster_file; }
     for program in "$1" python3 python; do
@@ -32,6 +35,7 @@ muster_supervise() {
         exec "$program" -I -S "$folder" "file=$file" "run=$muster_run_dir" "logs=${muster_logs:-}" "keeps=${muster_keeps_logs:-}" \
             "link=$muster_link" "nodes=$muster_nodes" "tasks=$muster_ntasks_per_node" "${@:3}"
     done
+    trap - USR1
     case " $* " in *' spares='*) muster_stop "spare nodes need Python 3.6 or later and $folder on $(uname -n)" 'omit --spares' ;; esac
     printf 'muster: warning: %s\n' "the rules of this job need Python 3.6 or later and $folder on $(uname -n): its ranks start once" >&2
 }

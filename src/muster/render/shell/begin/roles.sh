@@ -9,6 +9,8 @@ muster_run_roles() {
     local muster_python='' muster_ports python
     muster_take 'muster_run_roles: python ports' "$@"
     rm -f "$muster_room"
+    # A job that was told to end meanwhile starts no role.
+    [ -z "${muster_interrupted:-}" ] || exit "$muster_interrupted"
     for python in "$muster_python" python3 /usr/libexec/platform-python python; do
         ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 6))' 2>/dev/null ||
             exec "$python" -I -c "$muster_runner" "$0" "$muster_run_dir" "${muster_ports%-*}" \
