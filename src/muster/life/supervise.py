@@ -8,7 +8,6 @@ reaches both, and who ends the group ends all. Standard library only, Python 3.6
 import os
 import select
 import signal
-import sys
 import time
 from collections import deque
 from threading import Thread
@@ -40,7 +39,8 @@ class Supervisor:
         self.output = _target_of(1)
         self.log = ""
         self.reader, self.writer = os.pipe()
-        os.set_blocking(self.reader, False)
+        for end in (self.reader, self.writer):
+            os.set_blocking(end, False)
         self.posted: Deque[Callable[[], None]] = deque()
         self.rest = b""
         self.state = LifeState()
@@ -90,7 +90,7 @@ class Supervisor:
 
     def run(self) -> int:
         """Play the job's life to its end, and return the status of the script."""
-        signal.set_wakeup_fd(_nonblocking(self.writer))
+        signal.set_wakeup_fd(self.writer)
         for number in (*_ENDINGS, signal.SIGUSR1):
             if number == signal.SIGUSR1 or signal.getsignal(number) != signal.SIG_IGN:  # nohup
                 signal.signal(number, self._hear)
@@ -175,7 +175,8 @@ class Supervisor:
     def _begin(self) -> None:
         rules = self.rules
         self.saves.begin()
-        self._find_checkpoint()
+        if rules.checkpoint:
+            self.saves.search(FIRST_SEARCH_S)
         over = self.chain.claim() if rules.links else ""
         before = self.chain.before() if rules.links and not over else ""
         was_searched = self.saves.searched
@@ -186,10 +187,6 @@ class Supervisor:
         attempts = self.files.attempts()
         number = attempts[-1][0] + 1 if attempts else 1
         self.tell(machine.LinkBegins(self.hosts, number, over, has_begun, before, self.saves.checkpoint, idle))
-
-    def _find_checkpoint(self) -> None:
-        if self.rules.checkpoint:
-            self.saves.search(FIRST_SEARCH_S)
 
     def _finish(self) -> None:
         for running in self.running:
@@ -443,15 +440,9 @@ def _target_of(descriptor: int) -> str:
         return ""
 
 
-def _nonblocking(descriptor: int) -> int:
-    os.set_blocking(descriptor, False)
-    return descriptor
-
-
 def main(words: Sequence[str]) -> int:
     """Steer the job that this process stands in."""
     supervisor = Supervisor(Rules(words, os.environ), os.environ)
     status = supervisor.run()
-    sys.stdout.flush()
     # A thread may wait for a program that does not answer: nobody waits for it.
     os._exit(status)
