@@ -199,7 +199,9 @@ def test_torch_s_own_record_of_a_world_that_waits(tmp_path: Path) -> None:
     process = start([*words, "late"], cwd=tmp_path, stdout=DEVNULL, stderr=DEVNULL, own_group=True)
     try:
         said: tuple[str, ...] = ()
-        while "collective 3" not in "".join(said):
+        for _ in range(100):
+            if "collective 3" in "".join(said):
+                break
             jobs = set(jobs_here()) - before
             said = own_words(
                 [each for job in jobs for each in read_answers(ask_here(job, StackQuestion(records=True)))]

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from muster.runner import checked, end_group, start
+import muster
+from muster.runner import checked, end_group, run, start
 from muster_check.stacks.ask import StackQuestion, ask_here, jobs_here
 from muster_check.stacks.fold import user_frame
 from muster_check.stacks.move import Doing, movements
@@ -117,6 +118,34 @@ def test_a_rank_shows_its_stack_where_the_kernel_forbids_to_look(tmp_path: Path)
                 ["count", "<module>"],
             ]
             assert stacks[0].frames[0].line == 16
+
+
+_RACE = """\
+import glob, os, sys, time
+names = [name for name in glob.glob("/proc/self/fd/*") if os.path.exists(name)]
+(name,) = [name for name in names if "muster-record-" in os.readlink(name)]
+asker = int(os.readlink(name).split("muster-record-")[1].split("-")[0])
+said = []
+for _ in range(2):
+    os.write(asker, b".")
+    before = said[-1] if said else ""
+    while open(name).read() in ("", before):
+        time.sleep(0.01)
+    said.append(open(name).read())
+print(*said, sep="")
+"""
+
+
+def test_an_import_that_fails_once_costs_one_record_and_not_the_others(tmp_path: Path) -> None:
+    """Two threads that import the same package at the same time may get it half made."""
+    (tmp_path / "race.py").write_text(_RACE)
+    fails = "import sys\nif not hasattr(sys, 'failed'):\n    sys.failed = True\n    raise ImportError('half made')\n"
+    (tmp_path / "json.py").write_text(f"{fails}def dumps(value, separators):\n    return repr(value)\nloads = eval\n")
+    ready = Path(muster.__file__).parent / "rank" / "ready"
+    environment = {"PYTHONPATH": f"{ready}:{tmp_path}", "RANK": "0"}
+    said = checked(run([sys.executable, "race.py"], cwd=tmp_path, env=environment, timeout_s=60)).stdout.splitlines()
+    assert said[0] == '["ImportError"]'
+    assert said[1].startswith("[{'main': ")
 
 
 def test_a_rank_that_was_not_made_ready_is_left_alone(tmp_path: Path) -> None:

@@ -43,13 +43,14 @@ def show_records() -> None:
 
 
 def _serve(asked: int, answer: int, main: int) -> None:
-    import json
-
     while os.read(asked, 1):
         try:
-            text = json.dumps([*_records(json.loads), {"main": _instruction(main)}], separators=(",", ":"))
+            # Where the script imports this module at the same moment, it may be half made: the next question repeats this.
+            from json import dumps, loads
+
+            text = dumps([*_records(loads), {"main": _instruction(main)}], separators=(",", ":"))
         except Exception as error:  # noqa: BLE001  # the thread lives on
-            text = json.dumps(["{}: {}".format(type(error).__name__, error)])
+            text = '["{}"]'.format(type(error).__name__)
         os.ftruncate(answer, 0)
         os.pwrite(answer, (text + "\n").encode(), 0)
 
