@@ -45,7 +45,7 @@ def show_records() -> None:
 def _serve(asked: int, answer: int, main: int) -> None:
     while os.read(asked, 1):
         try:
-            # Where the script imports this module at the same moment, it may be half made: the next question repeats this.
+            # While the script itself imports this module, it may be half made. The next question imports it again.
             from json import dumps, loads
 
             text = dumps([*_records(loads), {"main": _instruction(main)}], separators=(",", ":"))
