@@ -44,6 +44,8 @@ _TITLES = {
     "programs": "What the job runs",
     "meeting": "Where the ranks meet",
     "shell": "The shell",
+    "batch_host": "The batch host",
+    "ray": "Ray",
     "environment": "Modules, environments, containers",
     "variables": "Variables",
     "python_devices": "Python: devices",

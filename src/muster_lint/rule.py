@@ -19,6 +19,8 @@ _ROOMS = (
     "programs",
     "meeting",
     "shell",
+    "batch_host",
+    "ray",
     "environment",
     "variables",
     "python_devices",

@@ -40,6 +40,79 @@ _RIGHT = {
         "srun-survivors",
         _HEAD + "#SBATCH --job-name=run_multi_node\n#SBATCH --ntasks=8\nsrun python one.py\n",
     ),
+    "a file beside the script, guarded": (
+        "file-beside-script",
+        _ONE + 'if [ -f "$(dirname "$0")/a.sh" ]; then\n  source "$(dirname "$0")/a.sh"\nfi\ndate\n',
+    ),
+    "a file beside the script, and another choice": (
+        "file-beside-script",
+        _ONE + 'HERE=$(dirname "$0")\n[ -z "$X" ] || HERE=$SLURM_SUBMIT_DIR\nsource "$HERE/a.sh"\n',
+    ),
+    "a script that submits itself": ("file-beside-script", _ONE + 'cd "$(dirname "$0")"\nsbatch job2.sh\n'),
+    "a script for no queue": ("file-beside-script", '#!/bin/bash\nsrun python "$(dirname "$0")/t.py"\n'),
+    "the folder of the script in an echo": ("file-beside-script", _ONE + 'echo "$(dirname "$0")/a.sh"\ndate\n'),
+    "a case of each task": (
+        "rank-in-batch-shell",
+        _TWO + "srun -K bash -c '\ncase $SLURM_PROCID in\n0) date ;;\n1) hostname ;;\nesac'\n",
+    ),
+    "a case in a function": (
+        "rank-in-batch-shell",
+        _TWO
+        + "f() {\n case $SLURM_PROCID in\n 0) date ;;\n 1) hostname ;;\n esac\n}\nexport -f f\nsrun -K bash -c f\n",
+    ),
+    "a case with one branch": (
+        "rank-in-batch-shell",
+        _TWO + "case $SLURM_PROCID in\n0) date ;;\nesac\nsrun -K hostname\n",
+    ),
+    "a script that runs itself in its tasks": (
+        "rank-in-batch-shell",
+        _TWO + 'if [ $SLURM_PROCID -gt 0 ]; then\n  date\nfi\n[ -n "$SLURM_STEP_ID" ] || srun -K bash "$0"\n',
+    ),
+    "a test of the first task": (
+        "rank-in-batch-shell",
+        _TWO + "if [ $SLURM_PROCID -eq 0 ]; then\n  date\nfi\nsrun -K hostname\n",
+    ),
+    "ray start with what a variable holds": ("ray-start-nowhere", _NODES + "srun ray start $HOW &\nwait $!\n"),
+    "a last worker in the foreground": ("ray-blocks", _NODES + "srun ray start --address=$h:1 --block\n"),
+    "a worker in a branch": (
+        "ray-blocks",
+        _NODES + "if [ $A = b ]; then\n  ray start --head --block\nfi\npython t.py\n",
+    ),
+    "one driver": (
+        "ray-driver-everywhere",
+        _NODES + "srun ray start --address=$h:1 --block &\nsrun --overlap -N1 -n1 python t.py\n",
+    ),
+    "the same GPUs twice": ("gpus-of-node-twice", _ONE + "#SBATCH --gres=gpu:a100:2\n#SBATCH --gpus-per-node=2\n"),
+    "the size that the job has": ("slurm-variable-overwritten", _TWO + "export SLURM_NTASKS=8\nsrun -K hostname\n"),
+    "a size where nothing gave one": (
+        "slurm-variable-overwritten",
+        _TWO + 'if [ -z "$SLURM_NTASKS" ]; then\n  SLURM_NTASKS=1\nfi\ndate\n',
+    ),
+    "a size worked out from itself": (
+        "slurm-variable-overwritten",
+        _TWO + "SLURM_NTASKS=$((SLURM_NTASKS * 1))\nsrun -K hostname\n",
+    ),
+    "conda where set -u is off again": (
+        "conda-under-nounset",
+        _ONE + "set -eu\nset +u\nconda activate a\nset -u\ndate\n",
+    ),
+    "clear whose failure is excused": ("terminal-in-batch", _ONE + "set -e\nclear || true\ndate\n"),
+    "clear where errors end nothing": ("terminal-in-batch", _ONE + "clear\ndate\n"),
+    "a program of ranks that is told where": (
+        "address-missing",
+        _TWO + "srun -K python train_ddp.py --dist-url tcp://$h:1\n",
+    ),
+    "one rank of a program of ranks": ("address-missing", _TWO + "srun -n1 python train_ddp.py\n"),
+    "tasks with a number each": (
+        "same-work-in-every-task",
+        _ONE + "#SBATCH -n8\nsrun bash -c 'python one.py --part $SLURM_PROCID'\n",
+    ),
+    "tasks of MPI": ("same-work-in-every-task", _ONE + "#SBATCH -n8\nmodule load openmpi\nsrun python one.py\n"),
+    "torchpack on all GPUs": ("gpus-idle", _ONE + "#SBATCH --gres=gpu:2\ntorchpack dist-run -np 2 python t.py\n"),
+    "processes with CPUs by the step": (
+        "one-cpu",
+        _TWO + "srun -K --cpus-per-task=4 python t.py\n",
+    ),
 }
 
 
@@ -87,6 +160,41 @@ _WRONG = {
         "fragile",
         "temporary-folder-of-batch-host",
         _TWO + "top=$(mktemp -d)\nexport MIOPEN_CUSTOM_CACHE_DIR=$top/cache\nsrun -K python t.py\n",
+    ),
+    "a program beside the script, by a variable of a variable": (
+        "breaks",
+        "file-beside-script",
+        _ONE + 'HERE="$(cd "$(dirname "$0")" && pwd)"\nTOP="$HERE/.."\npython "$TOP/t.py"\n',
+    ),
+    "a file beside the script, and the script goes on": (
+        "fragile",
+        "file-beside-script",
+        _ONE + "source ${BASH_SOURCE%/*}/a.sh\ndate\n",
+    ),
+    "the folder of the script": ("fragile", "file-beside-script", _ONE + 'cd "$(dirname "$0")"\npython t.py\n'),
+    "a test of another task": (
+        "fragile",
+        "rank-in-batch-shell",
+        _TWO + 'if [[ "$SLURM_NODEID" != 0 ]]; then\n  date\nfi\nsrun -K hostname\n',
+    ),
+    "torchpack with one process": (
+        "slow",
+        "gpus-idle",
+        _ONE + "#SBATCH --gres=gpu:2\ntorchpack dist-run -np 1 python t.py\n",
+    ),
+    "several processes with one CPU each": ("slow", "one-cpu", _TWO + "srun -K python t.py\n"),
+    "a script of a step with one CPU": ("slow", "one-cpu", _NODES + "srun -K bash t.sh\n"),
+    "a switch that RCCL does not read": ("fragile", "variable-unread", _TWO + "export RCCL_DEBUG=INFO\nsrun -K a\n"),
+    "a size that is worked out": (
+        "fragile",
+        "slurm-variable-overwritten",
+        _TWO + "export SLURM_NTASKS=$((GPUS * 2))\nsrun -K hostname\n",
+    ),
+    "conda by source": ("style", "conda-under-nounset", _ONE + "set -o nounset\nsource activate a\ndate\n"),
+    "one size of the step, another of the job": (
+        "fragile",
+        "same-work-in-every-task",
+        _ONE + "#SBATCH -n8\nsrun -n4 python solve.py\n",
     ),
 }
 

@@ -270,6 +270,11 @@ def find_idle_gpus(job: BatchScript) -> Iterator[Hit]:
         gpus = job.gpus_per_node
         if text is not None and text.isdigit() and gpus and 0 < int(text) < gpus and len(list(_agents(job))) == 1:
             yield Hit(_place(stage, *_SIZES), f"{text} of {gpus} GPUs of a node are used")
+    for each in job.shell.commands:
+        told = each.option("-np") if each.program == "torchpack" and not each.in_substitution else None
+        gpus = job.gpus_per_node
+        if told is not None and told.value.isdigit() and gpus and job.nodes == 1 and 0 < int(told.value) < gpus:
+            yield Hit(told.place, f"torchpack starts {told.value} process{'es' * (told.value != '1')} for {gpus} GPUs")
     tasks, gpus = job.tasks_per_node, job.gpus_per_node
     ranks = [each for each in job.steps if each.stage("python") and not each.stage("agent") and not each.unknown]
     if not tasks or not gpus or not 1 < tasks < gpus or len(ranks) != 1 or ranks[0].command.in_background:

@@ -329,3 +329,30 @@ def find_many_threads(job: BatchScript) -> Iterator[Hit]:
 
 def _has_other_cpus(job: BatchScript) -> bool:
     return bool({"cpus-per-gpu", "exclusive", "mincpus"} & job.header.keys())
+
+
+@rule(
+    "conda-under-nounset",
+    Severity.STYLE,
+    "conda activate under set -u",
+    why="What packages put into an environment's activate.d reads variables that are not set (compilers, MKL, GDAL do so): under set -u the script ends there.",
+    instead="Write set +u before it, and set -u behind it.",
+    source=_CONDA_SOURCE,
+    bad=_HEAD + 'set -euo pipefail\neval "$(conda shell.bash hook)"\nconda activate train\n' + _STEP,
+    good=_HEAD + 'eval "$(conda shell.bash hook)"\nconda activate train\nset -euo pipefail\n' + _STEP,
+)
+def find_activations_under_nounset(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first activation of a conda environment while set -u is on."""
+    is_on = False
+    for each in job.shell.commands if job.directives else ():
+        words = [word.value for word in each.words[1:]]
+        if each.program == "set" and not each.in_substitution:
+            for before, word in zip(["", *words], words):
+                if re.fullmatch(r"[-+]\w*u\w*", word) or (word == "nounset" and re.fullmatch(r"[-+]\w*o", before)):
+                    is_on = (before if word == "nounset" else word).startswith("-")
+        is_conda = words[:1] == ["activate"] and each.program in {"conda", "mamba", "micromamba", "source", "."}
+        if is_on and is_conda and not each.in_substitution:
+            yield Hit(
+                each.place, "set -u is on here", unknown="whether the environment's own scripts read unset variables"
+            )
+            return

@@ -194,3 +194,41 @@ def find_array_beyond_list(job: BatchScript) -> Iterator[Hit]:
         elif first - offset == 1:
             message = f"{each.name} begins with the number 0, and the array at {first}: the first entry never runs"
             yield Hit(array.place, message, severity=Severity.FRAGILE)
+
+
+@rule(
+    "gpus-of-node-twice",
+    Severity.FRAGILE,
+    "two numbers of GPUs of a node",
+    why="--gres=gpu:N and --gpus-per-node=N ask for the same thing. With two numbers the job has another size than one of the lines says.",
+    instead="Keep one of the two.",
+    source=sources.SBATCH,
+    bad=_HEAD
+    + "#SBATCH --time=01:00:00\n#SBATCH --cpus-per-gpu=8\n#SBATCH --gres=gpu:2\n#SBATCH --gpus-per-node=1\n"
+    + _STEP,
+    good=_HEAD + "#SBATCH --time=01:00:00\n#SBATCH --cpus-per-gpu=8\n#SBATCH --gpus-per-node=2\n" + _STEP,
+)
+def find_two_numbers_of_gpus(job: BatchScript) -> Iterator[Hit]:
+    """Yield --gpus-per-node with another number than --gres has."""
+    gres, per_node = job.header.get("gres"), job.header.get("gpus-per-node")
+    asked = re.fullmatch(r"gpu(?::[A-Za-z][\w.-]*)?:(\d+)", (gres.value or "") if gres is not None else "")
+    other = re.fullmatch(r"(?:[A-Za-z][\w.-]*:)?(\d+)", (per_node.value or "") if per_node is not None else "")
+    if asked is not None and other is not None and per_node is not None and int(asked[1]) != int(other[1]):
+        message = f"--gres asks for {asked[1]} GPUs of a node, and --gpus-per-node for {other[1]}"
+        yield Hit(per_node.place, message, unknown="which of the two this Slurm takes")
+
+
+@rule(
+    "mail-without-type",
+    Severity.STYLE,
+    "an address for mail, but no event that sends one",
+    why="Slurm sends mail for the events of --mail-type, and without it for none.",
+    instead="Add --mail-type=END,FAIL.",
+    source=sources.SBATCH,
+    bad=_HEAD + "#SBATCH --time=01:00:00\n#SBATCH --mail-user=me@example.org\n" + _STEP,
+    good=_HEAD + "#SBATCH --time=01:00:00\n#SBATCH --mail-user=me@example.org\n#SBATCH --mail-type=END,FAIL\n" + _STEP,
+)
+def find_silent_addresses(job: BatchScript) -> Iterator[Hit]:
+    """Yield --mail-user without --mail-type."""
+    if "mail-user" in job.header and "mail-type" not in job.header:
+        yield Hit(job.header["mail-user"].place, "no mail is ever sent", unknown="what sbatch was given")

@@ -407,3 +407,40 @@ def find_literal_sizes(job: BatchScript) -> Iterator[Hit]:
             size = (job.nodes or 0) * (job.tasks_per_node or 0)
             beside = f"the header asks for {size} tasks" if size else "the header's numbers are others'"
             yield Hit(each.place, f"WORLD_SIZE={each.value.value}, and {beside}")
+
+
+@rule(
+    "address-missing",
+    Severity.FRAGILE,
+    "ranks of srun, and no MASTER_ADDR",
+    why="""init_process_group with env:// reads MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE. srun sets none of them: it stops unless the program sets
+    them from Slurm's variables.""",
+    instead="Export MASTER_ADDR and MASTER_PORT; let the program read its rank from SLURM_PROCID. Or start torchrun with srun.",
+    source=sources.TORCH_C10D,
+    bad=_HEAD + "srun --kill-on-bad-exit=1 python train_ddp.py\n",
+    good=_HEAD + _FIRST + _PORT + "srun --kill-on-bad-exit=1 python train_ddp.py\n",
+)
+def find_missing_addresses(job: BatchScript) -> Iterator[Hit]:
+    """Yield steps of several ranks of a program that its name calls DDP, where the script names no meeting point."""
+    reads_files = any(
+        each.program in {"source", "."} and "activate" not in each.words[-1].value for each in job.shell.commands
+    )
+    if reads_files or _MEETS_ELSEWHERE.search(job.body) or any(each.stage("agent") for each in job.all_launches):
+        return
+    if (job.tasks_per_node or 1) * (job.nodes or 1) < 2:
+        return
+    for launch in job.steps:
+        step = launch.stage("step")
+        is_ddp = launch.script is not None and re.search(
+            r"(?<![a-z])ddp(?![a-z])|distributed", launch.script.value.lower()
+        )
+        is_one = step is None or step.text("-n", "--ntasks") == "1" or launch.command.in_substitution
+        if is_ddp and not is_one and not launch.unknown:
+            unknown = "whether the program sets it from Slurm's variables"
+            yield Hit(launch.command.place, "nothing here sets MASTER_ADDR for its ranks", unknown=unknown)
+
+
+_MEETS_ELSEWHERE = re.compile(
+    r"MASTER_ADDR|dist.?(url|init)|init.?method|--launcher|lightning|mpi|horovod", re.IGNORECASE
+)
+"""The signs of ranks that are told their meeting point in another way."""

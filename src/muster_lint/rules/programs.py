@@ -292,8 +292,11 @@ def find_unasked_gpus(job: BatchScript) -> Iterator[Hit]:
 )
 def find_one_cpu(job: BatchScript) -> Iterator[Hit]:
     """Yield the directive of the GPUs where nothing gives the job more than one CPU of a task."""
+    runs_scripts = any(each.stages[-1].kind == "shell" for each in job.steps)
     shows_only = all(each.program in {"echo", "date", "hostname", "nvidia-smi"} for each in job.shell.commands)
-    if not job.asks_for_gpus or not (_works(job) or any(each.inner for each in job.launches) or shows_only):
+    if not job.asks_for_gpus or not (
+        _works(job) or any(each.inner for each in job.launches) or runs_scripts or shows_only
+    ):
         return
     more = {
         "cpus-per-task", "cpus-per-gpu", "exclusive", "mincpus", "ntasks", "cores-per-socket", "extra-node-info", "hint",
@@ -308,13 +311,29 @@ def find_one_cpu(job: BatchScript) -> Iterator[Hit]:
     total = job.header["ntasks"].value if "ntasks" in job.header else "1"
     is_whole = re.search(r"^#SBATCH\s+(-C|--constraint)[= ]\W*gpu|A100:", job.text, re.MULTILINE) is not None
     one_each = job.tasks_per_node == 1 or (tasks == "1" and total == "1")
-    if (more - {"ntasks"}) & job.header.keys() or not one_each or (is_whole and gpus > 3):
+    if (more - {"ntasks"}) & job.header.keys() or (is_whole and gpus > 3):
+        return
+    if not one_each:
+        yield from _one_cpu_each(job)
         return
     if any((stage := each.stage("step")) is not None and stage.has("-c", "--cpus-per-task") for each in job.steps):
         return
     yield Hit(
         directive.place, "the job asks for a GPU, and for one CPU", unknown="how many CPUs the site gives with a GPU"
     )
+
+
+def _one_cpu_each(job: BatchScript) -> Iterator[Hit]:
+    """Yield the directive of the tasks where each of several GPU processes of a node has one CPU."""
+    tasks, gpus = job.tasks_per_node or 0, job.gpus_per_node or 0
+    ranks = [each for each in job.steps if each.stage("python") and not each.command.in_substitution]
+    sized = ("-c", "--cpus-per-task", "--cpu-bind", "--cpu_bind", "--exclusive", "--cpus-per-gpu")
+    if 1 < tasks <= gpus and "ntasks-per-node" in job.header and len(ranks) == 1:
+        step = ranks[0].stage("step")
+        if step is not None and not step.has(*sized) and not ranks[0].unknown:
+            message = f"{tasks} processes with a GPU have one CPU each"
+            unknown = "how many CPUs the site gives with a GPU"
+            yield Hit(job.header["ntasks-per-node"].place, message, unknown=unknown)
 
 
 @rule(
@@ -492,3 +511,41 @@ def find_mixed_vendors(job: BatchScript) -> Iterator[Hit]:
             yield Hit(stage.word.place, "the job loads ROCm, and the container has --nv")
         elif loads_cuda and stage.has("--rocm") and not stage.has("--nv"):
             yield Hit(stage.word.place, "the job loads CUDA, and the container has --rocm")
+
+
+@rule(
+    "same-work-in-every-task",
+    Severity.FRAGILE,
+    "the same command in every task",
+    why="""srun starts the command once for each task. A plain Python program that does not ask which task it is computes the same in each, and all
+    of them write the same files.""",
+    instead="Ask for one task and as many CPUs: --ntasks=1 --cpus-per-task=N; or give each task its part by SLURM_PROCID.",
+    source=sources.SRUN,
+    bad="#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --ntasks=8\n#SBATCH --time=01:00:00\nsrun python solve.py\n",
+    good="#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --ntasks=1\n#SBATCH --cpus-per-task=8\n#SBATCH --time=01:00:00\n"
+    'srun --cpus-per-task="$SLURM_CPUS_PER_TASK" python solve.py\n',
+)
+def find_repeated_work(job: BatchScript) -> Iterator[Hit]:
+    """Yield steps of several tasks of a plain Python program, in a job without GPUs, MPI or another sign of ranks."""
+    if not job.directives or job.asks_for_gpus or _OF_RANKS.search(job.body):
+        return
+    for launch in job.steps:
+        step, python = launch.stage("step"), launch.stage("python")
+        text = (step.text("-n", "--ntasks") if step is not None else None) or ""
+        own = job.tasks_per_node * (job.nodes or 1) if job.tasks_per_node is not None else 1
+        count = int(text) if text.isdigit() else own if not text else 1
+        if step is None or python is None or launch.script is None or launch.unknown or launch.command.in_substitution:
+            continue
+        asks = re.search(r"SLURM_(PROCID|LOCALID|NODEID)", " ".join(word.text for word in launch.command.words))
+        if count > 1 and not asks and not step.has("--mpi", "--ntasks-per-node", "--multi-prog"):
+            unknown = "whether the program asks which task it is"
+            yield Hit(step.word.place, f"{count} tasks run the same command", unknown=unknown)
+            return
+
+
+_OF_RANKS = re.compile(
+    r"(?<!com)mpi(?!ler)|\bpmix?|MASTER_|torchrun|torch|deepspeed|accelerate|(?<![a-z])ddp|distributed"
+    r"|horovod|dask|\bray\b|lightning|WORLD_SIZE|rank|\bjax\b|train|gpu|cuda",
+    re.IGNORECASE,
+)
+"""The signs of tasks that know of each other."""

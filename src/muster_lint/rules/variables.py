@@ -22,6 +22,7 @@ _NAMES_NOW = {
 }
 _DEAD = {
     "MIOPEN_USER_DB": "MIOPEN_USER_DB_PATH",
+    "RCCL_DEBUG": "NCCL_DEBUG",
     "HOROVOD_WITHOUT_TORCH": "HOROVOD_WITHOUT_PYTORCH",
     "TORCH_DISTRIBUTED_DETAIL": "TORCH_DISTRIBUTED_DEBUG",
     "PYTORCH_CUDA_ALLOC_CONFIG": "PYTORCH_CUDA_ALLOC_CONF",
@@ -308,3 +309,35 @@ def find_secrets(job: BatchScript) -> Iterator[Hit]:
             r"[<>]|your|xxx|\.\.\.", assignment.value.value, re.IGNORECASE
         ):
             yield Hit(assignment.place, f"{assignment.name} holds a key in clear text")
+
+
+@rule(
+    "slurm-variable-overwritten",
+    Severity.FRAGILE,
+    "a size that Slurm set is overwritten with another",
+    why="srun and mpirun read these variables as their own options: the next step has another size than the job.",
+    instead="Use a name of your own.",
+    source=sources.SRUN,
+    bad=_HEAD + "export SLURM_NTASKS=2\n" + _STEP,
+    good=_HEAD + "export MY_TASKS=2\n" + _STEP,
+)
+def find_overwritten_sizes(job: BatchScript) -> Iterator[Hit]:
+    """Yield literals that differ from what the header asks for."""
+    per_node = job.tasks_per_node
+    tasks = per_node * job.nodes if per_node is not None and job.nodes is not None else None
+    sizes = {
+        "SLURM_NTASKS": tasks,
+        "SLURM_NPROCS": tasks,
+        "SLURM_NNODES": job.nodes,
+        "SLURM_JOB_NUM_NODES": job.nodes,
+        "SLURM_NTASKS_PER_NODE": per_node,
+    }
+    for each in job.shell.assignments if job.directives else ():
+        value = each.value.value if each.value is not None and each.value.is_literal else ""
+        size = sizes.get(each.name)
+        text = each.value.value if each.value is not None else ""
+        if size is not None and text.startswith("$((") and each.name not in text and not each.may_not_run:
+            message = f"the job has {each.name}={size}, and the script works it out anew"
+            yield Hit(each.place, message, unknown="whether the number is another")
+        elif size is not None and value.isdigit() and int(value) != size and not (each.may_not_run or each.of_command):
+            yield Hit(each.place, f"the job has {each.name}={size}, and the script says {value}")
