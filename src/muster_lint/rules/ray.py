@@ -11,7 +11,7 @@ from muster_lint.rule import rule
 from muster_lint.values import Hit, Severity
 from muster_lint.works import is_work
 
-_SOURCE = "ray-project/ray doc/source/cluster/vms/user-guides/community/slurm.rst"
+_SOURCE = "ray-project/ray doc/source/cluster/vms/user-guides/community/slurm.rst @d7a08ff1b1f8"
 _HEAD = (
     "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-node=4\n#SBATCH --cpus-per-task=8\n"
     '#SBATCH --time=01:00:00\nhead=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)\nset -e\n'
@@ -47,7 +47,7 @@ def _has_place(stage: Stage) -> bool:
     "ray start without --head and without --address",
     why="ray start asks for one of the two and stops: no cluster of Ray is made.",
     instead='Start the head on one node with --head, and the others with --address="$head:6379".',
-    source=_SOURCE,
+    source="ray-project/ray python/ray/scripts/scripts.py, start (--address is a required flag unless --head)",
     bad=_HEAD + _START_HEAD + _JOIN.replace(' --address="$head:6379"', "") + " &\n" + _DRIVER,
     good=_HEAD + _START_HEAD + _JOIN + " &\n" + _DRIVER,
 )

@@ -337,7 +337,7 @@ def find_overwritten_sizes(job: BatchScript) -> Iterator[Hit]:
         size = sizes.get(each.name)
         text = each.value.value if each.value is not None else ""
         if size is not None and text.startswith("$((") and each.name not in text and not each.may_not_run:
-            message = f"the job has {each.name}={size}, and the script works it out anew"
+            message = f"the job has {each.name}={size}, and the script works out its own"
             yield Hit(each.place, message, unknown="whether the number is another")
         elif size is not None and value.isdigit() and int(value) != size and not (each.may_not_run or each.of_command):
             yield Hit(each.place, f"the job has {each.name}={size}, and the script says {value}")
