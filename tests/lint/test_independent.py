@@ -88,6 +88,37 @@ _RIGHT = {
         "slurm-variable-overwritten",
         _TWO + 'if [ -z "$SLURM_NTASKS" ]; then\n  SLURM_NTASKS=1\nfi\ndate\n',
     ),
+    "a case of a number of one's own": (
+        "rank-in-batch-shell",
+        _TWO + "SLURM_PROCID=1\ncase $SLURM_PROCID in\n0) date ;;\n1) hostname ;;\nesac\nsrun -K hostname\n",
+    ),
+    "a case in a job of one task": (
+        "rank-in-batch-shell",
+        _ONE + "case $SLURM_PROCID in\n0) date ;;\n1) hostname ;;\nesac\nsrun -K hostname\n",
+    ),
+    "a head that does not block": ("ray-blocks", _NODES + "ray start --head\npython t.py\n"),
+    "a start that stops at once": ("ray-blocks", _NODES + "ray start --block\npython t.py\n"),
+    "a start with an end": ("ray-blocks", _NODES + "timeout 60 ray start --head --block\npython t.py\n"),
+    "ray start with an array": ("ray-start-nowhere", _NODES + 'srun ray start --block "${ARGS[@]}" &\nwait $!\n'),
+    "a driver of the first rank": (
+        "ray-driver-everywhere",
+        _NODES + "srun ray start --address=$h:1 --block &\nsrun --overlap python t.py --rank $SLURM_PROCID\n",
+    ),
+    "ranks whose file of settings is read": ("address-missing", _TWO + "source a.sh\nsrun -K python train_ddp.py\n"),
+    "tasks with a number each, too early": (
+        "same-work-in-every-task",
+        _ONE + "#SBATCH -n8\nsrun python one.py --part $SLURM_PROCID\n",
+    ),
+    "tasks with GPUs": ("same-work-in-every-task", _ONE + "#SBATCH -n8\n#SBATCH --gres=gpu:8\nsrun python one.py\n"),
+    "more processes than GPUs": (
+        "one-cpu",
+        _TWO.replace("tasks-per-node=4", "tasks-per-node=8") + "srun -K python t.py\n",
+    ),
+    "torchpack on several nodes": ("gpus-idle", _NODES + "torchpack dist-run -np 2 python t.py\n"),
+    "a folder that stays on the batch host": (
+        "temporary-folder-of-batch-host",
+        _TWO + "top=$(mktemp -d)\nsrun -K python t.py\n",
+    ),
     "a size worked out from itself": (
         "slurm-variable-overwritten",
         _TWO + "SLURM_NTASKS=$((SLURM_NTASKS * 1))\nsrun -K hostname\n",
@@ -185,6 +216,7 @@ _WRONG = {
     "several processes with one CPU each": ("slow", "one-cpu", _TWO + "srun -K python t.py\n"),
     "a script of a step with one CPU": ("slow", "one-cpu", _NODES + "srun -K bash t.sh\n"),
     "a switch that RCCL does not read": ("fragile", "variable-unread", _TWO + "export RCCL_DEBUG=INFO\nsrun -K a\n"),
+    "ray start with a port alone": ("breaks", "ray-start-nowhere", _NODES + 'srun ray start --port "$P" &\nwait $!\n'),
     "a size that is worked out": (
         "fragile",
         "slurm-variable-overwritten",
@@ -209,7 +241,11 @@ def test_what_is_wrong_is_found(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("option", "words"),
-    [("--standalone", "2 nodes train alone"), ("--rdzv-backend=c10d --rdzv-endpoint=$h:1", "do not become one world")],
+    [
+        ("--standalone", "2 nodes train alone"),
+        ("--standalone --rdzv-endpoint=$h:1", "2 nodes train alone"),
+        ("--rdzv-backend=c10d --rdzv-endpoint=$h:1", "do not become one world"),
+    ],
 )
 def test_nodes_that_meet_at_one_place_are_not_said_to_train_alone(option: str, words: str) -> None:
     finding = _named(_NODES + f"srun -K torchrun {option} --nproc-per-node=4 t.py\n", "standalone-on-nodes")
