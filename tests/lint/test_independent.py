@@ -48,6 +48,10 @@ _RIGHT = {
         "file-beside-script",
         _ONE + 'HERE=$(dirname "$0")\n[ -z "$X" ] || HERE=$SLURM_SUBMIT_DIR\nsource "$HERE/a.sh"\n',
     ),
+    "the folder of the script, asked for and not used": (
+        "file-beside-script",
+        _ONE + 'HERE=$(cd "$(dirname "$0")"; pwd)\necho "$HERE"\n',
+    ),
     "a script that submits itself": ("file-beside-script", _ONE + 'cd "$(dirname "$0")"\nsbatch job2.sh\n'),
     "a script for no queue": ("file-beside-script", '#!/bin/bash\nsrun python "$(dirname "$0")/t.py"\n'),
     "the folder of the script in an echo": ("file-beside-script", _ONE + 'echo "$(dirname "$0")/a.sh"\ndate\n'),
