@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,17 @@ Path("spoken-" + os.environ["RANK"]).touch()
 while sys.argv[2] != "0" and len(list(Path().glob("spoken-*"))) < int(os.environ["WORLD_SIZE"]):
     time.sleep(0.05)
 sys.exit(int(sys.argv[2]))
+"""
+
+
+RAY_DRIVER = """
+import socket
+import ray
+ray.init()
+where = ray.remote(num_cpus=1, scheduling_strategy="SPREAD")(socket.gethostname)
+hosts = ray.get([where.remote() for _ in range(8)])
+counts = ray.cluster_resources()
+print("cpus", counts["CPU"], "gpus", counts["GPU"], "hosts", *sorted(set(hosts)), flush=True)
 """
 
 
@@ -132,3 +144,17 @@ def test_mpirun_starts_the_ranks_of_a_role_on_its_own_nodes(lab: Lab, shared_dir
         *("rank 0 on node2", "rank 1 on node2"),
         *("rank 2 on node3", "rank 3 on node3"),
     }
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="by design: Ray is not installed")
+def test_a_ray_has_what_was_granted_before_its_driver_begins(lab: Lab, shared_directory: Path) -> None:
+    (shared_directory / "driver.py").write_text(RAY_DRIVER)
+    small = "--object-store-memory=100000000"
+    ray = ("--role", "ray", "--preset", "ray", "-N", "2", "-c", "2", "-g", "1", "--", small)
+    driver = ("--role", "driver", "--beside", "ray", "-N", "1", "--after", "ray", "--", "python", "driver.py")
+    job = submit(lab, shared_directory, *ray, *driver)
+
+    assert wait_until_ended(lab, job) == "COMPLETED"
+    assert "cpus 4.0 gpus 2.0 hosts node1 node2" in said(lab, "logs", job, "--role", "driver")
+    left = lab.exec(["srun", "-N2", "-w", "node1,node2", "sh", "-c", "ls -d /tmp/ray-*; pgrep -c raylet"])
+    assert left.stdout.split() == ["0", "0"], "neither processes nor folders are left"

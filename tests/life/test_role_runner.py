@@ -85,6 +85,38 @@ def test_each_role_gets_a_port_of_its_own_and_a_fixed_one_is_kept(monkeypatch: p
     assert all(20000 <= ports[place] < 32000 for place in (0, 2, 3))
 
 
+def test_a_program_with_ports_in_a_row_shares_none_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURMD_NODENAME", "a")
+    monkeypatch.setenv("SLURM_JOB_ID", "196")  # the first port that is tried: 20000 + 196 * 61 + 17, the last but 26
+    taken_ports = {31977, 31987}
+    monkeypatch.setattr(runner, "_is_free", lambda port: port not in taken_ports)
+    units = [unit("a", ports="9"), unit("b", port="20003", ports="9"), unit("c", ports="9", first="1"), unit("d")]
+    of(*units)
+
+    rows = [each.ports_from(each.port) for each in units]
+    assert sum(map(len, rows)) == len(set().union(*rows)) == 28
+    assert rows[0] == range(31978, 31987), "all ports of the row are free on this host"
+    assert rows[1][0] == 20003
+    assert rows[2] == range(31987, 31996), "on another host nothing is tried"
+    assert all(row[-1] < 32000 for row in rows)
+
+
+def test_roles_have_a_port_where_none_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURMD_NODENAME", "a")
+    monkeypatch.setattr(runner, "_is_free", lambda _: False)
+    of(one := unit("a"))
+
+    assert one.port == 20000, "the program itself says that it is taken"
+
+
+def test_each_role_of_each_job_has_a_secret_of_its_own() -> None:
+    a, b, again = unit("a"), unit("b"), unit("a")
+
+    assert of(a, b).environment(a)["MUSTER_ROLE_KEY"] == of(a, b).environment(b)["MUSTER_A_KEY"] == a.key
+    assert len({a.key, b.key, again.key}) == 3
+    assert len(a.key) == 64
+
+
 def test_a_log_has_the_line_on_each_node(tmp_path: Path) -> None:
     one = unit("a", nodes="2", ready="log", text="up at {a.port}")
     steers = of(one, run=str(tmp_path))

@@ -206,3 +206,26 @@ def test_another_division_is_another_job() -> None:
 
     assert digest_of(job(*LAYOUT)) == digest_of(job(*LAYOUT))
     assert digest_of(job(*LAYOUT)) != digest_of(job(*other))
+
+
+RAY = ("-t", "60", "--role", "ray", "--preset", "ray", "-N", "3", "-c", "4", "-g", "2", "--", "--object-store-memory=9")
+DRIVER = ("--role", "driver", "--beside", "ray", "-N", "1", "--after", "ray", "--", "python", "driver.py")
+
+
+def test_the_others_find_the_ray_of_the_job_and_know_its_secret() -> None:
+    ray, driver = job(*RAY, *DRIVER).roles
+    variables = {variable.name: variable for variable in driver.plan.variables}
+
+    assert (ray.ports, ray.scheme, ray.ready.kind, ray.ready.text) == (9, "ray", ReadyKind.LOG, "Ray runtime started.")
+    assert ray.plan.shape.ntasks_per_node == 1
+    assert str(getattr(variables["RAY_ADDRESS"].value, "text", None)) == "{ray.host}:{ray.port}"
+    assert str(getattr(variables["RAY_AUTH_TOKEN"].value, "text", None)) == "{ray.key}"
+    assert variables["MUSTER_RAY_KEY"].pass_on
+    assert {"MUSTER_ROLE_KEY", "MUSTER_RAY_KEY"} <= {variable.name for variable in ray.plan.variables}
+    assert not {"MUSTER_ROLE_KEY", "MUSTER_DRIVER_KEY"} & set(variables), "it has none"
+    assert "RAY_ADDRESS" not in {variable.name for variable in ray.plan.variables}
+
+
+def test_a_preset_has_one_process_on_each_node() -> None:
+    with pytest.raises(RequestError, match="ray has one process on each node"):
+        job(*RAY[:4], "--ntasks-per-node", "2", *RAY[4:], *DRIVER)

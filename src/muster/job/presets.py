@@ -18,9 +18,48 @@ class Preset(msgspec.Struct, frozen=True):
     """What each process runs, in sh: the role's command is its words. Empty: the command itself."""
 
     scheme: str = "http"
+    ports: int = 1
+    """How many ports in a row the program takes on each node."""
+
     offers: Mapping[str, str] = MappingProxyType({})
     """Variables by which the other roles find it; {own.host} and the like stand for this role."""
 
+
+# Ray finds no other Ray: its ports, its folder and (since 2.52) its token are this job's alone. --block ends all of its
+# processes with it. The CPUs and GPUs are those that were granted, and not those that are seen. Each port is named, so
+# that two Rays on a host share none; workers take free ports (0). Ray's raylet asks one agent for 10 minutes, and not
+# 30 s; for another it waits 15 s, and nothing changes that. Ray opens its folder to all, so it lies in one that is not.
+_RAY = """\
+port=$MUSTER_ROLE_PORT folder=/tmp/ray-$MUSTER_JOB-$MUSTER_ROLE cpus=${SLURM_CPUS_PER_TASK:-$SLURM_CPUS_ON_NODE}
+if ! mkdir -m 700 "$folder" 2>/dev/null && { [ -L "$folder" ] || ! [ -O "$folder" ]; }; then
+    echo "muster: error: role $MUSTER_ROLE: $folder on $(hostname) cannot be made, or belongs to somebody else" >&2
+    exit 1
+fi
+address=$(getent ahostsv4 "${SLURMD_NODENAME:-$(hostname)}" | awk '$1 !~ /^127[.]/ { print $1; exit }')
+address=${address:-$(hostname -I | awk '{ print $1 }')}
+export RAY_AUTH_MODE=token RAY_AUTH_TOKEN="$MUSTER_ROLE_KEY" RAY_TMPDIR="$folder/t"
+export RAY_agent_register_timeout_ms="${RAY_agent_register_timeout_ms:-600000}"
+trap 'kill "$child" 2>/dev/null || exit 143' TERM INT HUP
+set -- --block --disable-usage-stats --node-ip-address="$address" --num-cpus="$cpus" --num-gpus="${MUSTER_GPUS:-0}" \\
+    --node-manager-port=$((port + 1)) --object-manager-port=$((port + 2)) --runtime-env-agent-port=$((port + 3)) \\
+    --metrics-export-port=$((port + 4)) --dashboard-agent-grpc-port=$((port + 5)) \\
+    --dashboard-agent-listen-port=$((port + 6)) --min-worker-port=0 --max-worker-port=0 "$@"
+if [ "$RANK" = 0 ]; then
+    set -- --head --port="$port" --include-dashboard=false --dashboard-port=$((port + 7)) --temp-dir="$folder/t" \\
+        $(python3 -c 'import grpc' 2>/dev/null && echo "--ray-client-server-port=$((port + 8))") "$@"
+else
+    until python3 -c 'import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 2)' \\
+        "$MASTER_ADDR" "$port" 2>/dev/null; do sleep 0.2; done
+    set -- --address="$MASTER_ADDR:$port" "$@"
+fi
+ray start "$@" &
+child=$!
+wait "$child"
+status=$?
+wait "$child" 2>/dev/null
+rm -rf "$folder"
+exit "$status"
+"""
 
 # Rank 0 has the scheduler, and every rank a worker.
 _DASK = """\
@@ -42,6 +81,17 @@ exit "$status"
 """
 
 PRESET_TABLE: Mapping[str, Preset] = {
+    "ray": Preset(
+        "log:Ray runtime started.",
+        _RAY,
+        scheme="ray",
+        ports=9,
+        offers={
+            "RAY_ADDRESS": "{own.host}:{own.port}",
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN": "{own.key}",
+        },
+    ),
     "serve": Preset("http://{host}:{port}/health http://{host}:{port}/v1/models"),
     "dask": Preset(
         "log:Registered to:",

@@ -270,7 +270,7 @@ _GROUPS: Mapping[str, tuple[tuple[str, Option], ...]] = {
         row(
             "--preset NAME",
             "start a program that has rules of its own: "
-            f"{', '.join(PRESETS)} (default: none): --role dask --preset dask -N 3",
+            f"{', '.join(PRESETS)} (default: none): --role ray --preset ray -N 3",
             choices=PRESETS,
         ),
         row("--after ROLES", "start when these roles are ready (default: at once): --after serve,data", parse_names),

@@ -5,6 +5,7 @@ it: starts roles, asks whether they are ready, ends them. The file is long becau
 needs nothing beside it. Standard library, Python 3.6.
 """
 
+import binascii
 import glob
 import json
 import os
@@ -234,7 +235,9 @@ class RoleUnit:
         self.ready, self.text = words["ready"], words.get("text", "")
         self.scheme = words.get("scheme", "http")
         self.fixed_port = int(words.get("port") or 0)
+        self.port_count = int(words.get("ports") or 1)
         self.port = 0
+        self.key = binascii.hexlify(os.urandom(32)).decode()
         self.is_step = words.get("starter", "step") == "step"
         after = tuple(name for name in words.get("after", "").split(",") if name)
         self.terms = RoleTerms(
@@ -247,6 +250,10 @@ class RoleUnit:
             float(words["grace"]),
         )
         self.process = None  # type: Optional[subprocess.Popen[bytes]]
+
+    def ports_from(self, first: int) -> range:
+        """Return the ports that the role's program takes on each of its nodes if this is the first."""
+        return range(first, first + self.port_count)
 
     def addresses(self) -> Dict[str, str]:
         """Return where this role is, by the names of the gaps."""
@@ -356,6 +363,7 @@ class RoleRunner:
         for other in self.units.values():
             for gap, value in other.addresses().items():
                 variables["MUSTER_{}_{}".format(other.name, gap).upper()] = value
+            variables["MUSTER_{}_KEY".format(other.name).upper()] = other.key
         names, count = ",".join(unit.hosts), str(len(unit.hosts))
         variables.update(
             SLURM_JOB_NODELIST=names,
@@ -363,6 +371,7 @@ class RoleRunner:
             SLURM_OPEN_MODE="append",
             muster_of_role=unit.name,
             MUSTER_ROLE_PORT=str(unit.port),
+            MUSTER_ROLE_KEY=unit.key,
         )
         if not unit.is_step:
             # mpirun has to know all nodes of the job: with some of them Open MPI 4.1 started ranks on its own host.
@@ -499,15 +508,21 @@ class RoleRunner:
 
 
 def _choose_ports(units: Sequence[RoleUnit], job: int, low: int, count: int) -> None:
-    """Give each role a port that no other has, below the ephemeral range; one on this host is tried."""
+    """Give each role ports that no other has, below the ephemeral range; those on this host are tried."""
     here = os.environ.get("SLURMD_NODENAME") or socket.gethostname().split(".")[0]
-    taken = {unit.fixed_port for unit in units}
+    taken = {port for unit in units if unit.fixed_port for port in unit.ports_from(unit.fixed_port)}
     start = (job * 61 + 17) % count
     for unit in units:
-        ports = (low + (start + step) % count for step in range(count))
-        free_ports = (port for port in ports if port not in taken and (here not in unit.hosts or _is_free(port)))
-        unit.port = unit.fixed_port or next(free_ports, low)
-        taken.add(unit.port)
+        rows = (unit.ports_from(low + (start + step) % count) for step in range(count))
+        free_rows = (
+            row
+            for row in rows
+            if row[-1] < low + count
+            and not taken.intersection(row)
+            and (here not in unit.hosts or all(_is_free(port) for port in row))
+        )
+        unit.port = unit.fixed_port or next(free_rows, range(low, low + 1))[0]
+        taken.update(unit.ports_from(unit.port))
 
 
 def _is_free(port: int) -> bool:

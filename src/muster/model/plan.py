@@ -375,6 +375,9 @@ class Role(msgspec.Struct, frozen=True):
     port: int | None = None
     """The port that its program insists on; None: one is chosen in the job."""
 
+    ports: int = 1
+    """How many ports in a row its program takes on each of its nodes."""
+
     @property
     def hosts_held(self) -> range:
         """Return the numbers of its nodes among those of the job."""

@@ -37,6 +37,12 @@ def preset_of(role: Request) -> Preset | None:
     return None if role.preset is None else PRESET_TABLE[role.preset]
 
 
+def has_key(role: Request) -> bool:
+    """Return whether the processes of the job share a secret for this role."""
+    preset = preset_of(role)
+    return preset is not None and any("{own.key}" in text for text in preset.offers.values())
+
+
 def offered_variables(roles: Sequence[Request], own: str) -> Iterator[Variable]:
     """Yield the variables by which a role finds the programs of the other roles, with gaps for their addresses."""
     offered_names: set[str] = set()

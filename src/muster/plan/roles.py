@@ -19,7 +19,7 @@ from muster.model.plan import Engine, Flag, Note, Plan, Ready, ReadyKind, Reason
 from muster.model.words import Fragment, Template, Word
 from muster.plan.build import make_plan
 from muster.plan.header import add_comment
-from muster.plan.presets import offered_variables, with_preset
+from muster.plan.presets import has_key, offered_variables, preset_of, with_preset
 from muster.plan.role_places import (
     Placed,
     check_room,
@@ -74,7 +74,7 @@ _OF_ROLES = (
     "roles",
     "file",
 )
-_ADDRESS = re.compile(r"(?<!\$)\{([a-z][a-z0-9_]*)\.(host|hosts|port|url)\}")
+_ADDRESS = re.compile(r"(?<!\$)\{([a-z][a-z0-9_]*)\.(host|hosts|port|url|key)\}")
 _OWN = re.compile(r"(?<!\$)\{(host|hosts|port|url)\}")
 _WHERE = "the roles, and where they are"
 _WHATS = ("host", "hosts", "port", "url")
@@ -193,7 +193,7 @@ def _role(placed: Placed, plans: Mapping[str, Plan], roles: Sequence[Request], m
         message = f"role {name} shares its nodes, but {plan.launcher} takes whole nodes"
         raise RequestError(message, hint="--launcher srun or torchrun, or nodes of its own")
     names = [name_of(role) for role in roles]
-    gaps = tuple(f"{role}.{what}" for role in names for what in _WHATS)
+    gaps = tuple(f"{role}.{what}" for role in names for what in (*_WHATS, "key"))
     own_variables = (*offered_variables(roles, name), *plan.variables)
     variables = (*_address_variables(roles, name), *(_open(variable, name, names, gaps) for variable in own_variables))
     bound = ("--cpu-bind", "--gpu-bind")
@@ -202,6 +202,7 @@ def _role(placed: Placed, plans: Mapping[str, Plan], roles: Sequence[Request], m
     reasons = [(f"nodes {_range(placed.first, placed.nodes)} of the job", placed.reason)]
     reasons += _reasons_of_order(request, name == main, ready)
     scheme, port = _port_of(request)
+    preset = preset_of(request)
     own_plan = replace(
         plan,
         command=tuple(_filled(word, name, names, gaps) for word in plan.command),
@@ -221,6 +222,7 @@ def _role(placed: Placed, plans: Mapping[str, Plan], roles: Sequence[Request], m
         ends_job=request.on_failure == "end",
         scheme=scheme,
         port=port,
+        ports=1 if preset is None else preset.ports,
     )
 
 
@@ -254,7 +256,9 @@ def _address_variables(roles: Sequence[Request], own: str) -> Iterator[Variable]
     yield Variable(contract.ROLE_PORT, "", Reason("its own port", short=_WHERE), pass_on=True)
     for role in roles:
         name = name_of(role)
-        for what in _WHATS:
+        if name == own and has_key(role):
+            yield Variable(contract.ROLE_KEY, "", Reason("its own secret", short=_WHERE), pass_on=True)
+        for what in (*_WHATS, *(("key",) if has_key(role) else ())):
             variable = f"MUSTER_{name}_{what}".upper()
             reason = Reason(f"where role {name} is", short=_WHERE)
             yield Variable(variable, "", reason, pass_on=True)

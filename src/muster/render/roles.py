@@ -46,6 +46,8 @@ def _words(role: Role) -> Iterator[Word]:
         yield named("scheme", role.scheme)
     if role.port is not None:
         yield named("port", role.port)
+    if role.ports > 1:
+        yield named("ports", role.ports)
     if launcher_named(role.plan.launcher).starter(Engine.SLURM) is Starter.PROGRAM:
         yield named("starter", "program")
 
