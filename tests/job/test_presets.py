@@ -100,3 +100,11 @@ def test_a_folder_of_the_start_before_is_taken(programs: Path) -> None:
     FOLDER.mkdir()
 
     assert start(programs, 0).returncode == 7
+
+
+def test_a_worker_that_is_told_to_end_while_it_waits_leaves_no_folder(programs: Path) -> None:
+    (programs / "python3").write_text(f"#!/bin/sh\ntest -d {FOLDER} && kill -TERM $PPID\nexit 1\n")
+    (programs / "python3").chmod(0o755)
+
+    assert start(programs, 1).returncode == 143
+    assert not FOLDER.exists()

@@ -35,6 +35,7 @@ if ! mkdir -m 700 "$folder" 2>/dev/null && { [ -L "$folder" ] || ! [ -O "$folder
     echo "muster: error: role $MUSTER_ROLE: $folder on $(hostname) cannot be made, or belongs to somebody else" >&2
     exit 1
 fi
+trap 'rm -rf "$folder"' EXIT
 address=$(getent ahostsv4 "${SLURMD_NODENAME:-$(hostname)}" | awk '$1 !~ /^127[.]/ { print $1; exit }')
 address=${address:-$(hostname -I | awk '{ print $1 }')}
 export RAY_AUTH_MODE=token RAY_AUTH_TOKEN="$MUSTER_ROLE_KEY" RAY_TMPDIR="$folder/t"
@@ -57,7 +58,6 @@ child=$!
 wait "$child"
 status=$?
 wait "$child" 2>/dev/null
-rm -rf "$folder"
 exit "$status"
 """
 
