@@ -26,6 +26,9 @@ NUMBER = 60
 # Drawn once more, sites and changes, with kinds of change that are not among the first: nothing was repaired before it.
 SECOND_SEED = 7300907
 SECOND_NUMBER = 20
+# Drawn a third time: ten kinds of change out of more, each on a site of its own; nothing was repaired before it.
+THIRD_SEED = 20261208
+THIRD_NUMBER = 10
 # Their profiles name partitions, and a plan of two nodes names one or takes the default.
 SITES_OF_SECOND = tuple(name for name in SITES if bundled(name).profile.partitions)
 CHANGED_SITES = tuple(name for name in SITES if bundled(name).profile.partitions)[:20]
@@ -41,8 +44,11 @@ class ChangedLab:
     words: tuple[str, ...]
     partition: str
 
-    is_down: bool = False
-    """Whether its partition goes down when the lab is up."""
+    typed: tuple[tuple[str, ...], ...] = ()
+    """What the administrator types when the lab is up."""
+
+    signs: tuple[str, ...] = ()
+    """One of these stands in what Muster says of the change; empty: nothing is asked."""
 
     def __str__(self) -> str:
         return f"{self.site}-{self.change}"
@@ -137,6 +143,10 @@ def _least(spec: LabSpec, name: str, field: str) -> int:
     return min(int(getattr(group, field)) for group in spec.groups if hosts & {*group.names})
 
 
+def _state(name: str, state: str) -> tuple[str, ...]:
+    return "scontrol", "update", f"PartitionName={name}", f"State={state}"
+
+
 LATER_CHANGES: dict[str, Callable[[LabSpec, str], LabSpec]] = {
     "partition-down": lambda spec, _: spec,
     "closed-to-account": lambda spec, name: _options(spec, name, AllowAccounts="other"),
@@ -161,7 +171,125 @@ def second_labs(seed: int = SECOND_SEED, number: int = SECOND_NUMBER) -> Iterato
         name = _partition_of(site, plan_of_profile(site, words))
         account = words[words.index("-A") + 1] if "-A" in words else None
         spec = lab_like(bundled(site).profile, name=f"second-{site}", nodes=2, other_nodes=1, account=account)
-        yield ChangedLab(site, change, changes[change](spec, name), words, name, change == "partition-down")
+        typed = (_state(name, "DOWN"),) if change == "partition-down" else ()
+        yield ChangedLab(site, change, changes[change](spec, name), words, name, typed)
+
+
+def _split(spec: LabSpec, name: str) -> LabSpec:
+    lua = (spec.job_submit_lua or "").replace(f'"{name}"', f'"{name}-long"')
+    old = next(each for each in spec.partitions if each.name == name)
+    quick = replace(old, name=f"{name}-quick", options=(*_without(old, "MaxTime"), ("MaxTime", "04:00:00")))
+    changed = _with_partition(spec, name, lambda each: replace(each, name=f"{name}-long", default=False))
+    return replace(changed, partitions=(*changed.partitions, quick), job_submit_lua=lua)
+
+
+def _without(partition: LabPartition, key: str) -> tuple[tuple[str, str], ...]:
+    return tuple(pair for pair in partition.options if pair[0] != key)
+
+
+def _own_qos(spec: LabSpec, name: str, **limits: str) -> LabSpec:
+    """The partition gets a QOS of its own, which refuses what is over its limits."""
+    qos = Qos("house", (("Flags", "DenyOnLimit"), *limits.items()))
+    return replace(_options(spec, name, QoS="house"), qos=(*spec.qos, qos))
+
+
+def _second_type(spec: LabSpec, name: str) -> LabSpec:
+    first = next(group for group in spec.groups if group.gpus)
+    more = replace(first, prefix="new-n", gpu_type="x900")
+    wider = replace(spec, groups=(*spec.groups, more))
+    return _with_partition(wider, name, lambda each: replace(each, hosts=(*each.hosts, *more.names)))
+
+
+def _other_account(spec: LabSpec, _: str) -> LabSpec:
+    first, *others = spec.accounts
+    return replace(spec, accounts=(Account("other"), replace(first, users=("bob",)), *others))
+
+
+def _slices(group: HostGroup) -> HostGroup:
+    return replace(group, gpus=7 * group.gpus, gpu_type=f"{group.gpu_type or 'h100'}_1g.10gb")
+
+
+def _reserve(spec: LabSpec, _: str) -> tuple[str, ...]:
+    words = "ReservationName=maintenance StartTime=now+10minutes Duration=4-0 Users=root Nodes=ALL Flags=MAINT"
+    return "scontrol", "create", "reservation", *words.split()
+
+
+def _drain(spec: LabSpec, name: str) -> tuple[str, ...]:
+    nodes = next(each.hosts for each in spec.partitions if each.name == name)
+    return "scontrol", "update", f"NodeName={','.join(nodes)}", "State=DRAIN", "Reason=repair"
+
+
+THIRD_CHANGES: dict[str, Callable[[LabSpec, str], LabSpec]] = {
+    "split": _split,
+    "over-time": lambda spec, name: _options(spec, name, MaxTime="00:20:00", OverTimeLimit="120"),
+    "qos-min": lambda spec, name: _own_qos(spec, name, MinTRESPerJob="node=64"),
+    "qos-per-user": lambda spec, name: _own_qos(spec, name, MaxTRESPerUser="node=1"),
+    "qos-no-jobs": lambda spec, name: _own_qos(spec, name, MaxSubmitJobsPerUser="0"),
+    "deny-account": lambda spec, name: _options(spec, name, DenyAccounts=spec.accounts[0].name),
+    "second-type": _second_type,
+    "hidden": lambda spec, name: _options(spec, name, Hidden="YES"),
+    "account-moved": _other_account,
+    "few-cpus": lambda spec, name: _options(spec, name, MaxCPUsPerNode="3"),
+    "memory-per-gpu": lambda spec, name: _options(spec, name, DefMemPerGPU=str(_least(spec, name, "memory_mib"))),
+    "billing": lambda spec, name: _options(spec, name, TRESBillingWeights="CPU=1.0,Mem=0.25G,GRES/gpu=64"),
+    "groups": lambda spec, name: _options(spec, name, AllowGroups="staff"),
+    "whole-nodes": lambda spec, name: _options(spec, name, OverSubscribe="EXCLUSIVE"),
+    "slices": lambda spec, _: _groups(spec, _slices),
+    "features-gone": lambda spec, _: _groups(spec, lambda group: replace(group, features=())),
+    "reservation": lambda spec, _: spec,
+    "drained": lambda spec, _: spec,
+    "inactive": lambda spec, _: spec,
+    "nodes-drained": lambda spec, _: spec,
+}
+SIGNS = {
+    "renamed": ("-new", "no partition"),
+    "removed": ("no partition",),
+    "time-halved": ("15",),
+    "nodes-halved": ("node",),
+    "gpu-type": ("x900",),
+    "fewer-gpus": ("GPU",),
+    "less-memory": ("memory", "MiB", "GiB", "G"),
+    "account-missing": ("other", "account"),
+    "qos-needed": ("special",),
+    "split": ("-long", "-quick", "no partition"),
+    "over-time": ("20",),
+    "qos-min": ("house",),
+    "qos-per-user": ("house",),
+    "qos-no-jobs": ("house",),
+    "deny-account": ("account",),
+    "account-moved": ("account",),
+    "few-cpus": ("CPU",),
+    "memory-per-gpu": ("memory", "--mem", "DefMemPerGPU"),
+    "groups": ("group",),
+    "slices": ("1g.10gb",),
+    "features-gone": ("constraint", "feature"),
+    "drained": ("DRAIN", "drain", "closed"),
+    "inactive": ("INACTIVE", "inactive", "closed"),
+    "nodes-drained": ("drain", "node"),
+}
+"""Where Slurm refuses the script that rests on the profile alone, Muster's words name the change by one of these."""
+
+TYPED: dict[str, Callable[[LabSpec, str], tuple[str, ...]]] = {
+    "reservation": _reserve,
+    "drained": lambda _, name: _state(name, "DRAIN"),
+    "inactive": lambda _, name: _state(name, "INACTIVE"),
+    "nodes-drained": _drain,
+}
+
+
+def third_labs(seed: int = THIRD_SEED, number: int = THIRD_NUMBER) -> Iterator[ChangedLab]:
+    """Yield labs of sites and changes that are both drawn, no site and no change twice."""
+    chance = random.Random(seed)  # noqa: S311  # a seed that stands here
+    changes = {**CHANGES, **THIRD_CHANGES}
+    sites = chance.sample(SITES_OF_SECOND, number)
+    for site, change in zip(sites, chance.sample(sorted(changes), number)):
+        words = words_of(site)
+        name = _partition_of(site, plan_of_profile(site, words))
+        account = words[words.index("-A") + 1] if "-A" in words else None
+        spec = lab_like(bundled(site).profile, name=f"third-{site}", nodes=2, other_nodes=1, account=account)
+        changed = changes[change](spec, name)
+        typed = (TYPED[change](changed, name),) if change in TYPED else ()
+        yield ChangedLab(site, change, changed, words, name, typed, SIGNS.get(change, ()))
 
 
 def changed_labs(seed: int = SEED, number: int = NUMBER) -> Iterator[ChangedLab]:

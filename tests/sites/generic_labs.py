@@ -1,4 +1,4 @@
-"""Clusters that no profile describes. The facts of fifteen were read in public files; eleven are made up.
+"""Clusters that no profile describes. The facts of twenty-one were read in public files; eleven are made up.
 
 Facts of: the slurm.conf of a cluster of 4 × 8 H800 (a page on its installation, 22.05), of a workstation with one GPU
 (select/linear), of three nodes of 40 threads, of four nodes of 8 A100, of GoogleCloudPlatform/rad-lab
@@ -7,6 +7,10 @@ partitions for training and inference; what scontrol and sinfo showed of NHR@FAU
 six: a lab's page of facts on four nodes of H100 NVL (August 2026), the test cluster of a plug-in that picks slim or
 fat nodes; pages on the installation of a server with seven cards and of three nodes of 128 cores, what
 scontrol showed of H100 nodes of 112 cores (a user's notes); a record of a cluster of 8-GPU nodes under Bright (21.08).
+Of the third six: slurm.conf of rahuldhal50/slurm at a1280269 (the limits of its QOS are not public),
+danielmc81/slurm_config_files at e811a968, yyuzhongpv/GPU-Cluster-Configuration at f884546b,
+anhduy0911/VinUni_SlurmSetup at b730070e, BioMedIA/salt-cluster at 0e8c1f2b, and etc/slurm/slurm.conf of
+predictive-analytics-lab/ubuntu-slurm at 1b6fe9d5.
 """
 
 from __future__ import annotations
@@ -27,6 +31,9 @@ class GenericLab:
     is_public: bool = False
     gpu_nodes: int = 2
     """How many nodes with GPUs an ordinary job may ask for."""
+
+    without_default: str | None = None
+    """The partition that a lab would make its default one, where the cluster has none."""
 
     gives_steps_gpus: bool = True
     """Slurm 22.05 with select/linear refuses every step with GPUs, whoever starts it."""
@@ -56,6 +63,7 @@ def lab(
     gpus: int,
     is_public: bool = False,
     gpu_nodes: int = 2,
+    without_default: str | None = None,
     options: Sequence[tuple[str, str]] = MEMORY,
     accounts: Sequence[Account] = (),
     qos: Sequence[Qos] = (),
@@ -71,7 +79,9 @@ def lab(
         qos=tuple(qos),
     )
     nodes = min(gpu_nodes, len(spec.hosts))
-    return GenericLab(name, spec, gpus, is_public, nodes, ("SelectType", "select/linear") not in options)
+    return GenericLab(
+        name, spec, gpus, is_public, nodes, without_default, ("SelectType", "select/linear") not in options
+    )
 
 
 def _public() -> list[GenericLab]:
@@ -259,6 +269,112 @@ def _second() -> list[GenericLab]:
     ]
 
 
+def _third() -> list[GenericLab]:
+    """Return clusters of slurm.conf files that were read last; nothing was repaired before the first round."""
+    # A node without RealMemory has 1 MiB.
+    sixteen = hosts("p1-r0", 2, cpus=96, threads_per_core=2, gpus=16, memory_mib=1_469_490)
+    other = hosts("p3-r5", 1, cpus=96, threads_per_core=2, gpus=16, memory_mib=1_469_000)
+    fermi = hosts("ibnodo", 2, cpus=64, gpus=4, gpu_type="m2070q", memory_mib=1, features=("gpu", "interlagos"))
+    inter = hosts("ibnodo0", 2, cpus=64, memory_mib=128_745, features=("interlagos",))
+    broad = hosts("ibnodo2", 1, cpus=40, memory_mib=128_660, features=("broadwell",))
+    seen = hosts("visualizacion", 1, cpus=8, gpus=1, gpu_type="rtx2080", memory_mib=72_319)
+    tesla = hosts("ibtesla", 1, cpus=16, gpus=4, gpu_type="v100", memory_mib=257_355, features=("skylake", "v100"))
+    master = hosts("master", 1, cpus=48, threads_per_core=2, memory_mib=256_000)
+    dgx = hosts("dgx", 2, cpus=80, threads_per_core=2, gpus=8, memory_mib=512_000)
+    ones = hosts("slurmnode", 2, cpus=64, threads_per_core=2, gpus=1, memory_mib=1)
+    twos = hosts("slurmnode0", 2, cpus=64, threads_per_core=2, gpus=2, memory_mib=1)
+    small, big = hosts("biomedia0", 1, cpus=24, memory_mib=64_000), hosts("biomedia1", 1, cpus=64, memory_mib=118_000)
+    roc, alone = hosts("roc", 1, cpus=32, memory_mib=243_000), hosts("biomedia", 1, cpus=32, memory_mib=252_000)
+    monal = [
+        hosts("monala", 1, cpus=40, gpus=8, memory_mib=210_000),
+        hosts("monalb", 1, cpus=40, gpus=8, memory_mib=200_000),
+        hosts("monalc", 1, cpus=56, gpus=4, memory_mib=220_000),
+    ]
+    goedel = hosts("goedel", 1, cpus=24, gpus=8, gpu_type="nvidia_geforce_rtx_3090", memory_mib=257_626)
+    shared, week = {"OverSubscribe": "YES"}, {"MaxTime": "7-00:00:00"}
+    both, plenty = [sixteen, other], {"DefMemPerCPU": "14900"}
+    cpu_and_memory = ("SelectTypeParameters", "CR_CPU_Memory")
+    return [
+        lab(
+            "sixteen",
+            both,
+            [
+                part("default-short*", both, MaxTime="12:00:00", QoS="p-default-short", **plenty),
+                part("default-long", both, MaxTime="3-00:00:00", QoS="p-default-long", **plenty),
+                part("multigpu", both, QoS="p-multigpu", **week, **plenty),
+                part("special", both, MaxTime="14-00:00:00", AllowQos="high", QoS="p-special", **plenty),
+            ],
+            gpus=16,
+            is_public=True,
+            options=(
+                ("SelectTypeParameters", "CR_CPU_Memory,CR_CORE_DEFAULT_DIST_BLOCK"),
+                ("EnforcePartLimits", "ALL"),
+                ("MpiDefault", "pmix"),
+            ),
+            qos=[*map(Qos, ("p-default-short", "p-default-long", "p-multigpu", "p-special", "high"))],
+        ),
+        lab(
+            "ocotillo",
+            [fermi, inter, broad, seen, tesla],
+            [
+                part("general", [fermi, inter], MaxMemPerNode="128000", **shared, **week),
+                part("serial", [broad], MaxNodes="1", MaxMemPerNode="128000", **shared, **week),
+                part("visualizacion", [seen], MaxNodes="1", MaxCPUsPerNode="4", **shared, **week),
+                part("ibtesla", [tesla], MaxNodes="1", MaxMemPerNode="256000", **shared, **week),
+            ],
+            gpus=4,
+            is_public=True,
+            gpu_nodes=1,
+            without_default="general",
+            options=(cpu_and_memory, ("DefMemPerNode", "3200")),
+            accounts=[Account("lab")],
+        ),
+        lab(
+            "dgx",
+            [master, dgx],
+            [part("control", [master]), part("gpus", [dgx], OverSubscribe="YES:4")],
+            gpus=8,
+            is_public=True,
+            without_default="control",
+            options=(("SelectTypeParameters", "CR_Core_Memory"),),
+        ),
+        lab(
+            "ones-twos",
+            [ones, twos],
+            [part("slurmpar*", [ones, twos])],
+            gpus=2,
+            is_public=True,
+            options=(("SelectTypeParameters", "CR_Core"), ("DefCpuPerGPU", "4")),
+        ),
+        lab(
+            "monal",
+            [small, big, roc, alone, *monal],
+            [
+                part("long*", [small, big, roc], MaxTime="43200"),
+                part("rocsLong", [roc], MaxTime="43200"),
+                part("gpus", monal, MaxTime="10080"),
+                part("interactive", [alone], MaxTime="4320", PreemptMode="OFF"),
+            ],
+            gpus=8,
+            is_public=True,
+            options=(cpu_and_memory, ("DefMemPerCPU", "2048")),
+            accounts=[Account("lab")],
+        ),
+        lab(
+            "goedel",
+            [goedel],
+            [part("PAL1*", [goedel])],
+            gpus=8,
+            is_public=True,
+            gpu_nodes=1,
+            options=(
+                ("SelectTypeParameters", "CR_Core_Memory,CR_CORE_DEFAULT_DIST_BLOCK,CR_ONE_TASK_PER_CORE"),
+                ("DefMemPerGPU", "30000"),
+            ),
+        ),
+    ]
+
+
 def _made_up() -> list[GenericLab]:
     cpu = hosts("cpu", cpus=64)
     a100 = hosts("gpu", 3, cpus=64, gpus=4, gpu_type="a100", memory_mib=512_000, features=("a100", "ib"))
@@ -329,4 +445,4 @@ def _made_up() -> list[GenericLab]:
     ]
 
 
-GENERIC = (*_public(), *_made_up(), *_second())
+GENERIC = (*_public(), *_made_up(), *_second(), *_third())

@@ -9,16 +9,40 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from plugins.labs import Person
 
-from .changed_labs import CHANGES, NUMBER, SECOND_NUMBER, ChangedLab, changed_labs, header_of, second_labs
+from .changed_labs import (
+    CHANGES,
+    NUMBER,
+    SECOND_NUMBER,
+    THIRD_NUMBER,
+    ChangedLab,
+    changed_labs,
+    header_of,
+    second_labs,
+    third_labs,
+)
 from .labs_as_alice import copy_muster, header_lines, lab_of, muster_of_alice, would_take
 
 LABS = tuple(changed_labs())
 SECOND = tuple(second_labs())
+THIRD = tuple(third_labs())
 # What the header shows of a change that Slurm takes either way.
 SHOWN = {"preempting": "--requeue", "little-memory": "--mem"}
+
+# What Muster does not do yet. The test says when it does.
+MISSED = {
+    "cyclecloud-memory-per-gpu": "a DefMemPerGPU above the node's memory is overruled by --mem-per-gpu alone",
+    "lonestar6-nodes-drained": "sbatch queues it, --test-only refuses it, and the plan is silent on drained nodes",
+    "trillium-qos-min": "the least size in the QOS of a partition is not read: Slurm alone refuses the job",
+}
+
+
+def _param(case: ChangedLab) -> ParameterSet:
+    missed = MISSED.get(str(case))
+    return pytest.param(case, marks=pytest.mark.xfail(strict=True, reason=missed) if missed else ())
 
 
 def test_the_changes_are_drawn_evenly() -> None:
@@ -26,18 +50,19 @@ def test_the_changes_are_drawn_evenly() -> None:
     assert len({lab.site for lab in LABS}) == 20
     assert {lab.change for lab in LABS} == set(CHANGES)
     assert len({str(lab) for lab in SECOND}) == SECOND_NUMBER
+    assert len({lab.site for lab in THIRD}) == len({lab.change for lab in THIRD}) == THIRD_NUMBER
 
 
 @pytest.mark.lab
 @pytest.mark.long
-@pytest.mark.parametrize("case", [*LABS, *SECOND], ids=str)
+@pytest.mark.parametrize("case", [*map(_param, (*LABS, *SECOND, *THIRD))], ids=str)
 def test_the_plan_follows_the_cluster_and_names_the_change(case: ChangedLab, tester: Person, scratch: Path) -> None:
     folder = copy_muster(scratch / "muster-for-all")
     bare = header_of(case.words, case.site)
     assert bare is not None
     with lab_of(case.spec, tester) as lab:
-        if case.is_down:
-            assert lab.exec(["scontrol", "update", f"PartitionName={case.partition}", "State=DOWN"]).ok
+        for typed in case.typed:
+            assert lab.exec(typed).ok
         planned = muster_of_alice(lab, folder, "plan", "--fresh", *case.words, "--", "python", "train.py")
         is_bare_taken = would_take(lab, bare).status == 0
         if planned.status == 0:
@@ -50,3 +75,5 @@ def test_the_plan_follows_the_cluster_and_names_the_change(case: ChangedLab, tes
         else:
             assert not is_bare_taken, f"Slurm takes what Muster refuses: {planned.stderr}"
         assert is_bare_taken or "what Slurm says here" in planned.stderr, planned.stderr
+        named = planned.stderr + header_lines(planned.stdout)
+        assert is_bare_taken or not case.signs or any(sign in named for sign in case.signs), named

@@ -16,8 +16,8 @@ SAYS = "echo rank=$RANK of=$WORLD_SIZE gpus=$(echo $CUDA_VISIBLE_DEVICES | tr , 
 
 
 def test_more_than_half_of_the_clusters_are_made_after_public_files() -> None:
-    assert len({lab.name for lab in GENERIC}) == 26
-    assert sum(lab.is_public for lab in GENERIC) == 15
+    assert len({lab.name for lab in GENERIC}) == 32
+    assert sum(lab.is_public for lab in GENERIC) == 21
 
 
 @pytest.mark.lab
@@ -29,6 +29,9 @@ def test_ordinary_requests_are_taken_and_bound_right(
     folder = copy_muster(scratch / "muster-for-all")
     nodes = case.gpu_nodes
     with lab_of(case.spec, tester) as lab:
+        if case.without_default:
+            typed = ["scontrol", "update", f"PartitionName={case.without_default}", "Default=NO"]
+            assert lab.exec(typed).ok
         for words in words_of_size(case.gpus):
             if "-N" in words and nodes == 1:
                 continue
