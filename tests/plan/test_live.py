@@ -170,6 +170,16 @@ def test_memory_is_asked_for_where_slurm_would_refuse_what_it_gives_unasked(
     assert {name: value for name, value in asked.items() if name in {"mem", "mem-per-cpu"}} == expected
 
 
+def test_memory_that_nobody_wrote_down_is_not_shared_out() -> None:
+    """Slurm shows RealMemory=1 of a node whose memory no slurm.conf names: it is no share of 0 MiB for a GPU."""
+    unwritten = cluster(
+        [partition_line("all", Default="YES", TotalNodes="4", DefMemPerNode="3200")],
+        [kind_line("all", 4, 48, "gpu:4", shape="2:24:1", memory="1")],
+    )
+    for words in (["-g", "1"], ["-g", "4"], ["-g", "0", "-c", "4"]):
+        assert not {"mem", "mem-per-cpu"} & set(header(plan_on(unwritten, *words)))
+
+
 def test_the_reason_of_such_memory_has_both_numbers() -> None:
     (reason,) = [
         each.reason for each in plan_on(one({"DefMemPerCPU": "49152"}), "-g", "7").directives if each.name == "mem"

@@ -329,7 +329,7 @@ def _memory(profile: Profile, cluster: ClusterFacts) -> dict[str, Any]:
     if largest and memory.mem and parse_memory_mib(memory.mem) > largest:
         value["mem"] = f"{largest}M"
     shares = [kind.memory_mib // kind.gpu_count for kind in nodes if kind.gpu_count]
-    if shares and memory.mem_per_gpu and parse_memory_mib(memory.mem_per_gpu) > max(shares):
+    if any(shares) and memory.mem_per_gpu and parse_memory_mib(memory.mem_per_gpu) > max(shares):
         value["mem_per_gpu"] = f"{max(shares)}M"
     return value
 

@@ -83,7 +83,7 @@ class KindFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     cores: int
     memory_mib: int
-    """Of the smallest of them."""
+    """Of the smallest of them; 0: not known."""
 
     gpus: tuple[tuple[str, int], ...] = ()
     """Type and count, as gres names them; the type is empty where Slurm has none."""
@@ -398,6 +398,12 @@ def _size(text: str | None) -> int | None:
     return _count(text) or None
 
 
+def _memory_of(node: _NodeWords) -> int:
+    """Return the memory that jobs of a node may have; 0: nobody wrote it down, and Slurm shows its own 1 MiB."""
+    real_mib = _least(node.RealMemory)
+    return real_mib - _least(node.MemSpecLimit) if real_mib > 1 else 0
+
+
 def _kinds(nodes: Sequence[_NodeWords]) -> Iterator[KindFacts]:
     """Yield the kind of these nodes, which look alike, once for each of their partitions."""
     first = nodes[0]
@@ -406,7 +412,7 @@ def _kinds(nodes: Sequence[_NodeWords]) -> Iterator[KindFacts]:
     cpus = _least(first.CPUEfctv) or all_cpus
     texts = dict.fromkeys(node.AvailableFeatures or node.Features or "" for node in nodes)
     features = dict.fromkeys(word for text in texts for word in text.split(",") if word and word != "(null)")
-    memory_mib = min(_least(node.RealMemory) - _least(node.MemSpecLimit) for node in nodes)
+    memory_mib = min(map(_memory_of, nodes))
     for partition in (first.Partitions or "").split(","):
         if partition:
             yield KindFacts(
