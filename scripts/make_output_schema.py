@@ -19,6 +19,7 @@ from muster.model.plan import Plan
 from muster.model.words import Fragment, Hidden, Template
 from muster_bench.judge import Remark
 from muster_bench.results import Absent, CollectiveRow, ProbeResult, Start
+from muster_bench.starts import StartRow
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "output.schema.json"
 Phase = Literal["waiting", "running", "ended well", "ended badly", "ended", "unknown"]
@@ -550,23 +551,10 @@ class Bench(Exact):
     findings: list[exact(Remark)]  # type: ignore[valid-type]
 
 
-class StartsOn(Exact):
-    """The starts on one number of nodes, of `bench --start --json`."""
-
-    time: float
-    site: str
-    nodes: int
-    ranks: int
-    device: str
-    torch: str
-    median_s: dict[str, float]
-    slowest_s: dict[str, float]
-
-
 class Starts(Exact):
     """The answer of `bench --start --json`."""
 
-    starts: list[StartsOn]
+    starts: list[exact(StartRow)]  # type: ignore[valid-type]
 
 
 OUTPUTS: dict[str, Any] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -43,8 +43,8 @@ class StartRow(msgspec.Struct, frozen=True, kw_only=True):
     ranks: int
     device: str
     torch: str
-    median_s: Mapping[str, float]
-    slowest_s: Mapping[str, float]
+    median_s: dict[str, float]
+    slowest_s: dict[str, float]
 
 
 def read_rank(line: str) -> RankLine | None:

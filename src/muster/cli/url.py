@@ -8,7 +8,7 @@ from muster.cli.asked_jobs import ask, cases, only_case
 from muster.cli.command_line import QUIET, CommandLine, Words
 from muster.cli.output import say
 from muster.errors import RequestError
-from muster.follow.roles import role_of, stands_of
+from muster.follow.roles import RoleStand, role_of, stands_of
 
 
 def main(words: Words) -> int:
@@ -23,16 +23,21 @@ def main(words: Words) -> int:
     if len(words.operands) < 2 and len(names) > 1:
         raise RequestError(f"job {job_id} has several roles", hint=f"muster url {job_id} {names[0]}")
     stand = role_of(case.run.directory, words.operands[1] if len(words.operands) > 1 else "".join(names))
-    if case.phase.is_over:
-        say(f"job {job_id} is over: no program listens there", quiet=words.quiet)
-    elif stand.stand != "ready":
-        say(f"role {stand.name} is not ready: {stand.sentence}", quiet=words.quiet)
-    else:
-        place = f"{stand.hosts[0]}:{stand.port}"
-        tunnel = f"ssh -N -L {stand.port}:{place} {socket.gethostname()}"
-        say(f"from your own machine: {tunnel}, then http://localhost:{stand.port}", quiet=words.quiet)
+    say(way_to(job_id, stand, case.phase.is_over, socket.gethostname()), quiet=words.quiet)
     print(stand.url)
     return 0
+
+
+def way_to(job_id: str, stand: RoleStand, is_over: bool, login_host: str) -> str:
+    """Return how the role is reached from another machine, or that it is not ready. One that has ended is refused."""
+    if is_over or stand.stand in {"ended", "failed"}:
+        what = f"job {job_id}" if is_over else f"role {stand.name} of job {job_id}"
+        raise RequestError(f"{what} has ended: no program listens at {stand.url}", hint=f"muster why {job_id}")
+    if stand.stand != "ready":
+        return f"role {stand.name} is not ready: {stand.sentence}"
+    scheme = stand.url.partition("://")[0]
+    tunnel = f"ssh -N -L {stand.port}:{stand.hosts[0]}:{stand.port} {login_host}"
+    return f"from your own machine: {tunnel}, then {scheme}://localhost:{stand.port}"
 
 
 COMMAND = CommandLine(
@@ -43,7 +48,7 @@ Print the address of a role of a job, alone on stdout. How it is reached from yo
     operands="JOB [ROLE]",
     least=1,
     most=2,
-    hint="muster status JOB lists the roles",
+    hint="muster jobs lists your jobs, muster status JOB the roles of one",
     options=(QUIET,),
     examples=("muster url 123 serve", 'curl "$(muster url 123 serve)"/health'),
 )

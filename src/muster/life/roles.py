@@ -85,13 +85,13 @@ class TimePasses(NamedTuple):
 
 
 class StartRole(NamedTuple):
-    """StartRole the ranks of a role."""
+    """Start the ranks of a role."""
 
     name: str
 
 
 class TellRole(NamedTuple):
-    """TellRole a role to end: SIGTERM."""
+    """Tell a role to end: SIGTERM."""
 
     name: str
 

@@ -1,0 +1,32 @@
+"""`muster url` prints an address only where a program may listen, and says how it is reached."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from muster.cli.url import way_to
+from muster.errors import RequestError
+from muster.follow.roles import RoleStand
+
+READY = RoleStand("serve", ("n1", "n2"), 1, 20001, "grpc://n1:20001", "ready")
+
+
+def test_the_tunnel_leads_to_the_first_host_by_the_scheme_of_the_role() -> None:
+    said = way_to("9", READY, False, "login1")
+    assert said == "from your own machine: ssh -N -L 20001:n1:20001 login1, then grpc://localhost:20001"
+
+
+@pytest.mark.parametrize("stand", ["", "waits"])
+def test_a_role_that_may_come_is_said_to_be_not_ready(stand: str) -> None:
+    assert way_to("9", replace(READY, stand=stand), False, "login1").startswith("role serve is not ready: ")
+
+
+@pytest.mark.parametrize(
+    ("stand", "is_over", "what"),
+    [("ended", False, "role serve of job 9"), ("failed", False, "role serve of job 9"), ("ready", True, "job 9")],
+)
+def test_no_address_is_printed_of_what_has_ended(stand: str, is_over: bool, what: str) -> None:
+    with pytest.raises(RequestError, match=f"{what} has ended: no program listens at grpc://n1:20001") as caught:
+        way_to("9", replace(READY, stand=stand), is_over, "login1")
+    assert caught.value.hint == "muster why 9"
