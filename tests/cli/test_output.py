@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pty
+from contextlib import suppress
 
 import pytest
 
@@ -163,7 +164,10 @@ def test_a_name_of_a_job_commands_no_terminal() -> None:
     with os.fdopen(writer, "w") as terminal:
         print_table("jobs", ("job", "name"), [(1, "a\x1b]0;b\x07")], file=terminal)
         print(at_words("muster: \x1b]0;b\x07", terminal), file=terminal)
-    said = os.read(reader, 65536)
+    said = b""
+    with suppress(OSError):  # Linux's end of a terminal that nobody writes to any more
+        while part := os.read(reader, 65536):
+            said += part
     os.close(reader)
     assert b"\x1b]0" not in said
     assert said.count(b"\\x1b]0;b\\x07") == 2

@@ -2,6 +2,7 @@
 
 `scontrol` and `sacctmgr` take several commands in one start, on standard input. What a version does not say is None.
 Nodes are read one by one: sinfo groups 5,000 nodes of 60 partitions in seconds, scontrol prints them in a tenth.
+The file is long because the value and the readers of all its parts, for ten years of Slurm, belong together.
 """
 
 from __future__ import annotations
