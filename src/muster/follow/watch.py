@@ -244,13 +244,15 @@ class Follower(msgspec.Struct):
                 yield from map(file.line, state.pieces.end().splitlines())
 
 
-def _may_hold(file: LogFile, rank: int) -> bool:
-    """Return whether a line of a rank can stand in a file: a label has the rank's number in it."""
+def _may_hold(file: LogFile, rank: int, *, at_end: bool = False) -> bool:
+    """Return whether a line of a rank can stand in a file, or in its last part: a label has the rank's number in it."""
     if file.rank is not None or not file.labelled:
         return file.rank == rank
     number, end = str(rank).encode(), b""
     try:
         with file.path.open("rb") as stream:
+            if at_end:
+                stream.seek(max(0, os.fstat(stream.fileno()).st_size - _TAIL_BYTES))
             while chunk := stream.read(_CHUNK_BYTES):
                 if number in end + chunk:
                     return True
@@ -302,7 +304,7 @@ def last_lines(output: JobOutput, *, rank: int | None, count: int) -> list[Outpu
     """Return the last `count` lines of `rank`, or of everything; only the end of long files is looked at."""
     lines: deque[OutputLine] = deque(maxlen=count)
     for file in output.files():
-        if rank is not None and not _may_hold(file, rank):
+        if rank is not None and not _may_hold(file, rank, at_end=True):
             continue
         lines.extend(line for line in _tail(file) if rank is None or line.rank == rank)
     return list(lines)
