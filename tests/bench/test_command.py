@@ -42,7 +42,6 @@ def log(tmp_path: Path) -> Path:
         (["--trials", "0"], "--trials: '0' is not a count"),
         (["--pair-size", "16"], "has no unit"),
         (["--html", "nowhere/page.html"], "there is no directory nowhere"),
-        (["--plot", "picture.gif"], "not a kind of picture"),
         (["--read", "missing.log"], "No such file"),
         (["--submit", "--html", "x.html"], "there is nothing yet for --html"),
         (["python", "train.py"], "muster bench takes no words of its own, but 'python' is one too many"),
@@ -105,18 +104,6 @@ def test_a_host_name_cannot_write_into_the_page(log: Path, tmp_path: Path) -> No
     log.write_text(log.read_text().replace('"n0"', '"<b>n0"'))
     main(["bench", "--read", str(log), "--html", "page.html"])
     assert "<b>" not in (tmp_path / "page.html").read_text()
-
-
-@pytest.mark.parametrize(("name", "begins"), [("p.png", b"\x89PNG"), ("p.svg", b"<?xml"), ("p.pdf", b"%PDF")])
-def test_a_plot_is_what_its_name_says(log: Path, tmp_path: Path, name: str, begins: bytes) -> None:
-    main(["bench", "--site", "clariden", "--read", str(log), "--plot", name])
-    assert (tmp_path / name).read_bytes().startswith(begins)
-
-
-def test_each_plot_is_drawn(log: Path, tmp_path: Path) -> None:
-    main(["bench", "--read", str(log), "--plot", "a.png", "--plot", "b.svg"])
-    assert {path.name for path in tmp_path.glob("[ab].*")} == {"a.png", "b.svg"}
-    assert main(["bench", "--read", str(log), "--plot", "a.png", "--plot", "b.gif"]) == 2
 
 
 def test_the_median_of_two_ranks_lies_between_them(log: Path, tmp_path: Path) -> None:

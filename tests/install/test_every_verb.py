@@ -133,11 +133,10 @@ def test_every_verb_is_in_a_plain_installation(muster: Path, place: Path) -> Non
     assert wrong == []
 
 
-def test_a_picture_needs_what_pip_does_not_bring_and_says_how_to_add_it(muster: Path, place: Path) -> None:
-    status, text = said(muster, place, "bench --read bench.jsonl --plot a.png")
+def test_the_server_for_editors_needs_what_pip_does_not_bring_and_says_how_to_add_it(muster: Path, place: Path) -> None:
+    status, text = said(muster, place, "lint --server")
     assert status == 2
-    assert "hint: " + str(muster.with_name("python")) + " -m pip install matplotlib" in text
-    assert "--html FILE" in text
+    assert "hint: " + str(muster.with_name("python")) + " -m pip install pygls" in text
 
 
 @pytest.fixture

@@ -82,17 +82,19 @@ def works(*muster: object, **environment: str) -> None:
     assert "first-job" in ask(*muster, "docs", **environment)
 
 
-def told_of_a_picture(*muster: object, **environment: str) -> str:
-    """Return what is said of a picture of results that are not there."""
-    words = [*map(str, muster), "bench", "--read", "none", "--plot", "a.png"]
-    done = subprocess.run(words, env={**os.environ, **environment}, capture_output=True, text=True, check=False)
-    assert done.returncode == 2, done.stderr
+def told_of_the_server(*muster: object, status: int, **environment: str) -> str:
+    """Return what the server for editors says where no editor speaks to it."""
+    words = [*map(str, muster), "lint", "--server"]
+    done = subprocess.run(
+        words, env={**os.environ, **environment}, input="", capture_output=True, text=True, check=False
+    )
+    assert done.returncode == status, done.stderr
     return done.stderr
 
 
-def command_for_pictures(*muster: object, **environment: str) -> str:
-    """Return the command that an installation without matplotlib names."""
-    return told_of_a_picture(*muster, **environment).partition("hint: ")[2].partition("; or --html")[0]
+def command_for_the_server(*muster: object, **environment: str) -> str:
+    """Return the command that an installation without pygls names."""
+    return told_of_the_server(*muster, status=2, **environment).partition("hint: ")[2].strip()
 
 
 @pytest.mark.parametrize("source", ["folder", "wheel", "sdist"])
@@ -110,9 +112,9 @@ def test_pipx(tools: Path, dist: Path, tmp_path: Path) -> None:
     places = {"PIPX_HOME": str(tmp_path / "pipx"), "PIPX_BIN_DIR": str(tmp_path / "bin"), "HOME": str(tmp_path)}
     ask(tools / "pipx", "install", next(dist.glob("*.whl")), **places)
     works(tmp_path / "bin/muster")
-    assert command_for_pictures(tmp_path / "bin/muster") == "pipx inject muster-hpc matplotlib"
-    ask(tools / "pipx", "inject", "muster-hpc", "matplotlib", **places)
-    assert "No such file" in told_of_a_picture(tmp_path / "bin/muster")
+    assert command_for_the_server(tmp_path / "bin/muster") == "pipx inject muster-hpc pygls"
+    ask(tools / "pipx", "inject", "muster-hpc", "pygls", **places)
+    told_of_the_server(tmp_path / "bin/muster", status=0)
     ask(tools / "pipx", "uninstall", "muster-hpc", **places)
     assert not (tmp_path / "bin/muster").exists()
 
@@ -121,9 +123,9 @@ def test_uv_tool(tools: Path, dist: Path, tmp_path: Path) -> None:
     places = {"UV_TOOL_DIR": str(tmp_path / "uv"), "UV_TOOL_BIN_DIR": str(tmp_path / "bin")}
     ask(tools / "uv", "tool", "install", next(dist.glob("*.whl")), "--python", sys.executable, **places)
     works(tmp_path / "bin/muster")
-    uv, *words = shlex.split(command_for_pictures(tmp_path / "bin/muster"))
+    uv, *words = shlex.split(command_for_the_server(tmp_path / "bin/muster"))
     ask(tools / uv, *words, **places)
-    assert "No such file" in told_of_a_picture(tmp_path / "bin/muster")
+    told_of_the_server(tmp_path / "bin/muster", status=0)
     ask(tools / "uv", "tool", "uninstall", "muster-hpc", **places)
     assert not (tmp_path / "bin/muster").exists()
 
@@ -132,7 +134,7 @@ def test_uv_tool(tools: Path, dist: Path, tmp_path: Path) -> None:
 def test_the_one_file(version: str, dist: Path, pythons: Path, tmp_path: Path) -> None:
     python = fetched(version, pythons)
     works(python, "-I", dist / "muster.pyz", XDG_DATA_HOME=str(tmp_path))
-    hint = command_for_pictures(python, "-I", dist / "muster.pyz", XDG_DATA_HOME=str(tmp_path))
+    hint = command_for_the_server(python, "-I", dist / "muster.pyz", XDG_DATA_HOME=str(tmp_path))
     assert hint.startswith(f"{python} -m pip install --target {tmp_path}/muster/one-file/")
     (spy,) = tmp_path.glob("muster/one-file/*/bin/py-spy")
     assert ask(spy, "--version").startswith("py-spy ")

@@ -52,7 +52,7 @@ def main(words: Words) -> int:
 
 def _refuse_beside_submit(words: Words) -> None:
     if words.submit:
-        for name in ("read", "plot", "html", "log", "json", "compare"):
+        for name in ("read", "html", "log", "json", "compare"):
             if getattr(words, name):
                 raise RequestError(
                     f"--submit queues the series, and there is nothing yet for --{name}",
@@ -90,24 +90,9 @@ def _parse_rounds(value: str) -> int:
 
 def _check_outputs(words: Words) -> None:
     """Refuse an output file that cannot be written: hours of measuring must not end in an error."""
-    from muster_bench.draw import FORMATS
-
-    named_files = [("plot", file) for file in words.plot] + [("html", words.html), ("log", words.log)]
-    for name, file in named_files:
+    for name, file in (("html", words.html), ("log", words.log)):
         if file and not Path(file).parent.is_dir():
             raise RequestError(f"--{name} {file}: there is no directory {Path(file).parent}", hint="make it first")
-    for plot in words.plot:
-        from importlib.util import find_spec
-
-        from muster.errors import MachineLacks
-        from muster.look.installation import installation
-
-        if Path(plot).suffix.lower() not in FORMATS:
-            raise RequestError(f"--plot {plot}: not a kind of picture", hint=f"end it in {', '.join(FORMATS)}")
-        if find_spec("matplotlib") is None:
-            message = "--plot needs matplotlib, which this installation of Muster lacks"
-            hint = f"{installation().command_to_add('matplotlib')}; or --html FILE, a page with the same figures"
-            raise MachineLacks("matplotlib", message, hint)
 
 
 # --- measuring ------------------------------------------------------------------------------------------------------
@@ -171,7 +156,6 @@ def _cut_short(series: Series, status: int) -> None:
 
 
 def _show(series: Series, judgements: Sequence[Judgement], findings: Sequence[Remark], site: str, words: Words) -> None:
-    from muster_bench.draw import draw_plots
     from muster_bench.page import page
     from muster_bench.peaks import shares_of_peak
     from muster_bench.table import COLUMNS, NODE_COLUMNS, cells, document, node_cells, over_nodes
@@ -203,8 +187,6 @@ def _show(series: Series, judgements: Sequence[Judgement], findings: Sequence[Re
         say(f"{finding.verdict}: {finding.what}: {finding.text}")
     if words.html:
         Path(words.html).write_text(page(series, judgements, findings, site), encoding="utf-8")
-    for plot in words.plot:
-        draw_plots(series, Path(plot), site)
 
 
 def _print_rows(columns: Sequence[str], rows: Sequence[Sequence[str]], *, quiet: bool) -> None:
@@ -361,13 +343,6 @@ Status 0: nothing is broken; 1: something is, or the series was cut short.""",
             "first collective; in one job",
         ),
         JSON,
-        option(
-            "--plot",
-            metavar="FILE",
-            group=_AFTERWARDS,
-            repeated=True,
-            help="draw a picture: .png, .svg or .pdf (needs matplotlib); may be given several times",
-        ),
         option(
             "--html",
             is_common=True,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from muster.job.request import Request
     from muster_bench.starts import StartRow
 
-_ELSEWHERE = ("submit", "read", "plot", "log", "parts", "collective", "sizes", "dtype")
+_ELSEWHERE = ("submit", "read", "log", "parts", "collective", "sizes", "dtype")
 
 
 def measure_starts(facts: Facts, request: Request, words: Words) -> int:
