@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from muster_lint import sources
 from muster_lint.job import BatchScript, HeaderOption
@@ -12,16 +13,68 @@ from muster_lint.values import Hit, Severity
 
 _HEAD = "#!/bin/bash\n#SBATCH --job-name=train\n#SBATCH --nodes=1\n"
 _STEP = "srun --kill-on-bad-exit=1 hostname\n"
+
+
+class _Form(NamedTuple):
+    """What sbatch takes for an option. tests/lint/test_values.py asks a real one."""
+
+    taken: str
+    """A regular expression of the values that it takes, in letters of either case."""
+
+    written: str
+    """How such a value is written, for a hint."""
+
+    rises: bool = False
+    """Whether a range has to go from the lower number to the higher."""
+
+    def takes(self, value: str) -> bool:
+        """Return whether sbatch takes the value."""
+        falls = self.rises and any(int(low) > int(high) for low, high in re.findall(r"(\d+)-(\d+)", value))
+        return bool(re.fullmatch(self.taken, value, re.IGNORECASE)) and not falls
+
+
 _COUNTS = frozenset(
-    "ntasks ntasks-per-node ntasks-per-gpu cpus-per-task cpus-per-gpu mincpus cores-per-socket threads-per-core".split()  # noqa: SIM905
+    "ntasks ntasks-per-node ntasks-per-gpu ntasks-per-socket ntasks-per-core cpus-per-task cpus-per-gpu mincpus "  # noqa: SIM905
+    "cores-per-socket sockets-per-node threads-per-core".split()
 )
-_TIME = re.compile(r"\d+(:\d+){0,2}|\d+-\d+(:\d+){0,2}|INFINITE|UNLIMITED", re.IGNORECASE)
-_MAILS = frozenset(
-    """
-    NONE BEGIN END FAIL REQUEUE ALL INVALID_DEPEND STAGE_OUT TIME_LIMIT TIME_LIMIT_90 TIME_LIMIT_80 TIME_LIMIT_50
-    ARRAY_TASKS
-    """.split()  # noqa: SIM905
-)
+_COUNT = _Form(r"0*[1-9]\d*", "a whole number, 1 or more")
+_TIME = _Form(r"-\d+|\d+(:\d+){0,2}|\d+-(\d+(:\d+){0,2})?|INFINITE|UNLIMITED", "minutes, H:M:S, or D-H:M:S")
+_MEMORY = _Form(r"-?0|\d+([KMGT]B?)?", "a whole number with K, M, G or T")
+_MAIL = r"NONE|BEGIN|END|FAIL|REQUEUE|ALL|INVALID_DEPEND|STAGE_OUT|TIME_LIMIT(_[985]0)?|ARRAY_TASKS"
+_SIGNALS = "HUP|INT|QUIT|ABRT|KILL|ALRM|TERM|USR1|USR2|URG|CONT|STOP|TSTP|TTIN|TTOU|XCPU"
+_JOBS = r"-?\d+(_(\d+|\*))?(\+\d+)?"
+_BEFORE = rf"((after(any|burstbuffer|corr|notok|ok)?|expand)(:{_JOBS})+|singleton|{_JOBS})"
+_LAYOUT = r"(block|cyclic|fcyclic|\*)"
+_FORMS = {
+    "time": _TIME,
+    "time-min": _TIME,
+    "mem": _MEMORY,
+    "mem-per-cpu": _MEMORY,
+    "mem-per-gpu": _MEMORY,
+    "tmp": _MEMORY,
+    "nodes": _Form(r"-?\d+[km]?(-\d*[km]?)?(:\d+)?(,-?\d*(-\d*)?(:\d+)?)*", "a number, or MIN-MAX", rises=True),
+    "gres": _Form(
+        r"(?!(gres:)?(gpus\b|gpu-\d|\d+$|gpu:$|gpu:[^:,]+:$|gpu:\d+:[a-z]\w*$))(?-i:(?!(gres:)?GPU:)).*",
+        "gpu:NUMBER or gpu:TYPE:NUMBER",
+    ),
+    # sbatch takes the brackets that squeue shows
+    "array": _Form(r"(?![^%]*:0*(\D|$)|\d+:|[^%]*\d-\d+-\d)[\d,:[\]\s-]*(%.*)?", "0-9, 1,3,5 or 0-9%4", rises=True),
+    # one word that sbatch knows is enough
+    "mail-type": _Form(rf"(.*,\s*)?({_MAIL})(,.*)?", "BEGIN, END, FAIL or ALL"),
+    "signal": _Form(rf"([BR]*:?\s*)?(\d+|(SIG)?({_SIGNALS}))(@\d{{0,5}})?", "SIGNAL@SECONDS or B:SIGNAL@SECONDS"),
+    "dependency": _Form(rf"{_BEFORE}([,?]{_BEFORE})*", "afterok:JOBID"),
+    "exclusive": _Form(r"user|mcs|topo|exclusive", "--exclusive alone, or --exclusive=user"),
+    "open-mode": _Form(r"[at].*", "append or truncate"),
+    "kill-on-invalid-dep": _Form(r"yes|no", "yes or no"),
+    "hint": _Form(
+        r"(multithread|nomultithread|compute_bound|memory_bound|help|,)+",
+        "nomultithread, multithread, compute_bound or memory_bound",
+    ),
+    "distribution": _Form(
+        rf":?{_LAYOUT}(:{_LAYOUT}){{0,2}}:?(,(no)?pack)?,?|plane[^=]*=\d+|arbitrary|(no)?pack",
+        "such as block:cyclic or plane=4",
+    ),
+}
 _MANY_MINUTES = 10
 _LEAST_MIB = 1024
 
@@ -70,24 +123,8 @@ def _behind_a_letter(option: HeaderOption) -> Hit:
 
 def _form_of(name: str, value: str) -> str:
     """Return how the value is written, where this one is refused; empty where it is taken."""
-    if name in {"time", "time-min"}:
-        return "" if _TIME.fullmatch(value) else "minutes, H:M:S, or D-H:M:S"
-    if name == "nodes":
-        is_taken = re.fullmatch(r"\d+[kKmM]?(-\d+[kKmM]?)?(:\d+)?(,\d+(-\d+)?)*", value)
-        return "" if is_taken else "a number, or MIN-MAX"
-    if name in _COUNTS:
-        return "" if re.fullmatch(r"\d+[kKmM]?", value) else "a whole number"
-    if name in {"mem", "mem-per-cpu", "mem-per-gpu"}:
-        return "" if re.fullmatch(r"\d+(\.\d+)?([KMGTP]i?B?)?", value, re.IGNORECASE) else "a number with K, M, G or T"
-    if name == "gres":
-        return "gpu:NUMBER or gpu:TYPE:NUMBER" if re.match(r"(gres:)?(gpus|gpu=|gpu-\d|\d+$|GPU:)", value) else ""
-    if name == "array":
-        bare = re.sub(r"^\[(.*)\](?=%|$)", r"\1", value)  # sbatch takes the brackets that squeue shows
-        return "" if re.fullmatch(r"\d+(-\d+(:\d+)?)?(,\d+(-\d+(:\d+)?)?)*(%\d+)?", bare) else "0-9, 1,3,5 or 0-9%4"
-    if name == "mail-type":
-        words = {word.strip().upper() for word in value.split(",")}
-        return "" if words <= _MAILS else "BEGIN, END, FAIL or ALL"
-    return ""
+    form = _COUNT if name in _COUNTS else _FORMS.get(name)
+    return "" if form is None or form.takes(value) else form.written
 
 
 @rule(
