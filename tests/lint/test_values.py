@@ -54,7 +54,7 @@ scancel -n values
 def changed_values(count: int, seed: int) -> list[tuple[str, str]]:
     """Return values that people write, each with a sign lost, doubled, added or in the other case."""
     draw = random.Random(seed)  # noqa: S311
-    values = []
+    values: list[tuple[str, str]] = []
     while len(values) < count:
         name = draw.choice(sorted(_SEEN))
         value = draw.choice(_SEEN[name])
