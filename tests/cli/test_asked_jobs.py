@@ -54,7 +54,7 @@ def task(number: int, state: str) -> JobCase:
     ("states", "answer"),
     [
         (("COMPLETED", "RUNNING", "PENDING"), "7_2"),
-        (("RUNNING", "RUNNING", "COMPLETED"), "7 is an array, and 2 of its jobs run / name one: muster stacks 7_1"),
+        (("RUNNING", "RUNNING", "COMPLETED"), "7 is an array, and 2 of its jobs run / name one: muster top 7_1"),
         (("COMPLETED", "PENDING"), "job 7 does not run yet: PENDING / muster why 7"),
         (("COMPLETED", "FAILED"), "job 7 has ended / muster why 7"),
     ],
@@ -62,10 +62,10 @@ def task(number: int, state: str) -> JobCase:
 def test_of_an_array_the_one_task_that_runs_is_meant(states: tuple[str, ...], answer: str) -> None:
     tasks = [task(number, state) for number, state in enumerate(states, start=1)]
     if answer.startswith("7_"):
-        assert running_case("7", tasks, "stacks").shown_id == answer
+        assert running_case("7", tasks, "top").shown_id == answer
         return
     with pytest.raises(MusterError) as refused:
-        running_case("7", tasks, "stacks")
+        running_case("7", tasks, "top")
     assert f"{refused.value.message} / {refused.value.hint}" == answer
 
 

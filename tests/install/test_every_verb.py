@@ -45,6 +45,7 @@ USES = {
     "url": ("url", 2, r"error: .*\n\nhint: "),
     "why": ("why", 2, r"no job is named"),
     "stacks": ("stacks 1", 3, r"error: .*\n\nhint: "),
+    "top": ("top", 2, r"no job is named"),
     "cancel": ("cancel 1", 3, r"error: .*\n\nhint: .*muster lab"),
     "nodes": ("nodes", 3, r"error: .*\n\nhint: "),
     "clean": ("clean", 0, r"nothing is left"),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import muster_check.stacks.ask
+import muster_check.verbs.top
 
 from .cluster import Silences, Verb, case_of
 from .kinds import KINDS, Kind
@@ -22,6 +23,7 @@ VERBS = {
     "why": Verb(("why", "7"), needs=("squeue",), names=("srun",)),
     "logs": Verb(("logs", "7"), needs=("squeue",), healthy_status=2),
     "stacks": Verb(("stacks", "7"), needs=("squeue", "srun"), healthy_status=3),
+    "top": Verb(("top", "7"), needs=("squeue", "srun"), healthy_status=3),
     "cancel": Verb(("cancel", "7"), needs=("squeue", "scancel")),
     "clean": Verb(("clean", "--yes"), needs=("squeue",)),
     "nodes": Verb(("nodes",), needs=("scontrol",)),
@@ -38,6 +40,7 @@ _SAYS_YES = {name for name in (kind.name for kind in KINDS) if name.endswith("st
 def silences(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Silences]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(muster_check.stacks.ask, "_PATIENCE_S", 1)
+        patch.setattr(muster_check.verbs.top, "_PATIENCE_S", 1)
         yield Silences(tmp_path_factory.mktemp("silence"), patch)
 
 

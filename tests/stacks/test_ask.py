@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.runner import checked, run
-from muster_check.stacks.ask import StackQuestion, find_spy, gather_words, why_unseen_here
+from muster_check.stacks.ask import find_spy, why_unseen_here
 from muster_check.stacks.read import FORBIDDEN, NO_SPY
 
 
@@ -60,9 +59,3 @@ def test_the_kernel_of_this_host_may_forbid_to_look(nowhere: Path, scope: str | 
     assert why_unseen_here({"PATH": ""}, proc) == NO_SPY
     spy(nowhere / "python/bin")
     assert why_unseen_here({"PATH": ""}, proc) == why
-
-
-def test_a_node_without_ranks_is_reported_and_the_report_ends() -> None:
-    ask = gather_words("no-such-job", StackQuestion(None, rounds=2, gap_s=0.05))
-    answer = checked(run(ask, timeout_s=60)).stdout
-    assert [line.split()[0] for line in answer.splitlines() if line] == ["@node", "@done"] * 2

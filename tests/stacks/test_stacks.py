@@ -91,6 +91,23 @@ def test_the_ranks_of_this_machine(tmp_path: Path) -> None:
         os.kill(_pids(job)[-1], signal.SIGCONT)
 
 
+def test_stacks_are_taken_in_turn(tmp_path: Path) -> None:
+    from muster_check.stacks.ask import StackQuestion, ask_here, find_spy
+    from muster_check.stacks.read import read_rounds
+
+    with _running_here(tmp_path, 5) as job:
+        question = StackQuestion(find_spy(os.environ), rounds=9, gap_s=0.05, at_once=2)
+
+        def looks() -> list[list[int]]:
+            rounds = read_rounds(ask_here(job, question))
+            return [[stack.rank for stack in each.stacks if stack.frames] for each in rounds]
+
+        while len(taken := looks()) != 9 or len(taken[0]) != 5 or len(taken[1]) != 5:
+            time.sleep(0.1)
+        assert all(len(ranks) <= 2 for ranks in taken[2:])
+        assert {rank for ranks in taken[2:] for rank in ranks} == {0, 1, 2, 3, 4}
+
+
 @pytest.mark.parametrize(
     ("said", "sentence"),
     [

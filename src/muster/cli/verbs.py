@@ -108,6 +108,11 @@ VERBS = (
         "muster_check.verbs.stacks",
         "show where every rank of a running job stands, and which rank keeps the others waiting",
     ),
+    Verb(
+        "top",
+        "muster_check.verbs.top",
+        "show a running job on one screen: its ranks by host, what each does, which is late",
+    ),
     Verb("cancel", "muster.cli.cancel", "end jobs"),
     Verb(
         "nodes", "muster.cli.nodes", "list the nodes that failed under your jobs, which submit excludes; or forget them"

@@ -236,11 +236,8 @@ def _modules(request: Request, site: Site, image: ImageUse) -> Iterator[Prelude]
         reason = reason_for(site, key, "what a torch job of this site loads") if key else Reason("set by you", origin)
         hint = "is the directory there?" if verb == "use" else "module avail shows which versions are there"
         failure = f"module {verb} {name.replace('|', ' or ')} failed"
-        if verb == "use":
-            kind, function = PreludeKind.MODULE_USE, "muster_use"
-        else:
-            kind, function = PreludeKind.MODULE_LOAD, "muster_load"
-        yield Prelude(kind, (function, name), reason, failure, hint, stops_itself=True)
+        kind = PreludeKind.MODULE_USE if verb == "use" else PreludeKind.MODULE_LOAD
+        yield Prelude(kind, (f"muster_{verb}", name), reason, failure, hint, stops_itself=True)
 
 
 def _of_site(verb: str, request: Request, site: Site, image: ImageUse) -> Iterator[tuple[str, str, str, str]]:

@@ -46,6 +46,9 @@ class StackQuestion(msgspec.Struct, frozen=True):
     options: tuple[str, ...] = ()
     """Of py-spy."""
 
+    at_once: int = 0
+    """From the third round on the stacks of so many ranks of a node, in turn; 0: of all."""
+
     records: bool = False
     """Whether the last round brings torch's and NCCL's own records."""
 
@@ -109,6 +112,7 @@ def gather_words(job: str, question: StackQuestion) -> list[str]:
         str(question.rounds),
         f"{question.gap_s:g}",
         str(int(question.records)),
+        str(question.at_once),
     )
     return ["/bin/sh", "-c", text, "muster", *marks, *spy_options, *question.options]
 

@@ -1,10 +1,11 @@
 # Reports every rank of this node whose environment has the words $1 or $2 (NAME=VALUE), or only rank $4: its identity, what
 # the kernel counts of it, and its stack by py-spy ($3; -: this node has no py-spy), or by itself where it was started with
-# --stacks-ready. Reports $5 times, $6 seconds apart. With $7 = 1 the last report holds torch's and NCCL's own records. $8 and
-# the words after it are options of py-spy. A rank is the first Python among the processes with its RANK.
+# --stacks-ready. Reports $5 times, $6 seconds apart. With $7 = 1 the last report holds torch's and NCCL's own records. With
+# $8 above 0 the third report and the later ones hold the stacks of $8 ranks alone, in turn. $9 and the words after it are
+# options of py-spy. A rank is the first Python among the processes with its RANK.
 export PATH="${PATH:+$PATH:}/usr/bin:/bin"
-muster_mark=$1 muster_other_mark=$2 muster_spy=$3 muster_only=$4 muster_rounds=$5 muster_gap=$6 muster_records=$7
-shift 7
+muster_mark=$1 muster_other_mark=$2 muster_spy=$3 muster_only=$4 muster_rounds=$5 muster_gap=$6 muster_records=$7 muster_at_once=$8
+shift 8
 read -r muster_host </proc/sys/kernel/hostname
 muster_machine=$(uname -m)
 
@@ -301,13 +302,51 @@ muster_ask_nccl() {
     fi | sed 's/^/@ras /'
 } 2>/dev/null
 
+# Prints how much each GPU of this node is used, "GPU, PERCENT", and how much memory of it each process holds, "GPU, PID,
+# MIB": as nvidia-smi prints it.
+muster_gpus_of_node() {
+    [ ! -e /sys/class/kfd/kfd/topology ] || muster_amd_gpus_of_node
+    command -v nvidia-smi >/dev/null || return 0
+    for muster_columns in --query-gpu=uuid,utilization.gpu --query-compute-apps=gpu_uuid,pid,used_gpu_memory; do
+        timeout 5 nvidia-smi "$muster_columns" --format=csv,noheader,nounits </dev/null | sed 's/^/@gpu /'
+    done
+} 2>/dev/null
+
+# The same of AMD's GPUs, from the files of their driver: rocm-smi reads these files too, but it is a Python program.
+muster_amd_gpus_of_node() {
+    for muster_file in /sys/class/kfd/kfd/topology/nodes/*/gpu_id; do
+        muster_id=0
+        read -r muster_id <"$muster_file"
+        [ "$muster_id" -gt 0 ] || continue
+        muster_minor=$(awk '$1 == "drm_render_minor" { print $2 }' "${muster_file%gpu_id}properties")
+        read -r muster_use <"/sys/class/drm/renderD$muster_minor/device/gpu_busy_percent" || continue
+        printf '@gpu %s, %s\n' "$muster_id" "$muster_use"
+    done
+    # A process has a file for each GPU, also for those of which it holds nothing.
+    for muster_file in /sys/class/kfd/kfd/proc/*/vram_*; do
+        muster_bytes=0
+        read -r muster_bytes <"$muster_file"
+        [ "$muster_bytes" -gt 0 ] || continue
+        muster_holder=${muster_file%/vram_*}
+        printf '@gpu %s, %s, %s\n' "${muster_file##*_}" "${muster_holder##*/}" "$((muster_bytes / 1048576))"
+    done
+} 2>/dev/null
+
 muster_asked=
+muster_known="" muster_many=0
 muster_round=0
 while [ "$((muster_round += 1))" -le "$muster_rounds" ]; do
     [ "$muster_round" -eq 1 ] || sleep "$muster_gap"
     read -r muster_now _ </proc/uptime
     printf '@node %s %s %s %s\n' "${SLURM_NODEID:-0}" "$muster_host" "$muster_round" "$muster_now"
-    muster_list=$(muster_processes "$muster_mark" "$muster_other_mark" | muster_ranks)
+    [ "$muster_at_once" -eq 0 ] || [ "$((muster_round % 3))" -ne 1 ] || muster_gpus_of_node
+    # The list of processes costs more than their numbers: where stacks are taken in turn, it is kept for some reports.
+    [ -n "$muster_known" ] && [ "$muster_at_once" -gt 0 ] && [ "$((muster_round % 6))" -ne 0 ] || muster_known=$(muster_processes "$muster_mark" "$muster_other_mark")
+    muster_list=$(printf '%s\n' "$muster_known" | muster_ranks)
+    muster_before=$muster_many
+    muster_many=$(printf '%s\n' "$muster_list" | grep -c '^[1-9]')
+    [ "$muster_many" -ge "$muster_before" ] || muster_known=
+    muster_place=0 muster_turn=$(((muster_round - 3) * muster_at_once % (muster_many + 1)))
     printf '%s\n' "$muster_list" |
         while read -r muster_pid muster_rank muster_size muster_state muster_below muster_counts; do
             [ -n "$muster_pid" ] || continue
@@ -321,6 +360,11 @@ while [ "$((muster_round += 1))" -le "$muster_rounds" ]; do
             read -r muster_waits 2>/dev/null <"/proc/$muster_pid/wchan" || :
             printf '@rank %s %s %s %s %s %s\n' \
                 "$muster_rank" "$muster_size" "$muster_host" "$muster_pid" "${muster_state:-?}" "${muster_waits:-0}"
+            muster_place=$((muster_place + 1))
+            if [ "$muster_at_once" -gt 0 ] && [ "$muster_round" -gt 2 ] && [ "$(((muster_place - muster_turn + muster_many) % (muster_many + 1)))" -ge "$muster_at_once" ]; then
+                printf '@signs %s 0 \n@kept\n@end\n' "$muster_counts"
+                continue
+            fi
             muster_gpu=0
             # shellcheck disable=SC2010  # names of links, and none of Muster
             [ ! -e /dev/nvidiactl ] && [ ! -e /dev/kfd ] || muster_gpu=$(ls -l "/proc/$muster_pid/fd" 2>/dev/null | grep -c -e '-> /dev/nvidia[0-9]' -e '-> /dev/kfd')

@@ -190,7 +190,7 @@ _FEW_LOOKS = 5
 
 def _is_one_call(seen: Sequence[RankStack]) -> bool:
     """Return whether the rank was in C code each time, and called from the same place."""
-    shown = [stack for stack in seen if stack.frames]
+    shown = [stack for stack in seen if stack.frames and not stack.is_kept]
     return len(shown) > 2 and len({stack.frames for stack in shown}) == 1 and not any(each.owns_gil for each in shown)
 
 
@@ -215,7 +215,7 @@ def _is_loop(seen: Sequence[RankStack]) -> bool:
     shown = [stack for stack in seen if stack.frames]
     # A rank that shows itself says only at the last look whether Python runs; a line that changes says the same.
     runs = shown and (shown[-1].owns_gil or len({stack.frames[0].line for stack in shown}) > 1)
-    if not runs or not all(map(_may_run, shown)):
+    if not runs or any(stack.is_kept or not _may_run(stack) for stack in shown):
         return False
     inner = {(stack.frames[0].file, stack.frames[0].function) for stack in shown}
     lines = {stack.frames[0].line for stack in shown}

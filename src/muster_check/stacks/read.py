@@ -57,6 +57,12 @@ class Signs(msgspec.Struct, frozen=True):
     has_gpu: bool = False
     """Whether it holds a GPU: it then waits in a collective at full speed."""
 
+    gpu_use: int | None = None
+    """Percent of the time in which its GPU computed; None: unknown."""
+
+    gpu_mib: int = 0
+    """Memory of that GPU that it holds."""
+
 
 class RankStack(msgspec.Struct, frozen=True):
     """Where one rank stands."""
@@ -84,6 +90,9 @@ class RankStack(msgspec.Struct, frozen=True):
 
     shown_bytes: int = 0
     """What the rank wrote to show its stack by itself: its next count of bytes has them."""
+
+    is_kept: bool = False
+    """Whether no stack was taken this time: the one of an earlier look is shown."""
 
     pulses: tuple[Pulse, ...] = ()
     """What the kernel counted of its threads before the look at its stack, and after it."""
@@ -174,20 +183,37 @@ def _items(text: str) -> Iterator[RankStack | ProgramOfRank | int | re.Match[str
     """Yield the beginning of a look at a node, each rank in it, and the node's number at its end."""
     head: re.Match[str] | None = None
     body: list[str] = []
+    gpus: list[str] = []
     for line in text.splitlines():
         if match := _NODE.match(line):
+            gpus = []
             yield match
         elif line.startswith("@done ") and line[6:].strip().isdigit():
             yield int(line[6:])
         elif match := _PROGRAM.match(line):
             yield ProgramOfRank(int(match["rank"]), int(match["size"]), match["host"], match["name"])
+        elif line.startswith("@gpu "):
+            gpus.append(line[5:])
         elif match := _HEAD.match(line):
             head, body = match, []
         elif line == "@end" and head is not None:
-            yield _stack(head, body)
+            yield _with_gpu(_stack(head, body), gpus)
             head = None
         else:
             body.append(line)
+
+
+def _with_gpu(stack: RankStack, lines: Sequence[str]) -> RankStack:
+    """Return the rank with what its node says of the GPU that it holds: "GPU, USE" and "GPU, PID, MIB"."""
+    rows = [[word.strip() for word in line.split(",")] for line in lines]
+    uses = {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}
+    held = [row for row in rows if len(row) == 3 and row[1] == str(stack.pid)]
+    if not held:
+        return stack
+    memory_mib = sum(int(row[2]) for row in held if row[2].isdigit())
+    shares = [uses[row[0]] for row in held if row[0] in uses]
+    signs = msgspec.structs.replace(stack.signs, gpu_use=max(shares, default=None), gpu_mib=memory_mib, has_gpu=True)
+    return msgspec.structs.replace(stack, signs=signs)
 
 
 def _stack(head: re.Match[str], lines: list[str]) -> RankStack:
@@ -205,6 +231,8 @@ def _stack(head: re.Match[str], lines: list[str]) -> RankStack:
         record="".join(line[8:] for line in lines if line.startswith("@record ")),
         ras="\n".join(line[5:] for line in lines if line.startswith("@ras ")),
     )
+    if body.strip() == "@kept":
+        return msgspec.structs.replace(bare, is_kept=True, owns_gil=None)
     if match := _SHOWN.search(body):
         shown = tuple(_shown_threads(own))
         owns_gil = True if '{"main":"JUMP_' in bare.record else None
