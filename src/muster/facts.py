@@ -199,6 +199,9 @@ class Facts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     gpus: int | None = None
     hostname: str = ""
 
+    slurm_version: tuple[int, int] | None = None
+    """(24, 11): None where no Slurm client was found, or none was asked."""
+
     mpi_types: tuple[str, ...] | None = None
     """What `srun --mpi=list` offers; None: not asked."""
 

@@ -44,6 +44,7 @@ USES = {
     "logs": ("logs", 2, r"no job is named"),
     "url": ("url", 2, r"error: .*\n\nhint: "),
     "why": ("why", 2, r"no job is named"),
+    "report": ("report", 2, r"no job is named"),
     "stacks": ("stacks 1", 3, r"error: .*\n\nhint: "),
     "top": ("top", 2, r"no job is named"),
     "cancel": ("cancel 1", 3, r"error: .*\n\nhint: .*muster lab"),

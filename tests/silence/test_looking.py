@@ -24,13 +24,14 @@ VERBS = {
     "logs": Verb(("logs", "7"), needs=("squeue",), healthy_status=2),
     "stacks": Verb(("stacks", "7"), needs=("squeue", "srun"), healthy_status=3),
     "top": Verb(("top", "7"), needs=("squeue", "srun"), healthy_status=3),
+    "report": Verb(("report", "7"), needs=("squeue",)),
     "cancel": Verb(("cancel", "7"), needs=("squeue", "scancel")),
     "clean": Verb(("clean", "--yes"), needs=("squeue",)),
     "nodes": Verb(("nodes",), needs=("scontrol",)),
 }
 
 # What may be said of a job where squeue does not answer: accounting has it as over.
-_BY_ACCOUNTING = "COMPLETED|is over already|has ended|not known where"
+_BY_ACCOUNTING = "COMPLETED|is over already|has ended|not known where|A report on job 7"
 _NAMES = "squeue|scancel|srun|scontrol|sacct|controller|Slurm|munge|node"
 # Where scancel ends with 0, it has told the controller: it prints nothing then.
 _SAYS_YES = {name for name in (kind.name for kind in KINDS) if name.endswith("status 0") and "an error" not in name}

@@ -103,6 +103,7 @@ VERBS = (
     Verb("logs", "muster.cli.logs", "show the output of a job's ranks: of all or of one, once or while it grows"),
     Verb("url", "muster.cli.url", "print the address of a role of a job, for jobs of several programs"),
     Verb("why", "muster.cli.why", "say why a job waits and what would start it sooner, or how it ended"),
+    Verb("report", "muster.cli.report", "pack what a site's support needs to know of a job, without secrets"),
     Verb(
         "stacks",
         "muster_check.verbs.stacks",

@@ -20,6 +20,7 @@ from muster.slurm.jobs import (
     SlurmJob,
     ask_accounting,
     ask_controller,
+    ask_details,
     ask_memory,
     cancel_argv,
     is_accounting_absent,
@@ -122,6 +123,22 @@ class Scheduler(msgspec.Struct, frozen=True):
         except MusterError:
             return None
         return int(next_id) if re.fullmatch("[0-9]{1,12}", next_id) else None
+
+    def version(self) -> str | None:
+        """Return the controller's version; None where it does not tell it."""
+        try:
+            return CONFIGURATION.read(self._ask(CONFIGURATION.argv).stdout).get("SLURM_VERSION")
+        except MusterError:
+            return None
+
+    def details(self, job: str) -> str:
+        """Return the controller's own lines about a job; empty where it has none or does not answer."""
+        try:
+            question = ask_details(job)
+            answer = self._ask(question.argv)
+        except MusterError:
+            return ""
+        return question.read(answer.stdout) if answer.ok else ""
 
     def partitions(self) -> tuple[tuple[Partition, ...], dict[str, int]]:
         """Return all partitions, and how many jobs wait in each: two requests."""

@@ -156,6 +156,11 @@ def _kib(text: str) -> int:
     return int(match[1]) * {"": 1, "K": 1, "M": 1 << 10, "G": 1 << 20, "T": 1 << 30}[match[2]] if match else 0
 
 
+def ask_details(job: str) -> Question[str]:
+    """Ask the controller for its own lines about a job, for people to read."""
+    return Question(("scontrol", "--details", "show", "job", job), str.strip)
+
+
 def ask_comments() -> Question[tuple[tuple[str, str], ...]]:
     """Ask for (id, comment) of every job of the user."""
     argv = ("squeue", "--me", "--noheader", "--states=all", "--format=%A %k")
