@@ -108,3 +108,22 @@ def test_a_worker_that_is_told_to_end_while_it_waits_leaves_no_folder(programs: 
 
     assert start(programs, 1).returncode == 143
     assert not FOLDER.exists()
+
+
+@pytest.mark.parametrize(("begins", "status", "tries"), [("no", 1, 3), ("second", 1, 2), ("first", 1, 1), ("no", 7, 1)])
+def test_a_ray_that_does_not_start_has_three_tries_and_one_that_started_has_one(
+    programs: Path, begins: str, status: int, tries: int
+) -> None:
+    said = programs / "tries"
+    log = f"{FOLDER}/t/session_latest/logs"
+    opened = {"no": 9, "second": 2, "first": 1}[begins]
+    (programs / "ray").write_text(
+        f'#!/bin/sh\necho "${{RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S-30}}" >>{said}\n'
+        f'[ "$(wc -l <{said})" -lt {opened} ] || {{ mkdir -p {log}; : >{log}/ray_process_exit.log; }}\nexit {status}\n'
+    )
+    ended = start(programs, 0)
+
+    assert ended.returncode == status
+    assert said.read_text().split() == ["0"] * tries, "Ray waits for no other node at its end"
+    assert ended.stderr.count("Ray did not start on") == (3 if tries == 3 else tries - 1)
+    assert not FOLDER.exists()
