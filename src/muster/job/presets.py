@@ -30,7 +30,8 @@ class Preset(msgspec.Struct, frozen=True):
 # that two Rays on a host share none; workers take free ports (0). Ray's raylet asks one agent for 10 minutes, and not
 # 30 s; for another it waits 15 s, and nothing changes that. Ray opens its folder to all, so it lies in one that is not.
 # A Ray that is told to end waits 30 s for work that another node may take over: no node is left, so it does not wait.
-# Its start fails on a busy node (the 15 s above), so it has three: a Ray that did start has opened the log of its end.
+# A status other than 0 would have srun kill the other nodes' Rays before their folders are gone.
+# Its start fails on a busy node (the 15 s above), so it has five: a Ray that did start has opened the log of its end.
 _RAY = """\
 port=$MUSTER_ROLE_PORT folder=/tmp/ray-$MUSTER_JOB-$MUSTER_ROLE cpus=${SLURM_CPUS_PER_TASK:-$SLURM_CPUS_ON_NODE}
 if ! mkdir -m 700 "$folder" 2>/dev/null && { [ -L "$folder" ] || ! [ -O "$folder" ]; }; then
@@ -43,7 +44,7 @@ address=${address:-$(hostname -I | awk '{ print $1 }')}
 export RAY_AUTH_MODE=token RAY_AUTH_TOKEN="$MUSTER_ROLE_KEY" RAY_TMPDIR="$folder/t"
 export RAY_agent_register_timeout_ms="${RAY_agent_register_timeout_ms:-600000}"
 export RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S="${RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S:-0}"
-trap 'kill "$child" 2>/dev/null || exit 143' TERM INT HUP
+trap 'told=yes; kill "$child" 2>/dev/null || exit 0' TERM INT HUP
 set -- --block --disable-usage-stats --node-ip-address="$address" --num-cpus="$cpus" --num-gpus="${MUSTER_GPUS:-0}" \\
     --node-manager-port=$((port + 1)) --object-manager-port=$((port + 2)) --runtime-env-agent-port=$((port + 3)) \\
     --metrics-export-port=$((port + 4)) --dashboard-agent-grpc-port=$((port + 5)) \\
@@ -56,21 +57,23 @@ else
         "$MASTER_ADDR" "$port" 2>/dev/null; do sleep 0.2; done
     set -- --address="$MASTER_ADDR:$port" "$@"
 fi
-for try in 1 2 3; do
+for try in 1 2 3 4 5; do
     ray start "$@" &
     child=$!
     wait "$child"
     status=$?
     wait "$child" 2>/dev/null
+    [ -z "${told:-}" ] || exit 0
     [ "$status" = 1 ] && ! [ -e "$folder/t/session_latest/logs/ray_process_exit.log" ] || break
-    echo "muster: role $MUSTER_ROLE: Ray did not start on $(hostname), try $try of 3" >&2
+    echo "muster: role $MUSTER_ROLE: Ray did not start on $(hostname), try $try of 5" >&2
+    [ "$try" = 5 ] || sleep "$((RANK % 8))"
 done
 exit "$status"
 """
 
 # Rank 0 has the scheduler, and every rank a worker.
 _DASK = """\
-trap 'kill $children 2>/dev/null' TERM INT HUP
+trap 'told=yes; kill $children 2>/dev/null' TERM INT HUP
 children='' folder=${TMPDIR:-/tmp}/dask-$MUSTER_JOB-$MUSTER_ROLE
 if [ "$RANK" = 0 ]; then
     dask scheduler --host "tcp://$MASTER_ADDR" --port "$MUSTER_ROLE_PORT" --no-dashboard --no-show &
@@ -84,6 +87,7 @@ status=$?
 kill $children 2>/dev/null
 wait
 rm -rf "$folder"
+[ -z "${told:-}" ] || exit 0
 exit "$status"
 """
 
