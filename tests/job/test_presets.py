@@ -30,7 +30,9 @@ def programs(tmp_path: Path) -> Iterator[Path]:
     shutil.rmtree(FOLDER, ignore_errors=True)
 
 
-def start(programs: Path, rank: int, *words: str, name: str = "ray", **variables: str) -> subprocess.CompletedProcess[str]:
+def start(
+    programs: Path, rank: int, *words: str, name: str = "ray", **variables: str
+) -> subprocess.CompletedProcess[str]:
     """What the preset starts on one node of a job."""
     given = {
         "PATH": f"{programs}:{os.environ['PATH']}",
