@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from muster.errors import RequestError
-from muster.job.option import parse_gpus
+from muster.job.option import parse_gpus, parse_gres
 from muster.job.request import Request
 from muster.job.settings import merge_settings, system_file
 
@@ -89,3 +89,21 @@ def test_a_unit_behind_its_number_is_no_command(words: str, said: str | None, tm
     else:
         assert done.returncode == 2
         assert said in done.stderr
+
+
+@pytest.mark.parametrize(
+    "value", ["gpu", "gpu:4", "gpu:a100:2", "gres/gpu:volta=2", "gpu:1,shard:2", "tmpfs:10G", "gpu:a100"]
+)
+def test_a_list_of_resources_is_taken_as_it_is(value: str) -> None:
+    assert parse_gres(value) == value
+
+
+@pytest.mark.parametrize(
+    "value", ["gpu:", "gpu:a100:", "gpus:1", "GPU:1", "gpu-1", "4", "gpu:1:a100", "gpu;1", "gpu:1,", "gpu4"]
+)
+def test_a_list_that_sbatch_refuses_is_refused_before_it(value: str) -> None:
+    # each was asked of sbatch 22.05, 24.11 and 26.05
+    with pytest.raises(RequestError) as raised:
+        parse_gres(value)
+
+    assert "gpu:4" in raised.value.hint

@@ -167,6 +167,19 @@ def parse_gpu_type(value: str) -> str:
     return value
 
 
+def parse_gres(value: str) -> str:
+    """Return a list of generic resources that sbatch can read."""
+    for item in value.split(","):
+        name, *rest = re.split("[:=]", re.sub("^gres[:/]", "", item))
+        is_readable = re.fullmatch(r"[A-Za-z_][\w.-]*", name) and all(re.fullmatch(r"[\w./-]+", part) for part in rest)
+        counts = len(rest) < 2 or (len(rest) == 2 and re.fullmatch(r"-?\d+[kmgt]?", rest[1], re.IGNORECASE))
+        if not is_readable or not counts or (name != "gpu" and re.fullmatch(r"gpus?[-.]?\d*", name.lower())):
+            raise RequestError(
+                f"{shown(item)} is not a resource that sbatch reads", hint="gpu:4, or with the type gpu:a100:4"
+            )
+    return value
+
+
 def parse_gpus(value: str) -> int:
     """Return the number of GPUs; a type before it belongs into --gres."""
     _, colon, count = value.rpartition(":")
