@@ -16,8 +16,9 @@ from muster.rank import contract
 from muster.rank.finding import BROKEN, Finding, hosts_in_words
 from muster.runner import PIPE, end_group, start
 from muster_check.pack import place_check
-from muster_check.ranks.facts import Expected
+from muster_check.ranks.facts import Expected, Stranger
 from muster_check.ranks.lines import LineReader
+from muster_check.ranks.store import knock
 
 # From the first word of a rank, or of srun about one, to the last: the ranks themselves give up before.
 _PATIENCE_S = 18.0
@@ -39,6 +40,7 @@ class Looked(NamedTuple):
     """What the ranks told, and what their launch said where they could not."""
 
     documents: tuple[Any, ...]
+    stranger: Stranger | None
     findings: tuple[Finding, ...]
 
 
@@ -54,17 +56,20 @@ def expected_of(plan: Plan) -> Expected:
     return {**expected, "origins": {**muster_names, **planned_names}}
 
 
-def look_at_job(launch: Sequence[str], expected: Expected, file: Path, *, job_name: str | None, image: bool) -> Looked:
-    """Start the gatherers, put into `file`, with `launch`, and hear them."""
+def look_at_job(
+    launch: Sequence[str], expected: Expected, file: Path, *, host: str, job_name: str | None, image: bool
+) -> Looked:
+    """Start the gatherers, put into `file`, with `launch`, and hear them; try to join them as a stranger on `host`."""
     place_check(file)
     sent_facts = {key: value for key, value in expected.items() if key != "origins"}
     name = ["--job-name", job_name] if job_name else []
     python = "python3" if image else "python"
     words = [*launch, "--no-label", *name, "--", python, str(file), "facts", json.dumps(sent_facts)]
-    process = start(words, stdout=PIPE, stderr=PIPE, own_group=True)
+    process = start(words, stdin=PIPE, stdout=PIPE, stderr=PIPE, own_group=True)
     assert process.stdout is not None  # noqa: S101  # asked for above
     assert process.stderr is not None  # noqa: S101
-    hearing = _Hearing()
+    assert process.stdin is not None  # noqa: S101
+    hearing = _Hearing(host, process.stdin, closed=expected.get("closed", False))
     ears = [
         threading.Thread(target=hearing.hear, args=(stream, sink), daemon=True)
         for stream, sink in ((process.stdout, hearing.facts), (process.stderr, hearing.words))
@@ -81,14 +86,16 @@ def look_at_job(launch: Sequence[str], expected: Expected, file: Path, *, job_na
         threading.Thread(target=end_group, args=(process,), kwargs={"grace_s": _ENDING_S}).start()
     status = process.wait() if in_time else 1
     documents = tuple(hearing.reader.documents)
-    return Looked(documents, tuple(_of_launch(hearing.said(), status, documents, in_time=in_time)))
+    return Looked(documents, hearing.stranger, tuple(_of_launch(hearing.said(), status, documents, in_time=in_time)))
 
 
 class _Hearing:
     """Both streams of the launch, at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: str, end_of_try: IO[bytes], *, closed: bool) -> None:
         self.reader = LineReader()
+        self.stranger: Stranger | None = None
+        self._host, self._end_of_try, self._closed = host, end_of_try, closed
         self._said: list[str] = []
         self._first: float | None = None
 
@@ -99,6 +106,9 @@ class _Hearing:
     def facts(self, line: str) -> None:
         if self.reader.take(line):
             self._first = self._first or time.monotonic()
+            if self.reader.place is not None and self.stranger is None:
+                self.stranger = knock(self._host, *self.reader.place, closed=self._closed)
+                self._end_of_try.close()
         else:
             self.words(line)
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
+import sys
 import threading
 from typing import Any
 
 import pytest
 
+from muster.rank import door
 from muster_check.ranks.exchange import STOP, Clock, MeetingPoint, meet
 from muster_check.ranks.facts import Rank
+from muster_check.ranks.store import ask_port, forget_port, knock, tell_port
 
 
 def free_port() -> int:
@@ -111,3 +116,47 @@ def test_a_name_that_is_not_known_is_said() -> None:
 
 def test_nobody_at_the_port_is_no_answer_in_time() -> None:
     assert meet("127.0.0.1", free_port(), "job", rank(1), Clock(), 0.3) == "Connection refused"
+
+
+def test_a_stranger_tries_as_long_as_rank_0_waits_for_it() -> None:
+    port = free_port()
+    point = MeetingPoint(port, "job", 0, Clock())
+    saw: list[str] = []
+    assert point.wait(5, lambda: saw.append(knock("here", "127.0.0.1", port, closed=False)["saw"])) == []
+    point.conclude(go=False)
+    assert saw == ["joined"]
+
+
+def test_nobody_at_the_port_is_no_refusal() -> None:
+    assert knock("here", "127.0.0.1", free_port(), closed=True)["saw"] == "unknown"
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_connection_that_is_closed_unheard_is_a_refusal(*, closed: bool) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def close() -> None:
+            server.accept()[0].close()
+
+        threading.Thread(target=close, daemon=True).start()
+        tried = knock("here", "127.0.0.1", server.getsockname()[1], closed=closed)
+    assert tried == {"host": "here", "address": "127.0.0.1", "place": tried["place"], "saw": "refused"}
+
+
+def test_behind_a_door_rank_0_tells_its_own_port_and_leaves_nothing() -> None:
+    port = free_port()
+    words = [sys.executable, "-I", door.__file__, "store", str(port), str(os.getpid()), "1"]
+    with subprocess.Popen(words, env={"MUSTER_DOOR_KEY": "00" * 32}) as process:
+        try:
+            asked: list[int] = []
+            rank_1 = threading.Thread(target=lambda: asked.append(ask_port("127.0.0.1", port, 30)))
+            rank_1.start()
+            tell_port("127.0.0.1", port, 1234, 30)
+            rank_1.join(30)
+            assert asked == [1234]
+            assert knock("here", "127.0.0.1", port, closed=True)["saw"] == "joined"  # as the same user of the same host
+            forget_port("127.0.0.1", port)
+            with pytest.raises(OSError, match="timed out"):
+                ask_port("127.0.0.1", port, 0.2)
+        finally:
+            process.kill()

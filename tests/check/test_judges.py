@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.rank.finding import BROKEN, NOTE, WARNING
+from muster_check.ranks.facts import Expected, world_of
 from muster_check.ranks.table import CHECKS, judge
 from muster_check.ranks.variables import ib_patience_s, patience_in_words
 
@@ -605,8 +607,35 @@ def test_nothing_is_said_of_a_healthy_cluster(nodes: int, per_node: int, fabric:
 
 
 def test_every_check_of_the_table_has_a_fault_here() -> None:
-    elsewhere = {"binding", "threads"}
+    elsewhere = {"binding", "threads", "strangers"}
     assert {check.name for check in CHECKS} - elsewhere == {case.what for case in CASES}
+
+
+@pytest.mark.parametrize(
+    ("saw", "closed", "address", "said"),
+    [
+        ("joined", False, "192.0.2.9", (NOTE, "reached rank 0 at node1:2 from login1: there any user can join")),
+        ("joined", True, "192.0.2.9", (BROKEN, "reached the closed store of the ranks at node1:2 from login1")),
+        ("refused", True, "192.0.2.9", (NOTE, "was refused at node1:2 from login1")),
+        ("refused", False, "192.0.2.9", None),
+        ("unreachable", False, "", (NOTE, "could not reach rank 0 at node1:2 from login1")),
+        ("unknown", False, "", None),
+        ("joined", True, "127.0.0.1", None),
+    ],
+)
+def test_a_strangers_try_is_said_unless_the_stranger_is_of_the_job(
+    saw: str, *, closed: bool, address: str, said: tuple[str, str] | None
+) -> None:
+    ranks, login_node, expected = healthy()
+    for host in ("login1", "node1"):
+        login_node["stranger"] = {"host": host, "address": address, "place": "node1:2", "saw": saw}
+        found = [
+            each
+            for each in judge(world_of(ranks, login_node, msgspec.convert({**expected, "closed": closed}, Expected)))
+            if each.what == "strangers"
+        ]
+        assert [each.status for each in found] == ([said[0]] if said and host == "login1" else [])
+        assert all(said is not None and said[1] in each.evidence for each in found)
 
 
 @given(st.permutations(range(8)))

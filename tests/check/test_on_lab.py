@@ -105,11 +105,38 @@ def test_a_fault_is_named_with_its_host(broken_lab: Lab, shared_directory: Path,
 
 
 @pytest.mark.parametrize("times", [1, pytest.param(100, marks=pytest.mark.long)])
-def test_a_healthy_lab_has_no_findings(broken_lab: Lab, shared_directory: Path, times: int) -> None:
+@pytest.mark.parametrize("says", ["any user can join", "was refused at node1"])
+def test_a_healthy_lab_has_no_findings_but_what_a_stranger_saw(
+    broken_lab: Lab, shared_directory: Path, times: int, says: str
+) -> None:
     for _ in range(times):
-        done = check(broken_lab, shared_directory)
+        done = check(broken_lab, shared_directory, *(["--closed"] if says.startswith("was") else []))
         assert done.ok, done.stderr
-        assert json.loads(done.stdout)["findings"] == []
+        found = json.loads(done.stdout)["findings"]
+        assert [each["what"] for each in found] == ["strangers"], found
+        assert says in found[0]["evidence"]
+
+
+@pytest.mark.parametrize("launcher", ["srun", "torchrun"])
+def test_the_gate_of_a_closed_job_lets_a_healthy_one_pass(
+    broken_lab: Lab, shared_directory: Path, launcher: str
+) -> None:
+    words = [
+        "run",
+        "--check",
+        "--closed",
+        "--quiet",
+        "-N",
+        "2",
+        "--launcher",
+        launcher,
+        "--",
+        sys.executable,
+        "-c",
+        "0",
+    ]
+    done = broken_lab.exec([sys.executable, "-m", "muster", *words], cwd=shared_directory, env={"PATH": PATH})
+    assert done.ok, done.stderr
 
 
 def test_the_gate_before_a_run_names_the_host_and_the_command_never_starts(

@@ -37,7 +37,7 @@ def gate_condition(file: str) -> Condition:
     )
 
 
-def expected_at(site: Site, shape: Shape, engine: Engine) -> dict[str, Any]:
+def expected_at(site: Site, shape: Shape, engine: Engine, *, closed: bool) -> dict[str, Any]:
     """Return what the site's profile promises of its nodes, for the judges; what is not known is not judged."""
     node = next((candidate for candidate in site.profile.nodes.values() if candidate.gpu_numa), None)
     fabric = site.profile.fabric
@@ -45,6 +45,7 @@ def expected_at(site: Site, shape: Shape, engine: Engine) -> dict[str, Any]:
         "gpus": shape.gpus_per_node,
         "gpu_numa": list(node.gpu_numa or ()) if node is not None else [],
         "fabric": fabric.kind or "",
+        "closed": closed,
     }
     if engine is Engine.SLURM:  # else all nodes are this machine, which a profile of another says nothing about
         expected["interfaces"] = list(fabric.interfaces or ())

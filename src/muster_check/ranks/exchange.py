@@ -9,9 +9,10 @@ import socket
 import struct
 import threading
 import time
-from typing import Any, List, Mapping, Optional, Tuple
+from typing import Any, Callable, List, Mapping, Optional, Tuple
 
 from .facts import Link, Rank
+from .store import STRANGER
 
 STOP = "rank 0 has found something broken"
 """What a rank that waits for the verdict may hear."""
@@ -47,20 +48,24 @@ class MeetingPoint:
         self._waiting = 0
         self._concluded = threading.Event()
         self._go = False
+        self.port = port
         self.squatter: Optional[str] = None
         self._socket: Optional[socket.socket] = None
         try:
             self._socket = _listening(port)
+            self.port = int(self._socket.getsockname()[1])
         except OSError as error:
             self.squatter = error.strerror or str(error)
         if other_count == 0:
             self._all.set()
         threading.Thread(target=self._accept, daemon=True).start()
 
-    def wait(self, patience_s: float) -> List[Rank]:
-        """Return the ranks that told of themselves, each with its link."""
+    def wait(self, patience_s: float, and_then: Optional[Callable[[], None]] = None) -> List[Rank]:
+        """Return the ranks that told of themselves, each with its link; rank 0 listens until `and_then` returns."""
         if self._socket is not None:
             self._all.wait(patience_s)
+            if and_then is not None:
+                and_then()
             self._socket.close()
         with self._lock:
             return list(self._came)
@@ -87,6 +92,8 @@ class MeetingPoint:
                 connection.settimeout(10)
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 hello = _receive(connection)
+                if hello == STRANGER:
+                    _send(connection, STRANGER)
                 if hello.get("muster") != self._job:
                     return
                 _send(connection, {"muster": self._job})

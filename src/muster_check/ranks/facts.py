@@ -77,6 +77,20 @@ class Lookup(TypedDict):
     reverse_s: Optional[float]
 
 
+class Stranger(TypedDict):
+    """What became of a process outside the job that tried to join the ranks."""
+
+    host: str
+    address: str
+    """Its own end of the connection; empty: there was none."""
+
+    place: str
+    """Rank 0's address and port."""
+
+    saw: str
+    """joined, refused, unreachable or unknown."""
+
+
 class Node(TypedDict, total=False):
     """What is the same for all ranks of a node."""
 
@@ -107,6 +121,8 @@ class Node(TypedDict, total=False):
 
     egress: Optional[bool]
     gathered_s: float
+    stranger: Stranger
+    """Of the host where the check was typed."""
 
 
 class Link(TypedDict, total=False):
@@ -158,6 +174,9 @@ class Expected(TypedDict, total=False):
     gpu_numa: List[int]
     ranks: int
     nodes: int
+    closed: bool
+    """A door stands at the port of the store."""
+
     origins: Dict[str, str]
     """Variable → who set it."""
 

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from typing import Dict, Iterable, List, Mapping, NoReturn, Optional, Sequence
+from typing import Callable, Dict, Iterable, List, Mapping, NoReturn, Optional, Sequence
 
 from muster.rank.errors import HostlistError
 from muster.rank.finding import BROKEN, Finding
@@ -23,8 +23,9 @@ from muster.rank.vendors import vendor_of
 from .exchange import STOP, Clock, MeetingPoint, meet
 from .facts import Expected, Node, Rank, world_of
 from .gather import host_name, node_facts, own_mask, own_reach, variables_in_force
-from .lines import END, lines_of
+from .lines import END, line_of_place, lines_of
 from .lookups import look_up, some_of
+from .store import ask_port, await_stranger, forget_port, tell_port
 
 SIMULATE = "MUSTER_CHECK_SIMULATE"
 """clock:HOST:SECONDS: that host's clock, as the exchange sees it. For tests; the report says that it is simulated."""
@@ -61,11 +62,23 @@ def _look(mode: str, expected: Expected) -> int:
     rank = rank_facts(environment, os.getcwd())
     clock = _clock(environment, rank)
     other_ranks = rank["size"] - 1
+    address, port = environment.get("MASTER_ADDR", ""), int(environment.get("MASTER_PORT", 0))
+    closed = expected.get("closed", False)
     job = environment.get("MUSTER_JOB") or environment.get("TORCHELASTIC_RUN_ID", "")
     if rank["rank"] == 0:
-        point = MeetingPoint(int(environment.get("MASTER_PORT", 0)), job, other_ranks, clock)
+        point = MeetingPoint(0 if closed else port, job, other_ranks, clock)
+        try:
+            if closed:
+                tell_port(address, port, point.port, _OTHERS_WAIT_S)
+        except OSError as error:
+            rank["trouble"] = error.strerror or str(error)
+        if mode == "facts":
+            _write([line_of_place(address, port)])
         _complete(rank, environment)
-        ranks = [rank, *point.wait(_patience(_RANK_0_WAITS_S, other_ranks) - (time.monotonic() - start_s))]
+        patience_s = _patience(_RANK_0_WAITS_S, other_ranks) - (time.monotonic() - start_s)
+        ranks = [rank, *point.wait(patience_s, await_stranger if mode == "facts" else None)]
+        if closed and "trouble" not in rank:
+            forget_port(address, port)
         if point.squatter is not None:
             rank["squatter"] = point.squatter
         status = _conclude(mode, ranks, expected)
@@ -73,7 +86,15 @@ def _look(mode: str, expected: Expected) -> int:
         return status
     _complete(rank, environment)
     patience_s = _patience(_OTHERS_WAIT_S, other_ranks) - (time.monotonic() - start_s)
-    trouble = _meet(environment, job, rank, clock, patience_s, waits=mode == "gate")
+
+    def meet_rank_0() -> Optional[str]:
+        try:
+            own_port = ask_port(address, port, patience_s) if closed else port
+        except OSError as error:
+            return f"the store behind the door: {error.strerror or error}"
+        return meet(address, own_port, job, rank, clock, patience_s, waits=mode == "gate")
+
+    trouble = _in_thread(meet_rank_0, (_MOST_S if mode == "gate" else patience_s) + 1)
     if trouble in (None, STOP):
         return 0 if trouble is None else 1
     rank["trouble"] = trouble
@@ -166,17 +187,12 @@ def _clock(environment: Mapping[str, str], rank: Rank) -> Clock:
     return Clock(float(seconds))
 
 
-def _meet(
-    environment: Mapping[str, str], job: str, rank: Rank, clock: Clock, patience_s: float, *, waits: bool
-) -> Optional[str]:
+def _in_thread(meet_rank_0: Callable[[], Optional[str]], patience_s: float) -> Optional[str]:
     """Meet rank 0 in a thread of its own: asking for a name cannot be bounded otherwise."""
     answer: List[Optional[str]] = []
-    address, port = environment.get("MASTER_ADDR", ""), int(environment.get("MASTER_PORT", 0))
-    runner = threading.Thread(
-        target=lambda: answer.append(meet(address, port, job, rank, clock, patience_s, waits=waits)), daemon=True
-    )
+    runner = threading.Thread(target=lambda: answer.append(meet_rank_0()), daemon=True)
     runner.start()
-    runner.join((_MOST_S if waits else patience_s) + 1)
+    runner.join(patience_s)
     return answer[0] if answer else f"no answer within {patience_s:.0f} s"
 
 

@@ -7,15 +7,21 @@ import base64
 import json
 import re
 import zlib
-from typing import Any, Dict, Iterator, List, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 _MARK = "muster-facts"
 END = _MARK + " end"
 """Rank 0 has told all that it will."""
 
+_PLACE = re.compile(_MARK + r" place (\S+) ([0-9]+)")
 _PIECE = 800
 _LINE = re.compile(_MARK + r" ([0-9]+) ([0-9]+)/([0-9]+) ([A-Za-z0-9+/=]+)")
 _MOST_PIECES = 10000
+
+
+def line_of_place(address: str, port: int) -> str:
+    """Return the line that says where rank 0 can be reached."""
+    return f"{_MARK} place {address} {port}"
 
 
 def lines_of(number: int, document: Any) -> Iterator[str]:
@@ -34,13 +40,18 @@ class LineReader:
         self.documents: List[Any] = []
         self.unreadable = 0
         self.ended = False
+        self.place: Optional[Tuple[str, int]] = None
+        """Where rank 0 can be reached."""
 
     def take(self, line: str) -> bool:
         """Return whether the line is Muster's; a complete document is then in `documents`."""
         match = _LINE.search(line)
         if match is None:
+            place = _PLACE.search(line)
+            if place is not None:
+                self.place = place[1], int(place[2])
             self.ended = self.ended or END in line
-            return END in line
+            return END in line or place is not None
         number, index, count = (int(text) for text in match.groups()[:3])
         parts = self._parts.setdefault(number, {})
         parts[index] = match.group(4)

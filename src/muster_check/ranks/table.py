@@ -9,7 +9,7 @@ except ImportError:
 
 from muster.rank.finding import BROKEN, NOTE, WARNING, Finding
 
-from . import binding, compare, devices, fabric, meeting, start, variables
+from . import binding, compare, devices, fabric, meeting, start, store, variables
 from .facts import CheckedWorld
 
 
@@ -38,6 +38,7 @@ class Check(NamedTuple):
 CHECKS: Tuple[Check, ...] = (
     Check("meeting", "rendezvous", ("ranks",), "every host and every rank comes to rank 0", meeting.judge_presence),
     Check("port", "rendezvous", ("ranks",), "rank 0 can listen on the port of the rendezvous", meeting.judge_port),
+    Check("strangers", "rendezvous", ("ranks",), "who outside the job can join", store.judge_strangers, False),
     Check("names", "rendezvous", ("ranks",), "every node knows the others by the same addresses", meeting.judge_names),
     Check("reverse names", "rendezvous", ("ranks",), "what torch's look-ups of names cost", meeting.judge_reverse),
     Check("clocks", "rendezvous", ("ranks",), "the clocks of the nodes agree", meeting.judge_clocks),

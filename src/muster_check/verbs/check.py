@@ -57,9 +57,12 @@ def _gathered(request: Request, rest: Sequence[str], facts: Facts, words: Words)
         [*own_command(), "run", *rest, *_rank_by_rank(plan)],
         expected,
         Path(plan.gate[1]),
+        host=login["host"],
         job_name=None if request.given("job_name") else "muster-check",
         image=request.image not in {None, NO_IMAGE},
     )
+    if gathered.stranger is not None:
+        login["stranger"] = gathered.stranger
     if words.save:
         _save(Path(words.save), gathered.documents, login, expected)
     from muster_check.ranks.facts import world_of
