@@ -288,7 +288,7 @@ def door_words(plan: Plan, wrap: Wrap) -> tuple[Word, ...]:
     """Return how many words start the door of a host, and those words; the first rank of the host starts the door."""
     if not plan.rendezvous.closed:
         return ()
-    words = wrap((*(plan.agent or (plan.python,)), "-c", Fragment(f'"${DOOR}"')))
+    words = wrap((*(plan.agent or (plan.python,)), "-I", "-S", "-c", Fragment(f'"${DOOR}"')))
     return (str(len(words)), *words)
 
 

@@ -5,17 +5,16 @@ ranks were told to meet, and is the store: it speaks the protocol of torch's cli
 who owns the other end: the kernel of this host, if the connection comes from here, else the door of that host, which
 has shown that it knows the job's secret. So the ranks need not know of it, and the door needs no torch. Started as
 `python -c TEXT store PORT RANK_PID NODES` on rank 0's host and `node PORT RANK_PID ADDRESS` on the others; the secret
-stands in the environment, which other users cannot read. One long file, since the job carries it as a text.
+stands in the environment, which other users cannot read. One long file, since the job carries it as a text, and with
+few imports: each costs the start of every job.
 """
+
+from __future__ import annotations
 
 import collections
 import contextlib
-import hashlib
-import hmac
-import json
 import os
 import pwd
-import re
 import resource
 import select
 import selectors
@@ -23,10 +22,15 @@ import signal
 import socket
 import struct
 import sys
-import threading
 import time
-from pathlib import Path
-from typing import Any, Callable, Deque, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Set, Tuple
+
+    Address = Tuple[str, int]
+    Owner = Tuple[Optional[int], str]
+    """Who owns one end of a connection, and the name; None: this host has no such connection."""
 
 _KEY = "MUSTER_DOOR_KEY"
 _HELLO = b"muster-1"
@@ -50,16 +54,7 @@ _ESTABLISHED = 1
 # Of linux/sock_diag.h and linux/inet_diag.h.
 _NETLINK_SOCK_DIAG, _SOCK_DIAG_BY_FAMILY, _REQUEST = 4, 20, 1
 
-Address = Tuple[str, int]
-
-
-class Owner(NamedTuple):
-    """Who owns one end of a connection."""
-
-    uid: Optional[int]
-    """None: this host has no such connection."""
-
-    name: str
+_NOBODY = None, ""
 
 
 def say(text: str) -> None:
@@ -70,7 +65,16 @@ def say(text: str) -> None:
 
 def prove(key: bytes, *parts: bytes) -> bytes:
     """Return what only a process that knows the key can say of these parts."""
-    return hmac.new(key, b"".join(struct.pack("!I", len(part)) + part for part in parts), hashlib.sha256).digest()
+    import hmac
+
+    return hmac.new(key, b"".join(struct.pack("!I", len(part)) + part for part in parts), "sha256").digest()
+
+
+def is_proven(claim: bytes, key: bytes, *parts: bytes) -> bool:
+    """Return whether a claim, in hexadecimal digits, is what the key proves of these parts."""
+    import hmac
+
+    return hmac.compare_digest(prove(key, *parts).hex().encode(), claim)
 
 
 # Who owns a connection.
@@ -106,11 +110,11 @@ class KernelAnswers:
             return None
         if struct.unpack_from("=H", answer, 4)[0] != _SOCK_DIAG_BY_FAMILY:
             # No such connection; or no such part of the kernel, if it has never answered.
-            return Owner(None, "") if self.has_answered else None
+            return _NOBODY if self.has_answered else None
         self.has_answered = True
         state, uid = answer[17], struct.unpack_from("=I", answer, 16 + 64)[0]
         # Once nobody holds a connection any more, the kernel shows it as root's, whoever's it was.
-        return Owner(uid, _name_of(uid)) if state == _ESTABLISHED else Owner(None, "")
+        return (uid, _name_of(uid)) if state == _ESTABLISHED else _NOBODY
 
 
 _kernel = KernelAnswers()
@@ -125,7 +129,7 @@ def find_owner(mine: Address, theirs: Address) -> Owner:
 def find_in_table(mine: Address, theirs: Address) -> Owner:
     """Return the same as a kernel tells it that answers no questions: from the table of all connections."""
     for path in ("/proc/net/tcp", "/proc/net/tcp6"):
-        with contextlib.suppress(OSError), Path(path).open(encoding="ascii") as table:
+        with contextlib.suppress(OSError), open(path, encoding="ascii") as table:
             port_digits = f":{mine[1]:04X} "
             for line in table:
                 if port_digits in line:
@@ -133,8 +137,8 @@ def find_in_table(mine: Address, theirs: Address) -> Owner:
                     is_held = int(fields[3], 16) == _ESTABLISHED
                     if is_held and _address_of(fields[1]) == mine and _address_of(fields[2]) == theirs:
                         uid = int(fields[7])
-                        return Owner(uid, _name_of(uid))
-    return Owner(None, "")
+                        return uid, _name_of(uid)
+    return _NOBODY
 
 
 def _address_of(text: str) -> Address:
@@ -156,13 +160,13 @@ def _name_of(uid: int) -> str:
 def own_addresses() -> List[str]:
     """Return the addresses of this host's interfaces."""
     addresses = {"127.0.0.1", "::1"}
-    with contextlib.suppress(OSError), Path("/proc/net/fib_trie").open(encoding="ascii") as table:
+    with contextlib.suppress(OSError), open("/proc/net/fib_trie", encoding="ascii") as table:
         before = ""
         for line in table:
             if "/32 host LOCAL" in line:
                 addresses.add(before)
             before = line.split()[-1] if line.strip().startswith("|--") else before
-    with contextlib.suppress(OSError), Path("/proc/net/if_inet6").open(encoding="ascii") as table:
+    with contextlib.suppress(OSError), open("/proc/net/if_inet6", encoding="ascii") as table:
         for line in table:
             addresses.add(plain(socket.inet_ntop(socket.AF_INET6, bytes.fromhex(line.split()[0]))))
     return sorted(addresses)
@@ -206,7 +210,9 @@ class Store:
 
     def add(self, key: bytes, amount: int) -> int:
         """Add to a number, which begins at 0, and return the sum."""
-        number = _NUMBER.match(self.values.get(key, b"0"))
+        import re
+
+        number = re.match(rb"\s*[+-]?[0-9]+", self.values.get(key, b"0"))
         total = (int(number.group()) if number is not None else _raise_close()) + amount
         self.set(key, b"%d" % total)
         return total
@@ -266,7 +272,6 @@ class Store:
 _STOP_WAITING, _WAIT_CANCELED = b"\0", b"\1"
 _READY, _NOT_READY = b"\0", b"\1"
 _MAGIC = 0x3C85F7CE
-_NUMBER = re.compile(rb"\s*[+-]?[0-9]+")
 _U32, _U64, _I64 = struct.Struct("=I"), struct.Struct("=Q"), struct.Struct("=q")
 
 
@@ -504,11 +509,12 @@ class Newcomer:
 
     def learn(self, owner: Owner) -> None:
         """Let the user's own in; close what is anybody else's, and say so."""
-        if owner.uid == os.getuid():
+        uid, name = owner
+        if uid == os.getuid():
             self.door.forget(self, keep=True)
             Client(self.door, self.socket)(self.socket, selectors.EVENT_READ)  # its first words are there
         else:
-            self.door.refuse(self, owner.name or "nobody who is still there")
+            self.door.refuse(self, name or "nobody who is still there")
 
 
 class NodeDoor:
@@ -548,17 +554,16 @@ class NodeDoor:
             self._send(self.nonce.hex(), proof.hex())
             return True
         if words[0] == b"node" and len(words) == 3 and not self.is_known:
-            expected = prove(self.door.key, b"node", self.nonce.hex().encode(), self.theirs, words[1]).hex()
-            if not hmac.compare_digest(expected.encode(), words[2]):
+            if not is_proven(words[2], self.door.key, b"node", self.nonce.hex().encode(), self.theirs, words[1]):
                 self.door.refuse_door(self.peer)
                 return False
             self.is_known = True
-            self.addresses = [self.peer[0], *json.loads(bytes.fromhex(words[1].decode()))]
+            self.addresses = [self.peer[0], *words[1].decode().split(",")]
             self.door.welcome(self)
             return True
         if words[0] == b"owner" and self.is_known and self.asked and len(words) == 3:
             uid = int(words[1])
-            self.asked.popleft().learn(Owner(None if uid < 0 else uid, bytes.fromhex(words[2].decode()).decode()))
+            self.asked.popleft().learn((None if uid < 0 else uid, bytes.fromhex(words[2].decode()).decode()))
             return True
         return False
 
@@ -596,7 +601,7 @@ class Door:
         self.store = Store()
         self.looked = time.monotonic()
         self.selector = selectors.DefaultSelector()
-        family = socket.AF_INET6 if Path("/proc/net/if_inet6").exists() else socket.AF_INET  # of IPv6 takes both
+        family = socket.AF_INET6 if os.path.exists("/proc/net/if_inet6") else socket.AF_INET  # of IPv6 takes both
         self.listener = _listen(family, "", port)
         self.listener.setblocking(False)
         self.watch(self.listener, self._accept, selectors.EVENT_READ)
@@ -724,17 +729,16 @@ def answer_door(key: bytes, address: str, port: int, is_over: Callable[[], bool]
     with connection, connection.makefile("rb") as lines:
         connection.sendall(_HELLO + b" " + mine + b"\n")
         theirs, proof = [*lines.readline().split(), b"", b""][:2]
-        if not hmac.compare_digest(prove(key, b"door", mine, theirs).hex().encode(), proof):
+        if not is_proven(proof, key, b"door", mine, theirs):
             say(f"what listens at {address}:{port} does not know the secret of this job")
             return
-        facts = json.dumps(own_addresses()).encode().hex().encode()
+        facts = ",".join(own_addresses()).encode()
         proof = prove(key, b"node", theirs, mine, facts).hex().encode()
         connection.sendall(b" ".join([b"node", facts, proof]) + b"\n")
         for line in lines:
             words = line.decode().split()
-            owner = find_owner((words[1], int(words[2])), (words[3], int(words[4])))
-            uid = -1 if owner.uid is None else owner.uid
-            connection.sendall(f"owner {uid} {owner.name.encode().hex()}\n".encode())
+            uid, name = find_owner((words[1], int(words[2])), (words[3], int(words[4])))
+            connection.sendall(f"owner {-1 if uid is None else uid} {name.encode().hex()}\n".encode())
 
 
 def _reach(address: str, port: int, is_over: Callable[[], bool]) -> Optional[socket.socket]:
@@ -754,11 +758,13 @@ def open_end(pid: int) -> int:
         if pidfd_open is not None:
             return int(pidfd_open(pid))
     # Older ones: a thread looks, and the pipe that it closes can be read then.
+    import threading
+
     reader, writer = os.pipe()
 
     def wait() -> None:
         with contextlib.suppress(OSError):
-            while Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] != "Z":
+            while _state_of(pid) != "Z":
                 time.sleep(_LOOK_S)
         os.close(writer)
 
@@ -766,11 +772,15 @@ def open_end(pid: int) -> int:
     return reader
 
 
+def _state_of(pid: int) -> str:
+    with open(f"/proc/{pid}/stat", errors="replace") as stat:
+        return stat.read().rpartition(")")[2].split()[0]
+
+
 def end_rank(pid: int) -> None:
     """Tell the first rank to end: its shell waits for it, and passes no signal on."""
-    children = Path(f"/proc/{pid}/task/{pid}/children")
-    with contextlib.suppress(OSError):
-        for child in (*children.read_text(encoding="ascii").split(), str(pid)):
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as children:
+        for child in (*children.read().split(), str(pid)):
             if int(child) != os.getpid():
                 os.kill(int(child), signal.SIGTERM)
 

@@ -12,6 +12,8 @@ if [ "$muster_local_rank" -eq 0 ]; then
         done
         shift "$muster_rest"
         exec </dev/null
+        # The kernel ends the door with its rank, also while Python starts: a step lasts while its output is held open.
+        ! setpriv --pdeathsig clear true 2>/dev/null || set -- setpriv --pdeathsig KILL "$@"
         [ "$muster_rank" -ne 0 ] || exec "$@" store "$muster_port" "$$" "$muster_nodes"
         exec >/dev/null 2>&1
         exec "$@" node "$muster_port" "$$" "$muster_address"
