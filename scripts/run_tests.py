@@ -25,7 +25,7 @@ LOGS = ROOT / ".cache" / "test-logs"
 # The logs end with the slowest tests: that is where a shard's time went.
 TESTS = [sys.executable, "-m", "pytest", "--durations=40"]
 EVERYTHING = "not long and not versions and not gpu"
-FAST = f"{EVERYTHING} and not lab and not torch and not wide"
+FAST = f"{EVERYTHING} and not lab and not torch and not wide and not programs"
 
 # Shard → folders. A test over a lab waits more than it computes, so more shards than cores end sooner, and the longest
 # shard decides. A folder that is named nowhere belongs to the last.

@@ -20,6 +20,7 @@ pytest_plugins = [
     "plugins.bytecode",
     "plugins.garbage",
     "plugins.labs",
+    "plugins.programs",
     "plugins.required_parts",
     "plugins.slurm_versions",
     "plugins.torch_ranks",

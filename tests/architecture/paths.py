@@ -17,6 +17,12 @@ def parsed(source: str) -> ast.Module:
     return ast.parse(source)
 
 
+@cache
+def nodes_of(source: str) -> tuple[ast.AST, ...]:
+    """Return every node of the tree of a source."""
+    return tuple(ast.walk(parsed(source)))
+
+
 def module_names(under: Path = SOURCE) -> list[str]:
     """Return every module of Muster below `under`, but `__main__`, which is a program."""
     found = []

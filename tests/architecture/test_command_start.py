@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from muster import __version__
-from muster.cli.verbs import VERBS, Verb
+from muster.cli.verbs import VERBS
 
 MUSTER = Path(sys.executable).with_name("muster")
 MOST_FILE_OPENS = 50  # beyond those of an empty program: another build of Python searches its libraries elsewhere
@@ -54,9 +54,28 @@ def test_the_first_page_loads_next_to_nothing(words: tuple[str, ...]) -> None:
     assert loaded & NEVER == set()
 
 
-@pytest.mark.parametrize("verb", THERE, ids=lambda verb: verb.name)
-def test_a_verbs_page_loads_nothing_of_what_the_verb_does(verb: Verb) -> None:
-    assert modules_loaded(verb.name, "--help") & HEAVY == set()
+# One interpreter that has loaded nothing of Muster, and a fork for each page.
+_EACH_PAGE = """
+import os, sys
+for name in sys.argv[1:]:
+    child = os.fork()
+    if child == 0:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        from muster.cli.app import main
+        main([name, "--help"])
+        os.write(2, " ".join([name, *sys.modules, chr(10)]).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
+
+
+def test_a_verbs_page_loads_nothing_of_what_the_verb_does() -> None:
+    names = [verb.name for verb in THERE]
+    done = subprocess.run([sys.executable, "-c", _EACH_PAGE, *names], capture_output=True, text=True, check=True)
+    loaded = {line.split()[0]: set(line.split()[1:]) for line in done.stderr.splitlines()}
+    assert set(loaded) == set(names)
+    assert all("muster.cli.app" in modules for modules in loaded.values())
+    assert {name: sorted(modules & HEAVY) for name, modules in loaded.items() if modules & HEAVY} == {}
 
 
 def test_a_launch_on_this_machine_loads_only_what_it_uses() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from .paths import PACKAGE, ROOT, SOURCE, module_names, parsed
+from .paths import PACKAGE, ROOT, SOURCE, module_names, nodes_of
 
 LINT_IMPORTS = Path(sys.executable).with_name("lint-imports")
 # Profiles that describe no site.
@@ -49,7 +49,7 @@ def test_each_name_of_a_class_stands_once() -> None:
     names = Counter(
         node.name
         for file in SOURCE.rglob("*.py")
-        for node in ast.walk(ast.parse(file.read_text()))
+        for node in nodes_of(file.read_text())
         if isinstance(node, ast.ClassDef)
     )
     assert {name: count for name, count in names.items() if count > 1} == TWICE
@@ -58,7 +58,8 @@ def test_each_name_of_a_class_stands_once() -> None:
 def site_names() -> set[str]:
     """The sites of the bundled profiles, and the single words of their names."""
     stems = {file.stem for file in (PACKAGE / "sites" / "data").glob("*.toml")} - PLAIN_PROFILES
-    return stems | {word for stem in stems for word in re.split(r"[-_]", stem) if len(word) > 3}
+    words = {word for stem in stems for word in re.split(r"[-_]", stem) if len(word) > 3}
+    return stems | words | {"marenostrum", "nersc"}
 
 
 def named_in(source: str, names: set[str]) -> Iterator[str]:
@@ -66,13 +67,13 @@ def named_in(source: str, names: set[str]) -> Iterator[str]:
     pattern = re.compile(rf"(?<![a-z])({'|'.join(sorted(map(re.escape, names)))})(?![a-z])", flags=re.IGNORECASE)
     if not names or not pattern.search(source):
         return
-    tree = parsed(source)
+    nodes = nodes_of(source)
     docstrings = {
         id(node.value)
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
     }
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
             yield from pattern.findall(node.value)
         for field in ("id", "attr", "name", "arg"):
@@ -109,7 +110,7 @@ _TYPES = {"str", "int", "float", "bool", "dict", "list", "tuple", "set", "bytes"
 
 def computed_unions(source: str) -> list[int]:
     """The lines where types are joined by `|` outside an annotation: text until somebody asks, so only these run."""
-    nodes = list(ast.walk(parsed(source)))
+    nodes = nodes_of(source)
     joined = [node for node in nodes if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr)]
     if not any(is_type(node.left) or is_type(node.right) for node in joined):
         return []

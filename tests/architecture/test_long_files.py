@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from plugins.labs import ROOT
+from .paths import ROOT, parsed
 
 _MOST_LINES = 450
 # It holds more than one subject still.
@@ -13,7 +13,7 @@ _LATER = {"src/muster/render/script.py"}
 
 
 def _first_words(text: str) -> str:
-    return (ast.get_docstring(ast.parse(text)) or "").lower()
+    return (ast.get_docstring(parsed(text)) or "").lower()
 
 
 def test_a_long_file_says_why_it_is_long() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ import pytest
 from api.stubs import Stub, row
 from muster.cli.command_line import CommandLine
 from muster.cli.verbs import VERBS, command_of
+from plugins.forked import run_muster
 from plugins.labs import MUSTER, Lab
 
 from .paths import ROOT
@@ -65,9 +65,7 @@ def test_a_key_that_the_schema_lacks_is_noticed() -> None:
 
 @pytest.mark.parametrize("verb", ["docs", "site list"])
 def test_what_needs_no_slurm(verb: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "muster", *verb.split(), "--json"], capture_output=True, text=True, check=True
-    )
+    done = run_muster([*verb.split(), "--json"], env=os.environ)
     assert len(read(verb, done.stdout)) > 20
 
 
@@ -108,13 +106,10 @@ def test_what_reads_files_only(verb: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "job.log").write_text(LOG)
     (tmp_path / "r.txt").write_text("numpy==2.0.0\n")
     (tmp_path / "train.py").write_text("import torch.distributed as dist\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "muster", *words.partition(" -- ")[0].split(), "--json", *_after_dashes(words)],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
+    done = run_muster(
+        [*words.partition(" -- ")[0].split(), "--json", *_after_dashes(words)],
         env={**os.environ, "HOME": str(tmp_path), "B": "secret"},
-        check=False,
+        cwd=tmp_path,
     )
     assert done.stdout, done.stderr
     assert read(verb, done.stdout) is not None
@@ -139,9 +134,8 @@ def test_a_job_that_slurm_tells_of(fields: dict[str, str], tmp_path: Path) -> No
     stub.say(row(**fields))
     environment = {**os.environ, "PATH": f"{stub.folder}/bin:{os.environ['PATH']}", "HOME": str(tmp_path)}
     for verb in ("jobs", "status", "why"):
-        words = [sys.executable, "-m", "muster", verb, *([] if verb == "jobs" else ["41"]), "--json"]
-        done = subprocess.run(words, capture_output=True, text=True, env=environment, cwd=tmp_path, check=False)
-        assert done.returncode == 0, done.stderr
+        done = run_muster([verb, *([] if verb == "jobs" else ["41"]), "--json"], env=environment, cwd=tmp_path)
+        assert done.ok, done.stderr
         (job,) = read(verb, done.stdout)
         assert (job.job, job.state) == ("41", fields["state"])
 

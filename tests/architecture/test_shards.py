@@ -57,6 +57,7 @@ def test_the_second_time():
 """
 
 
+@pytest.mark.wide  # pytest starts four times
 def test_a_failure_anywhere_fails_the_whole_and_what_failed_runs_again(
     run_tests: ModuleType,
     tmp_path: Path,

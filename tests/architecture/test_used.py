@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from .paths import ROOT, SOURCE, parsed
+from .paths import ROOT, SOURCE, nodes_of
 
 # What people call from their own scripts and notebooks.
 FOR_PEOPLE = (
@@ -25,7 +25,7 @@ FOR_TESTS = {"launcher_names"}
 
 def defined_functions(file: Path) -> Iterator[str]:
     """The functions and classes of a file that nothing else registers: a decorator, or a visitor's name."""
-    for node in ast.walk(parsed(file.read_text())):
+    for node in nodes_of(file.read_text()):
         if (
             isinstance(node, (ast.FunctionDef, ast.ClassDef))
             and not node.name.startswith(("__", "visit_"))

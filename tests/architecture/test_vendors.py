@@ -10,7 +10,7 @@ import pytest
 
 from muster.rank.vendors import VENDORS
 
-from .paths import SOURCE, parsed
+from .paths import SOURCE, nodes_of
 
 TABLE = "muster/rank/vendors.py"
 MAY: dict[str, str] = {
@@ -49,7 +49,7 @@ def literals(path: Path) -> list[tuple[int, str]]:
         return []
     return [
         (node.lineno, node.value)
-        for node in ast.walk(parsed(source))
+        for node in nodes_of(source)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in words
     ]
 

@@ -36,8 +36,8 @@ def planned(case: Case, folder: Path, *more: str, stream: bool = True) -> Plan:
     return made
 
 
-# shellcheck takes a quarter of a second each: `make test-fast` has those that no golden script of tests/render stands
-# for, `make test` adds each engine under an agent, whose ranks start it.
+# shellcheck takes half a second each: `make test-fast` has none of these, the nearest tests of a change those that no
+# golden script of tests/render stands for, and `make test` adds each engine under an agent, whose ranks start it.
 _GOLDEN = {
     "srun",
     "torchrun",
@@ -59,6 +59,7 @@ _GOLDEN = {
     ),
     ids=str,
 )
+@pytest.mark.programs
 def test_the_script_is_the_same_twice_and_passes_shellcheck(case: Case, tmp_path: Path) -> None:
     made = planned(case, tmp_path)
     script = tmp_path / "job.sh"
@@ -134,22 +135,24 @@ def test_every_flag_of_the_line_has_its_reason(case: Case, tmp_path: Path) -> No
 
 
 # Pairs that say little of their own take minutes together: one launcher of each kind meets every engine.
-each_pair = pytest.mark.parametrize(
-    "case",
-    sampled(
-        [
-            case
-            if case.engine == "none" or case.launcher in {"srun", "torchrun"}
-            else pytest.param(case, marks=pytest.mark.long)
-            for case in CASES
-        ],
-        keep=lambda case: isinstance(case, Case) and case.engine == "none",
-    ),
-    ids=str,
-)
+def _pairs(*fast: str) -> pytest.MarkDecorator:
+    """Return a parameter of all pairs, those without an image under the launchers of `fast` in `make test-fast`."""
+    return pytest.mark.parametrize(
+        "case",
+        sampled(
+            [
+                case
+                if case.engine == "none" or case.launcher in {"srun", "torchrun"}
+                else pytest.param(case, marks=pytest.mark.long)
+                for case in CASES
+            ],
+            keep=lambda case: isinstance(case, Case) and case.engine == "none" and case.launcher in fast,
+        ),
+        ids=str,
+    )
 
 
-@each_pair
+@_pairs(*(case.launcher for case in CASES))
 def test_the_ranks_know_who_they_are_read_and_are_labelled(case: Case, tmp_path: Path) -> None:
     made = planned(case, tmp_path)
 
@@ -171,7 +174,8 @@ def test_the_ranks_know_who_they_are_read_and_are_labelled(case: Case, tmp_path:
         assert ran.labels == [int(str(rank["RANK"])) for rank in ran.ranks]
 
 
-@each_pair
+# How a status reaches the end of a job differs between these.
+@_pairs("srun", "torchrun", "mpirun", "local")
 def test_the_status_is_that_of_the_rank_that_failed(case: Case, tmp_path: Path) -> None:
     made = planned(case, tmp_path)
 

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from lsprotocol import types
 from pygls.lsp.client import LanguageClient
 
@@ -96,6 +97,7 @@ def test_an_editor_is_told_what_is_found_as_one_types(tmp_path: Path) -> None:
     _talk(tmp_path, talk)
 
 
+@pytest.mark.programs
 def test_a_text_that_is_no_script_does_not_end_the_server(tmp_path: Path) -> None:
     async def talk(client: LanguageClient, told: Callable[[], Awaitable[Any]]) -> None:
         for number, text in enumerate(("", "Dear all,\n", "#!/bin/csh\nset x = 1\n", "#!/bin/bash\nsrun $(((\n")):
@@ -109,6 +111,7 @@ def test_a_text_that_is_no_script_does_not_end_the_server(tmp_path: Path) -> Non
     _talk(tmp_path, talk)
 
 
+@pytest.mark.programs
 def test_the_settings_of_the_project_count_and_are_read_again(tmp_path: Path) -> None:
     uri = (tmp_path / "job.sh").as_uri()
     settings = tmp_path / ".muster.toml"

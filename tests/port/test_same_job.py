@@ -116,7 +116,7 @@ OTHER = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", sampled(SAME, keep=4))
+@pytest.mark.parametrize("name", sampled(SAME, keep=8))
 def test_the_job_is_the_same_and_nothing_is_asked(name: str, tmp_path: Path) -> None:
     old = before(SAME[name], tmp_path)
     new, carried = after(SAME[name], tmp_path)
@@ -127,7 +127,7 @@ def test_the_job_is_the_same_and_nothing_is_asked(name: str, tmp_path: Path) -> 
     assert new == old
 
 
-@pytest.mark.parametrize("name", sampled(OTHER, keep=3))
+@pytest.mark.parametrize("name", sampled(OTHER, keep=8))
 def test_a_job_that_would_differ_is_said_to(name: str, tmp_path: Path) -> None:
     old = before(OTHER[name], tmp_path)
     carried = carried_here(OTHER[name], tmp_path)

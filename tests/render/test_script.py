@@ -129,8 +129,8 @@ def test_no_golden_script_is_left_over() -> None:
     assert {path.stem for path in GOLDEN.glob("*.sh")} == set(SCRIPTS)
 
 
-# shellcheck takes half a second each: in `make test-fast` one of each launcher, and the one with the most parts.
-@pytest.mark.parametrize("name", sampled(sorted(SCRIPTS), keep=lambda name: name in {*_WHOLE, "apptainer-stage"}))
+# shellcheck takes half a second each: in `make test-fast` the two with the most parts.
+@pytest.mark.parametrize("name", sampled(sorted(SCRIPTS), keep=lambda name: name in {"torchrun", "apptainer-stage"}))
 def test_the_script_passes_shellcheck(name: str, tmp_path: Path) -> None:
     script = tmp_path / "job.sh"
     script.write_text(job_script(SCRIPTS[name]))
@@ -143,6 +143,7 @@ def test_the_script_passes_shellcheck(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("within", [False, True], ids=["allocates", "within"])
 @pytest.mark.parametrize("launcher", sampled(["mpirun+torchrun", "srun", "torchrun", "mpirun"], keep=4))
+@pytest.mark.programs
 def test_the_form_that_streams_to_a_terminal_passes_shellcheck(launcher: str, within: bool, tmp_path: Path) -> None:
     script = tmp_path / "job.sh"
     made = plan("-N", "2", "--ntasks-per-node", "2", "--", "a b", launcher=launcher, within=within, stream=True)

@@ -48,7 +48,7 @@ def _cases() -> Iterator[object]:
     for name, verb in VERBS.items():
         shift = LIKE_OTHERS.get(name)
         for number, kind in enumerate(kinds_for(verb)):
-            yield case_of(name, kind, is_in_test=shift is None or number % 6 == shift, full=full)
+            yield case_of(name, kind, is_in_test=shift is None or number % 6 == shift, full=full, half=0)
 
 
 @pytest.fixture(scope="module")

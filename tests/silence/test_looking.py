@@ -91,7 +91,7 @@ def _cases() -> Iterator[Any]:
     for place, (name, verb) in enumerate(VERBS.items()):
         kinds = [kind for kind in KINDS if set(kind.programs) & set(verb.needs)]
         for number, kind in enumerate(kinds):
-            yield case_of(name, kind, is_in_test=name in _IN_FULL or number % 6 == place % 6, full=_IN_FULL)
+            yield case_of(name, kind, is_in_test=name in _IN_FULL or number % 6 == place % 6, full=_IN_FULL, half=1)
 
 
 @pytest.mark.parametrize(("name", "kind"), list(_cases()))

@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from launch.plans import plan
 from muster.errors import MusterError
@@ -40,18 +41,23 @@ class ChangedLab:
 
     site: str
     change: str
-    spec: LabSpec
-    words: tuple[str, ...]
-    partition: str
-
-    typed: tuple[tuple[str, ...], ...] = ()
-    """What the administrator types when the lab is up."""
+    name: str
+    """The lab's own."""
 
     signs: tuple[str, ...] = ()
     """One of these stands in what Muster says of the change; empty: nothing is asked."""
 
     def __str__(self) -> str:
         return f"{self.site}-{self.change}"
+
+
+class MadeLab(NamedTuple):
+    """The lab with its change, and the request of the site's page."""
+
+    spec: LabSpec
+    words: tuple[str, ...]
+    typed: tuple[tuple[str, ...], ...]
+    """What the administrator types when the lab is up."""
 
 
 def words_of(name: str) -> tuple[str, ...]:
@@ -167,12 +173,7 @@ def second_labs(seed: int = SECOND_SEED, number: int = SECOND_NUMBER) -> Iterato
         pair = chance.choice(SITES_OF_SECOND), chance.choice(sorted(changes))
         pairs += [] if pair in pairs else [pair]
     for site, change in pairs:
-        words = words_of(site)
-        name = _partition_of(site, plan_of_profile(site, words))
-        account = words[words.index("-A") + 1] if "-A" in words else None
-        spec = lab_like(bundled(site).profile, name=f"second-{site}", nodes=2, other_nodes=1, account=account)
-        typed = (_state(name, "DOWN"),) if change == "partition-down" else ()
-        yield ChangedLab(site, change, changes[change](spec, name), words, name, typed)
+        yield ChangedLab(site, change, f"second-{site}")
 
 
 def _split(spec: LabSpec, name: str) -> LabSpec:
@@ -270,6 +271,7 @@ SIGNS = {
 """Where Slurm refuses the script that rests on the profile alone, Muster's words name the change by one of these."""
 
 TYPED: dict[str, Callable[[LabSpec, str], tuple[str, ...]]] = {
+    "partition-down": lambda _, name: _state(name, "DOWN"),
     "reservation": _reserve,
     "drained": lambda _, name: _state(name, "DRAIN"),
     "inactive": lambda _, name: _state(name, "INACTIVE"),
@@ -283,13 +285,7 @@ def third_labs(seed: int = THIRD_SEED, number: int = THIRD_NUMBER) -> Iterator[C
     changes = {**CHANGES, **THIRD_CHANGES}
     sites = chance.sample(SITES_OF_SECOND, number)
     for site, change in zip(sites, chance.sample(sorted(changes), number)):
-        words = words_of(site)
-        name = _partition_of(site, plan_of_profile(site, words))
-        account = words[words.index("-A") + 1] if "-A" in words else None
-        spec = lab_like(bundled(site).profile, name=f"third-{site}", nodes=2, other_nodes=1, account=account)
-        changed = changes[change](spec, name)
-        typed = (TYPED[change](changed, name),) if change in TYPED else ()
-        yield ChangedLab(site, change, changed, words, name, typed, SIGNS.get(change, ()))
+        yield ChangedLab(site, change, f"third-{site}", SIGNS.get(change, ()))
 
 
 def changed_labs(seed: int = SEED, number: int = NUMBER) -> Iterator[ChangedLab]:
@@ -297,12 +293,18 @@ def changed_labs(seed: int = SEED, number: int = NUMBER) -> Iterator[ChangedLab]
     chance = random.Random(seed)  # noqa: S311  # a seed that stands here
     order = [change for _ in range(-(-number // len(CHANGES))) for change in chance.sample(list(CHANGES), len(CHANGES))]
     for place, change in enumerate(order[:number]):
-        site = CHANGED_SITES[place % len(CHANGED_SITES)]
-        words = words_of(site)
-        name = _partition_of(site, plan_of_profile(site, words))
-        account = words[words.index("-A") + 1] if "-A" in words else None
-        spec = lab_like(bundled(site).profile, name=f"changed-{place}", nodes=2, other_nodes=1, account=account)
-        yield ChangedLab(site, change, CHANGES[change](spec, name), words, name)
+        yield ChangedLab(CHANGED_SITES[place % len(CHANGED_SITES)], change, f"changed-{place}")
+
+
+def made(lab: ChangedLab) -> MadeLab:
+    """Return what the lab is made of: the plan by the profile alone says which partition changes."""
+    words = words_of(lab.site)
+    name = _partition_of(lab.site, plan_of_profile(lab.site, words))
+    account = words[words.index("-A") + 1] if "-A" in words else None
+    spec = lab_like(bundled(lab.site).profile, name=lab.name, nodes=2, other_nodes=1, account=account)
+    changed = {**CHANGES, **LATER_CHANGES, **THIRD_CHANGES}[lab.change](spec, name)
+    typed = (TYPED[lab.change](changed, name),) if lab.change in TYPED else ()
+    return MadeLab(changed, words, typed)
 
 
 def header_of(words: tuple[str, ...], site: str) -> str | None:

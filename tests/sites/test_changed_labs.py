@@ -21,6 +21,7 @@ from .changed_labs import (
     ChangedLab,
     changed_labs,
     header_of,
+    made,
     second_labs,
     third_labs,
 )
@@ -58,12 +59,13 @@ def test_the_changes_are_drawn_evenly() -> None:
 @pytest.mark.parametrize("case", [*map(_param, (*LABS, *SECOND, *THIRD))], ids=str)
 def test_the_plan_follows_the_cluster_and_names_the_change(case: ChangedLab, tester: Person, scratch: Path) -> None:
     folder = copy_muster(scratch / "muster-for-all")
-    bare = header_of(case.words, case.site)
+    spec, words, typed_by_root = made(case)
+    bare = header_of(words, case.site)
     assert bare is not None
-    with lab_of(case.spec, tester) as lab:
-        for typed in case.typed:
+    with lab_of(spec, tester) as lab:
+        for typed in typed_by_root:
             assert lab.exec(typed).ok
-        planned = muster_of_alice(lab, folder, "plan", "--fresh", *case.words, "--", "python", "train.py")
+        planned = muster_of_alice(lab, folder, "plan", "--fresh", *words, "--", "python", "train.py")
         is_bare_taken = would_take(lab, bare).status == 0
         if planned.status == 0:
             taken = would_take(lab, planned.stdout)

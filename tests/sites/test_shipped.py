@@ -5,17 +5,13 @@ name stands in the code.
 from __future__ import annotations
 
 import datetime as dt
-import io
 import json
 import re
 import sys
-import tokenize
-from pathlib import Path
 
 import pytest
 from msgspec.structs import asdict
 
-import muster
 from muster.cli.app import main
 from muster.policy.masks import core_list
 from muster.runner import run
@@ -183,22 +179,6 @@ def test_conditions_are_said_in_words() -> None:
     for name in NAMES:
         for variable in bundled(name).profile.environment:
             assert (variable.when is None) == (say_when(variable.when) == "")
-
-
-def test_no_sites_name_stands_in_the_code() -> None:
-    root = Path(muster.__file__).parent
-    names = "|".join([*SITES, "juwels", "marenostrum", "jean.zay", "nersc", "cscs.ch"])
-    words = re.compile(rf"\b({names})\b", re.IGNORECASE)
-    found = []
-    for path in root.rglob("*.py"):
-        source = path.read_text()
-        if not re.search(names, source, re.IGNORECASE):
-            continue
-        for token in tokenize.generate_tokens(io.StringIO(source).readline):
-            hit = words.search(token.string)
-            if hit and token.type in {tokenize.STRING, tokenize.NAME}:
-                found.append(f"{path.relative_to(root)}:{token.start[0]}: {hit[0]}")
-    assert not found
 
 
 def test_list_and_show_answer_on_stdout_with_stable_keys(capsys: pytest.CaptureFixture[str]) -> None:

@@ -108,6 +108,7 @@ def _ask(jobs: list[str], question: StackQuestion) -> tuple[RankStack, ...]:
     return tuple(each for job in jobs for each in read_answers(ask_here(job, question)))
 
 
+@pytest.mark.programs
 def test_a_rank_shows_its_stack_where_the_kernel_forbids_to_look(tmp_path: Path) -> None:
     with _running(tmp_path, "--stacks-ready") as jobs:
         for spy in (str(_spy(tmp_path)), None):
@@ -148,6 +149,7 @@ def test_an_import_that_fails_once_costs_one_record_and_not_the_others(tmp_path:
     assert said[1].startswith("[{'main': ")
 
 
+@pytest.mark.programs
 def test_a_rank_that_was_not_made_ready_is_left_alone(tmp_path: Path) -> None:
     with _running(tmp_path) as jobs:
         for _ in range(2):

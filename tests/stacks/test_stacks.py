@@ -91,6 +91,7 @@ def test_the_ranks_of_this_machine(tmp_path: Path) -> None:
         os.kill(_pids(job)[-1], signal.SIGCONT)
 
 
+@pytest.mark.programs
 def test_stacks_are_taken_in_turn(tmp_path: Path) -> None:
     from muster_check.stacks.ask import StackQuestion, ask_here, find_spy
     from muster_check.stacks.read import read_rounds

@@ -229,6 +229,7 @@ def _amd_files(folder: Path, pid: int) -> None:
         path.write_text(f"{text}\n")
 
 
+@pytest.mark.programs
 def test_the_gpu_of_a_rank_is_shown_where_amd_s_driver_is(tmp_path: Path) -> None:
     inside = ["unshare", "--mount", "sh", "-c"]
     if not run([*inside, "mount --bind /tmp /sys/class"]).ok:
