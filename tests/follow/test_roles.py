@@ -65,6 +65,10 @@ def test_a_role_that_is_not_there_is_refused(run: Path, tmp_path_factory: pytest
 
 def test_the_first_cause_is_the_role_that_ended_the_job(run: Path) -> None:
     assert failed_role(run) is None
+    happened(run, ("serve", "ended", 9, ""), ("serve", "noted", 9, ""), ("train", "noted", 8, ""))
+    noted = failed_role(run)
+    assert noted is not None
+    assert (noted.name, noted.status) == ("serve", 9), "the job went on without it"
     happened(
         run, ("data", "noted", 9, ""), ("serve", "late", 1, "it was not ready after 4 s"), ("train", "ended", 143, "")
     )

@@ -83,6 +83,16 @@ def test_trainers_ask_a_server_and_their_end_is_the_jobs(
     assert [line.split('"role": "')[1].split('"')[0] for line in order[:3]] == ["serve", "serve", "train"]
 
 
+def test_a_job_that_goes_on_without_a_role_names_it_all_the_same(lab: Lab, shared_directory: Path) -> None:
+    serve = ("--role", "serve", "--on-failure", "note", "--", "sh", "-c", "exit 5")
+    train = ("--role", "train", "--", "sh", "-c", "until grep -q noted muster-runs/*/roles/events; do sleep 0.2; done")
+    job = submit(lab, shared_directory, *serve, *train)
+
+    assert wait_until_ended(lab, job) == "COMPLETED"
+    told = said(lab, "why", job)
+    assert "but role serve failed, and the job went on: first: role serve, rank 0 on node1: exit status 5" in told
+
+
 def test_a_server_that_dies_ends_the_job_and_is_the_named_cause(lab: Lab, shared_directory: Path) -> None:
     serve = ("--role", "serve", "--", "sh", "-c", "sleep 1; exit 5")
     train = (

@@ -98,7 +98,9 @@ def _ended(case: JobCase) -> Iterator[str]:
         yield from (f"  {plain(text)}" for text in _warnings(_output(case)))
         step_failure = _failure_of_a_step(case)
         if step_failure is not None:
-            yield f"  but a step in it failed, and its script went on: first: {step_failure.sentence}"
+            role = step_failure.role
+            who = f"role {role} failed, and the job" if role else "a step in it failed, and its script"
+            yield f"  but {who} went on: first: {step_failure.sentence}"
             yield f"  all of it: muster logs {case.id_to_type}"
         return
     if job is not None and job.reason.is_known and job.reason.code not in {"None", "NonZeroExitCode", "RaisedSignal"}:
@@ -184,9 +186,12 @@ def _failure_of_a_step(case: JobCase) -> Failure | None:
 
     What was ended from outside, as the script ends its server, is not a failure.
     """
+    from muster.follow.roles import failed_role
     from muster.model.failure import FailureKind
 
-    failure = None if case.run is not None else _failure(case)[1]
+    if case.run is not None:
+        return _failure(case)[1] if failed_role(case.run.directory) is not None else None
+    failure = _failure(case)[1]
     is_own_end = failure is not None and failure.kind in {FailureKind.TASKS, FailureKind.AGENT, FailureKind.NODE}
     return failure if is_own_end and failure is not None and failure.status != _SIGTERM else None
 

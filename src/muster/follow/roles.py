@@ -87,7 +87,7 @@ def role_of(directory: Path, name: str) -> RoleStand:
 
 
 class FailedRole(msgspec.Struct, frozen=True):
-    """The role that ended the job."""
+    """The role that ended the job, or without which it went on."""
 
     name: str
     status: int
@@ -99,8 +99,9 @@ class FailedRole(msgspec.Struct, frozen=True):
 
 
 def failed_role(directory: Path) -> FailedRole | None:
-    """Return the role that ended the job; None: none is written down."""
-    event = next((event for event in events_of(directory) if event["what"] in {"failed", "late"}), None)
+    """Return the role that ended the job, else the first one without which it went on; None: none is written down."""
+    failures = [event for event in events_of(directory) if event["what"] in {"failed", "late", "noted"}]
+    event = next((event for event in failures if event["what"] != "noted"), failures[0] if failures else None)
     if event is None:
         return None
     return FailedRole(str(event["role"]), int(event["status"]), str(event["words"]), event["what"] == "late")
