@@ -70,7 +70,7 @@ def test_signs_of_troff_mean_nothing_in_our_text(tmp_path: Path) -> None:
     command = CommandLine(
         name="trial",
         summary=".dot 'quote' `tick` ~/x ^a \\n --long-flag\n\n  .kept  'line'",
-        options=(option("--a-b", metavar="C:\\D", help=".first 'word'"),),
+        options=(option("--a-b C:\\D", ".first 'word'"),),
         examples=("muster trial 'a b' \\$HOME ~/.x",),
     )
     (tmp_path / "x.1").write_text(man_page(command, "a trial"))

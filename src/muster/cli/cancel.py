@@ -103,7 +103,7 @@ End jobs that wait or run. A job that is over stays as it is.""",
     options=(
         option(
             "--save",
-            help="ask the ranks to save first, and wait until they have ended, at most as long as their --save-before",
+            "ask the ranks to save first, and wait until they have ended, at most as long as their --save-before",
         ),
         JSON,
     ),

@@ -153,13 +153,13 @@ directories that are gone, rank libraries that no environment uses, and secrets 
 
 What a waiting or a running job needs stays.""",
     options=(
-        option("--older", metavar="AGE", parse=_older, help="least age of the run directories: 12h (default: 30d)"),
-        option("--dry-run", help="list only, and remove nothing"),
-        option("--yes", help="remove without asking"),
-        option("--with-results", help="also remove run directories that hold results of the job"),
+        option("--older AGE", "least age of the run directories: 12h (default: 30d)", _older),
+        option("--dry-run", "list only, and remove nothing"),
+        option("--yes", "remove without asking"),
+        option("--with-results", "also remove run directories that hold results of the job"),
         option(
             "--other-clusters",
-            help="also remove what jobs on other clusters left; Slurm cannot be asked about those jobs from here",
+            "also remove what jobs on other clusters left; Slurm cannot be asked about those jobs from here",
         ),
         JSON,
     ),

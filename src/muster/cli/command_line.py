@@ -16,12 +16,10 @@ from muster.errors import RequestError, UnknownName
 from muster.job.option import Option, ValueOrigin, option
 from muster.job.options import Typed, read_words
 
-JSON = option("--json", help="print one JSON document with stable keys", group="output")
-QUIET = option("--quiet", help="show warnings only, no progress", group="output")
-VERBOSE = option(
-    "--verbose", help="report where the command runs and why, and which launcher was chosen", group="output"
-)
-HELP = option("-h", "--help", help="show this page", group="output")
+JSON = option("--json", "print one JSON document with stable keys")
+QUIET = option("--quiet", "show warnings only, no progress")
+VERBOSE = option("--verbose", "report where the command runs and why, and which launcher was chosen")
+HELP = option("-h --help", "show this page")
 
 
 class TypedLaunch(NamedTuple):

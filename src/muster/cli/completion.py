@@ -249,7 +249,5 @@ Print what your shell reads so that TAB knows the verbs, their options and value
   fish:                muster completion fish > ~/.config/fish/completions/muster.fish""",
     operands="SHELL",
     most=None,
-    options=(
-        option("--for", metavar="SHELL", choices=tuple(_SCRIPTS), group="hidden", help="the words at the cursor"),
-    ),
+    options=(option("--for SHELL", "the words at the cursor", choices=tuple(_SCRIPTS), group="hidden"),),
 )

@@ -182,8 +182,8 @@ COMMAND = CommandLine(
 Show a page of the documents in the terminal, or list all pages: a tutorial, how-tos, reference, explanation, and a page
 for each site. Into a file or a pipe a page is written as Markdown.""",
     options=(
-        option("--find", metavar="TEXT", help="print the lines of all pages that hold this text"),
-        option("--man", metavar="DIR", help="write a manual page for each verb into this folder: share/man"),
+        option("--find TEXT", "print the lines of all pages that hold this text"),
+        option("--man DIR", "write a manual page for each verb into this folder: share/man"),
         JSON,
     ),
     operands="[PAGE]",

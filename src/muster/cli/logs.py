@@ -324,26 +324,12 @@ COMMAND = CommandLine(
 Print what the ranks of a job wrote, each line behind the number of its rank: "3: …". With --rank the lines are as the
 rank wrote them. For a job of Muster's this works also while Slurm does not answer.""",
     options=(
-        option(
-            "-f", "--follow", help="follow the output until the job has ended, and exit with its status", group="output"
-        ),
-        option(
-            "--attempt",
-            metavar="N",
-            parse=_attempt,
-            help="show one run of a job that was requeued: 1, 2, … (default: the last)",
-            group="output",
-        ),
-        option("--rank", metavar="R", parse=_rank, help="show only this rank", group="output"),
-        option("--role", metavar="NAME", help="show only this role, of a job with several programs", group="output"),
-        option(
-            "--tail",
-            metavar="N",
-            parse=parse_count(1, 1_000_000),
-            help="show only the last N lines (default: all): --tail 20",
-            group="output",
-        ),
-        option("--json", help='print one JSON object per line: {"rank": R or null, "text": "…"}', group="output"),
+        option("-f --follow", "follow the output until the job has ended, and exit with its status"),
+        option("--attempt N", "show one run of a job that was requeued: 1, 2, … (default: the last)", _attempt),
+        option("--rank R", "show only this rank", _rank),
+        option("--role NAME", "show only this role, of a job with several programs"),
+        option("--tail N", "show only the last N lines (default: all): --tail 20", parse_count(1, 1_000_000)),
+        option("--json", 'print one JSON object per line: {"rank": R or null, "text": "…"}'),
     ),
     operands="[JOB]",
     most=1,

@@ -81,7 +81,7 @@ others.
 A node is listed if Slurm said that it died and has not got it back, if an error there is known to be a fault of nodes,
 or if two scripts, which ran well on other nodes and ended so on none, suddenly ended there.""",
     options=(
-        option("--clear", help="forget the nodes that are named, or all if none is named"),
+        option("--clear", "forget the nodes that are named, or all if none is named"),
         JSON,
     ),
     operands="[NODE…]",

@@ -52,12 +52,10 @@ nothing. Slurm is asked what this cluster is where nobody has asked it for an ho
     fields=fields_but("no_label", has_roles=True),
     options=(
         option(
-            "--as",
-            metavar="FORM",
-            choices=("script", "json", "why", "toml", "words"),
-            group="output",
-            help="what to print: script, json, why (the reason for every line), toml (a file for --file) or words "
+            "--as FORM",
+            "what to print: script, json, why (the reason for every line), toml (a file for --file) or words "
             "(the command line) (default: script)",
+            choices=("script", "json", "why", "toml", "words"),
         ),
         JSON,
         QUIET,

@@ -123,7 +123,7 @@ TOML file.""",
             operands="[SITE]",
             most=1,
             options=(
-                option("--why", group="output", help="show the reason, document, date and trust of each value"),
+                option("--why", "show the reason, document, date and trust of each value"),
                 JSON,
             ),
         ),

@@ -111,12 +111,12 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def option(
-    *flags: str,
+    spelling: str,
     help: str,  # noqa: A002  # argparse's own word for it
     parse: Callable[[str], Any] = parse_text,
-    metavar: str | None = None,
+    *,
     repeated: bool = False,
-    group: str = UNGROUPED,
+    group: str = "output",
     choices: tuple[str, ...] | None = None,
     meant: Mapping[str, str] = MappingProxyType({}),
     default: Any = None,
@@ -126,12 +126,14 @@ def option(
     whole_flags: bool = False,
     begins_role: bool = False,
 ) -> Option:
-    """Return the option that is written with these flags."""
+    """Return the option of a spelling as the help shows it: -N --nodes N; without a word for its value, a switch."""
+    words = spelling.split()
+    flags = tuple(word for word in words if word.startswith("-"))
     return Option(
         flags=flags,
         help=help,
         parse=parse,
-        metavar=metavar,
+        metavar=words[-1] if len(words) > len(flags) else None,
         repeated=repeated,
         group=group,
         choices=choices,

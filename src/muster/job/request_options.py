@@ -45,12 +45,8 @@ def row(
     spelling: str, sentence: str, parse: Callable[[str], Any] = parse_text, *, name: str | None = None, **more: Any
 ) -> tuple[str, Option]:
     """Return the name of the field, and its option; one without a word for its value is a switch."""
-    words = spelling.split()
-    flags = [word for word in words if word.startswith("-")]
-    long_name = next(flag for flag in flags if flag.startswith("--"))
-    value_word = words[-1] if len(words) > len(flags) else None
-    field = name or long_name[2:].replace("-", "_")
-    return field, option(*flags, help=sentence, parse=parse, metavar=value_word, **more)
+    made = option(spelling, sentence, parse, **more)
+    return name or made.long_names[0].replace("-", "_"), made
 
 
 _GROUPS: Mapping[str, tuple[tuple[str, Option], ...]] = {

@@ -294,24 +294,20 @@ def _shell(words: Words) -> int:
     become([builder.program, "shell", "--writable", *root, str(sandbox.absolute())], os.environ)
 
 
-_GIVEN = option("--given", metavar="FILE", parse=Path, group="hidden", help="what a job of --job is handed")
-_WHEELHOUSE = option(
-    "--wheelhouse", metavar="DIR", parse=Path, group="output", help="folder of wheels that build lock has fetched"
-)
-_OFFLINE = option("--offline", group="output", help="take packages only from --wheelhouse")
+_GIVEN = option("--given FILE", "what a job of --job is handed", Path, group="hidden")
+_WHEELHOUSE = option("--wheelhouse DIR", "folder of wheels that build lock has fetched", Path)
+_OFFLINE = option("--offline", "take packages only from --wheelhouse")
 _GPU_KINDS = ("cpu", *KINDS)
 _SAID_KINDS = f"{', '.join(_GPU_KINDS[:-1])} or {_GPU_KINDS[-1]}"
 _BUILDING = (
-    option("--cache", metavar="DIR", parse=Path, group="output", help="folder for fetched files"),
-    option("--replace", group="output", help="replace an existing one, once the new one has passed its tests"),
-    option("--job", group="output", help="build in a job of one node, with the site's queue and time"),
+    option("--cache DIR", "folder for fetched files", Path),
+    option("--replace", "replace an existing one, once the new one has passed its tests"),
+    option("--job", "build in a job of one node, with the site's queue and time"),
     option(
-        "--job-option",
-        metavar="FLAG",
+        "--job-option FLAG",
+        "add an option of muster run for the job of --job: --job-option=-Aphys",
         repeated=True,
         whole_flags=True,
-        group="output",
-        help="add an option of muster run for the job of --job: --job-option=-Aphys",
     ),
     QUIET,
     _GIVEN,
@@ -321,69 +317,26 @@ _IMAGE = CommandLine(
     start=_here_or_as_job(_image),
     summary="Make an image, from a registry, an archive, an image or a definition.",
     options=(
+        option("-o --output X.sif", "image to make: X.sif, X.sqsh or a directory", Path, required=True),
+        option("--from IMAGE", "source of the image: docker://…, docker-archive:FILE, X.sif, X.sqsh, DIR or site:NAME"),
         option(
-            "-o",
-            "--output",
-            metavar="X.sif",
-            parse=Path,
-            required=True,
-            group="output",
-            help="image to make: X.sif, X.sqsh or a directory",
+            "--def FILE",
+            "definition file, or a simple Containerfile; with --from it is applied on top of that image",
+            Path,
         ),
-        option(
-            "--from",
-            metavar="IMAGE",
-            group="output",
-            help="source of the image: docker://…, docker-archive:FILE, X.sif, X.sqsh, DIR or site:NAME",
-        ),
-        option(
-            "--def",
-            metavar="FILE",
-            parse=Path,
-            group="output",
-            help="definition file, or a simple Containerfile; with --from it is applied on top of that image",
-        ),
-        option("--pip", metavar="FILE", parse=Path, group="output", help="requirements file to install in the image"),
+        option("--pip FILE", "requirements file to install in the image", Path),
         _WHEELHOUSE,
         _OFFLINE,
-        option(
-            "--copy", metavar="SRC:DST", repeated=True, group="output", help="copy a file or directory into the image"
-        ),
-        option(
-            "--conda",
-            metavar="FILE",
-            parse=Path,
-            group="output",
-            help="conda environment file, which cotainr installs in the image",
-        ),
-        option(
-            "--system",
-            metavar="NAME",
-            group="output",
-            help="with --conda: name of a system in cotainr, for its base image",
-        ),
-        option(
-            "--gpu-kind",
-            metavar="KIND",
-            choices=_GPU_KINDS,
-            group="output",
-            help=f"with --conda: {_SAID_KINDS}; packages for others are refused",
-        ),
-        option(
-            "--accept-licenses",
-            group="output",
-            help="you accept the licence of Miniforge, which cotainr installs",
-        ),
-        option("--sandbox", group="output", help="make a directory that can be changed, not one file"),
-        option("--site", metavar="SITE", group="output", help="site of the image site:NAME"),
-        option(
-            "--login",
-            metavar="USER",
-            group="output",
-            help="user name at the registry (default: the one that docker login has kept)",
-        ),
-        option("--password-env", metavar="NAME", group="output", help="name of the variable that holds the password"),
-        option("--password-stdin", group="output", help="read the password from stdin"),
+        option("--copy SRC:DST", "copy a file or directory into the image", repeated=True),
+        option("--conda FILE", "conda environment file, which cotainr installs in the image", Path),
+        option("--system NAME", "with --conda: name of a system in cotainr, for its base image"),
+        option("--gpu-kind KIND", f"with --conda: {_SAID_KINDS}; packages for others are refused", choices=_GPU_KINDS),
+        option("--accept-licenses", "you accept the licence of Miniforge, which cotainr installs"),
+        option("--sandbox", "make a directory that can be changed, not one file"),
+        option("--site SITE", "site of the image site:NAME"),
+        option("--login USER", "user name at the registry (default: the one that docker login has kept)"),
+        option("--password-env NAME", "name of the variable that holds the password"),
+        option("--password-stdin", "read the password from stdin"),
         *_BUILDING,
     ),
     examples=("muster build image --from docker://python:3.12-slim --pip r.txt -o train.sif",),
@@ -396,30 +349,14 @@ _VENV = CommandLine(
     least=1,
     most=1,
     options=(
-        option("--python", metavar="P", default="python3", group="output", help="the Python of the environment"),
+        option("--python P", "the Python of the environment", default="python3"),
+        option("--requirements FILE", "requirements file to install", Path, repeated=True),
+        option("--module NAME", "a module to load first", repeated=True),
+        option("--module-use DIR", "a directory with more modules", repeated=True),
         option(
-            "--requirements",
-            metavar="FILE",
-            parse=Path,
-            repeated=True,
-            group="output",
-            help="requirements file to install",
+            "--gpu-kind KIND", f"{_SAID_KINDS}, if not the site's; packages for others are refused", choices=_GPU_KINDS
         ),
-        option("--module", metavar="NAME", repeated=True, group="output", help="a module to load first"),
-        option("--module-use", metavar="DIR", repeated=True, group="output", help="a directory with more modules"),
-        option(
-            "--gpu-kind",
-            metavar="KIND",
-            choices=_GPU_KINDS,
-            group="output",
-            help=f"{_SAID_KINDS}, if not the site's; packages for others are refused",
-        ),
-        option(
-            "--site",
-            metavar="SITE",
-            group="output",
-            help="site whose modules are loaded first (default: the one that is detected)",
-        ),
+        option("--site SITE", "site whose modules are loaded first (default: the one that is detected)"),
         _WHEELHOUSE,
         _OFFLINE,
         *_BUILDING,
@@ -432,49 +369,23 @@ _LOCK = CommandLine(
     summary="Find the wheels that a target needs, to the byte; and fill a wheelhouse that holds them.",
     options=(
         option(
-            "--requirements",
-            metavar="FILE",
-            parse=Path,
+            "--requirements FILE",
+            "requirements file; or a conda environment file, which is only judged",
+            Path,
             required=True,
-            group="output",
-            help="requirements file; or a conda environment file, which is only judged",
         ),
+        option("-o --output LOCK", "file for the lock (default: none; the requirements are only judged)", Path),
+        option("--wheelhouse DIR", "fetch the wheels too", Path),
+        option("--site SITE", "take the machine and the GPUs of this site's nodes as the target"),
+        option("--arch A", "machine of the target: x86_64, aarch64"),
+        option("--glibc V", "C library of the target", default="2.28"),
+        option("--python-version V", "Python of the target: 3.11"),
         option(
-            "-o",
-            "--output",
-            metavar="LOCK",
-            parse=Path,
-            group="output",
-            help="file for the lock (default: none; the requirements are only judged)",
+            "--gpu-kind KIND", f"GPUs of the target: {_SAID_KINDS}; packages for others are refused", choices=_GPU_KINDS
         ),
-        option("--wheelhouse", metavar="DIR", parse=Path, group="output", help="fetch the wheels too"),
-        option(
-            "--site",
-            metavar="SITE",
-            group="output",
-            help="take the machine and the GPUs of this site's nodes as the target",
-        ),
-        option("--arch", metavar="A", group="output", help="machine of the target: x86_64, aarch64"),
-        option("--glibc", metavar="V", default="2.28", group="output", help="C library of the target"),
-        option("--python-version", metavar="V", group="output", help="Python of the target: 3.11"),
-        option(
-            "--gpu-kind",
-            metavar="KIND",
-            choices=_GPU_KINDS,
-            group="output",
-            help=f"GPUs of the target: {_SAID_KINDS}; packages for others are refused",
-        ),
-        option(
-            "--conda-prefix",
-            metavar="DIR",
-            parse=Path,
-            group="output",
-            help="with a conda file: the environment that conda has made of it",
-        ),
-        option(
-            "--find-links", metavar="DIR", parse=Path, group="output", help="folder of wheels that are here already"
-        ),
-        option("--offline", group="output", help="look only in --find-links"),
+        option("--conda-prefix DIR", "with a conda file: the environment that conda has made of it", Path),
+        option("--find-links DIR", "folder of wheels that are here already", Path),
+        option("--offline", "look only in --find-links"),
         JSON,
     ),
     examples=("muster build lock --requirements r.txt -o lock.txt --wheelhouse wheels",),

@@ -240,27 +240,19 @@ Status 0: nothing is broken; 1: something is.""",
     ),
     hint="muster run --check -- COMMAND checks first, and then runs it",
     options=(
+        option("--picture", "draw the nodes: cores, NUMA domains, GPUs, network cards, and where each rank runs"),
         option(
-            "--picture",
-            group="output",
-            help="draw the nodes: cores, NUMA domains, GPUs, network cards, and where each rank runs",
-        ),
-        option(
-            "--variables",
-            group="output",
-            help="list the variables that change how ranks communicate: value, who set it, which ranks differ",
+            "--variables", "list the variables that change how ranks communicate: value, who set it, which ranks differ"
         ),
         JSON,
-        option("--save", metavar="FILE", group="output", help="write what the ranks reported to a file, for --read"),
-        option("--read", metavar="FILE", parse=Path, group="output", help="judge a file of --save, and run nothing"),
+        option("--save FILE", "write what the ranks reported to a file, for --read"),
+        option("--read FILE", "judge a file of --save, and run nothing", Path),
         option(
-            "--log",
-            metavar="FILE",
-            group="output",
-            help="read a log instead: what went wrong first, why, what to do, and which network NCCL or RCCL "
+            "--log FILE",
+            "read a log instead: what went wrong first, why, what to do, and which network NCCL or RCCL "
             "chose; -: stdin",
         ),
-        option("--quiet", group="output", help="show findings only"),
+        option("--quiet", "show findings only"),
     ),
     examples=("muster check -N 2 -g 4", "muster check --log slurm-4711.out"),
 )

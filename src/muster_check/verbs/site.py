@@ -211,19 +211,10 @@ def _launched(site: Site, name: str, flags: Sequence[str]) -> list[WrongFact]:
     ]
 
 
-_SRUN = option(
-    "--srun",
-    metavar="FLAG",
-    repeated=True,
-    whole_flags=True,
-    group="output",
-    help="add a flag of srun for the job of --job: --srun=-Aphys",
-)
+_SRUN = option("--srun FLAG", "add a flag of srun for the job of --job: --srun=-Aphys", repeated=True, whole_flags=True)
 _REACH = option(
-    "--reach",
-    metavar="HOST",
-    group="output",
-    help="let the compute node of --job try one connection to port 443 of this host, to see whether there is a way out",
+    "--reach HOST",
+    "let the compute node of --job try one connection to port 443 of this host, to see whether there is a way out",
 )
 COMMANDS = (
     CommandLine(
@@ -237,7 +228,7 @@ Slurm is asked only what every user may ask.""",
         operands="[NAME]",
         most=1,
         options=(
-            option("--job", group="output", help="ask a compute node too, in a job of a minute"),
+            option("--job", "ask a compute node too, in a job of a minute"),
             _REACH,
             _SRUN,
         ),
@@ -252,7 +243,7 @@ Status 0: all facts are right; 1: a fact is wrong.""",
         operands="[SITE]",
         most=1,
         options=(
-            option("--job", group="output", help="ask two nodes too, and launch over both as muster run does"),
+            option("--job", "ask two nodes too, and launch over both as muster run does"),
             _REACH,
             JSON,
             _SRUN,
@@ -268,7 +259,7 @@ The file holds none of your names, accounts and paths. A report with --job is wh
         operands="[SITE]",
         most=1,
         options=(
-            option("--job", group="output", help="ask two nodes too, and launch over both as muster run does"),
+            option("--job", "ask two nodes too, and launch over both as muster run does"),
             _REACH,
             _SRUN,
         ),

@@ -149,12 +149,10 @@ COMMAND = CommandLine(
 Show at which line every rank of a running job stands, and which rank keeps the others waiting. Ranks at the same line
 are shown together. The job goes on: each process stops for a few milliseconds.""",
     options=(
-        option("--here", help="look at the ranks of muster run on this machine", group="output"),
-        option("--rank", metavar="R", parse=_rank, help="look only at this rank", group="output"),
-        option("--native", help="show the C functions too", group="output"),
-        option(
-            "--full", help="show every frame of every thread, for one rank of each group of equal ranks", group="output"
-        ),
+        option("--here", "look at the ranks of muster run on this machine"),
+        option("--rank R", "look only at this rank", _rank),
+        option("--native", "show the C functions too"),
+        option("--full", "show every frame of every thread, for one rank of each group of equal ranks"),
         JSON,
     ),
     operands="[JOB]",

@@ -172,16 +172,11 @@ def _name_option(name: str) -> str:
     return "" if name == "lab" else f" --name {name}"
 
 
-_NAME = option("--name", metavar="LAB", default="lab", group="output", help="name of the lab")
+_NAME = option("--name LAB", "name of the lab", default="lab")
 _PLACE = (
     _NAME,
-    option("--host", metavar="H", group="output", help="host of the lab (default: login, the host of the controller)"),
-    option(
-        "--user",
-        metavar="U",
-        group="output",
-        help="user of the lab; Slurm's limits apply to all but root (default: root)",
-    ),
+    option("--host H", "host of the lab (default: login, the host of the controller)"),
+    option("--user U", "user of the lab; Slurm's limits apply to all but root (default: root)"),
 )
 COMMAND = CommandLine(
     name="lab",
@@ -196,74 +191,22 @@ Run a private, real Slurm cluster of virtual hosts on this machine. It starts in
             more=PARTITION_GRAMMAR,
             options=(
                 _NAME,
+                option("-N --nodes N", "number of hosts", parse_count(1, 1000), default=4),
+                option("--cpus-per-node N", "CPUs of each host", parse_count(1, 4096), default=8),
+                option("--gpus-per-node N", "GPUs of each host", parse_count(0, 1024), default=4),
+                option("--gpu-type T", "type of the GPUs: a100, for --gres=gpu:a100:2"),
+                option("--memory M", "memory of each host (default: 16G)", parse_memory, default=Memory(16 * 1024)),
                 option(
-                    "-N",
-                    "--nodes",
-                    metavar="N",
-                    parse=parse_count(1, 1000),
-                    default=4,
-                    group="output",
-                    help="number of hosts",
-                ),
-                option(
-                    "--cpus-per-node",
-                    metavar="N",
-                    parse=parse_count(1, 4096),
-                    default=8,
-                    group="output",
-                    help="CPUs of each host",
-                ),
-                option(
-                    "--gpus-per-node",
-                    metavar="N",
-                    parse=parse_count(0, 1024),
-                    default=4,
-                    group="output",
-                    help="GPUs of each host",
-                ),
-                option("--gpu-type", metavar="T", group="output", help="type of the GPUs: a100, for --gres=gpu:a100:2"),
-                option(
-                    "--memory",
-                    metavar="M",
-                    parse=parse_memory,
-                    default=Memory(16 * 1024),
-                    group="output",
-                    help="memory of each host (default: 16G)",
-                ),
-                option(
-                    "--tmp",
-                    metavar="M",
-                    parse=parse_memory,
+                    "--tmp M",
+                    "size of each host's own /tmp, which lies in memory (default: 256M)",
+                    parse_memory,
                     default=Memory(256),
-                    group="output",
-                    help="size of each host's own /tmp, which lies in memory (default: 256M)",
                 ),
-                option(
-                    "--partition",
-                    metavar="SPEC",
-                    repeated=True,
-                    group="output",
-                    help="add a partition; its form stands below",
-                ),
-                option(
-                    "--accounting",
-                    group="output",
-                    help="run accounting on a real database: accounts, QOS, limits and sacct",
-                ),
-                option(
-                    "--slurm",
-                    metavar="V",
-                    default="system",
-                    group="output",
-                    help=f"which Slurm: {', '.join(SLURM_VERSIONS)}",
-                ),
-                option("--internet", group="output", help="let the hosts reach the network of this machine"),
-                option(
-                    "--like",
-                    metavar="SITE",
-                    group="output",
-                    help="take queues, nodes, accounts and rules from a site's profile",
-                ),
+                option("--partition SPEC", "add a partition; its form stands below", repeated=True),
+                option("--accounting", "run accounting on a real database: accounts, QOS, limits and sacct"),
+                option("--slurm V", f"which Slurm: {', '.join(SLURM_VERSIONS)}", default="system"),
+                option("--internet", "let the hosts reach the network of this machine"),
+                option("--like SITE", "take queues, nodes, accounts and rules from a site's profile"),
                 JSON,
             ),
         ),

@@ -195,20 +195,15 @@ Status 0: the line does the same; 1: a part is asked or not carried, or the site
     most=1,
     hint="muster port job.sbatch --site SITE",
     options=(
-        option("--site", metavar="SITE", group="where", help="site to carry the job to"),
+        option("--site SITE", "site to carry the job to", group="where"),
         option(
-            "--from",
-            metavar="SITE",
-            group="where",
-            help="site that the script was written for (default: found by the names in it)",
+            "--from SITE", "site that the script was written for (default: found by the names in it)", group="where"
         ),
-        option("-A", "--account", metavar="NAME", group="where", help="your account at the new site"),
+        option("-A --account NAME", "your account at the new site", group="where"),
         option(
-            "--as",
-            metavar="FORM",
+            "--as FORM",
+            "what to print: all, table, line, script or json (default: all)",
             choices=("all", "table", "line", "script", "json"),
-            group="output",
-            help="what to print: all, table, line, script or json (default: all)",
         ),
         JSON,
     ),
