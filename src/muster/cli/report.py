@@ -195,14 +195,10 @@ tokens of a known form in the logs. The list that is printed says what the file 
 can read the file: look at it before you send it.""",
     options=(
         option(
-            "-o",
-            "--output",
-            metavar="FILE",
-            group="output",
-            help="file to write, .tar.gz or .tgz; another name makes a new folder (default: "
-            "muster-report-JOB.tar.gz, here)",
+            "-o --output FILE",
+            "file to write, .tar.gz or .tgz; another name makes a new folder (default: muster-report-JOB.tar.gz, here)",
         ),
-        option("--list", help="list what would be in it, and write nothing", group="output"),
+        option("--list", "list what would be in it, and write nothing"),
     ),
     operands="[JOB]",
     most=1,

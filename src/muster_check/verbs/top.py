@@ -228,15 +228,7 @@ COMMAND = CommandLine(
 Show a running job on one screen that refreshes: its ranks by host, what each does and at which line, and which rank
 keeps the others waiting. Keys: the arrows choose a rank, s shows its call stack, l its log, q ends. Into a file or a
 pipe it is written once. It needs one step of the job, beside that of the ranks.""",
-    options=(
-        option(
-            "--every",
-            metavar="SECONDS",
-            parse=parse_count(1, 3600),
-            help="seconds between two looks at the ranks (default: 10)",
-            group="output",
-        ),
-    ),
+    options=(option("--every SECONDS", "seconds between two looks at the ranks (default: 10)", parse_count(1, 3600)),),
     operands="[JOB]",
     most=1,
     hint="muster jobs lists yours",
