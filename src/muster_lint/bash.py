@@ -6,6 +6,7 @@ Long: the values that one walk through the tree makes, and the walk.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
@@ -159,6 +160,17 @@ class ShellText(msgspec.Struct, frozen=True, dict=True):
         """Return the value of a variable that the script assigns exactly once."""
         values = [each.value for each in self._by_name.get(name, ()) if not each.of_command]
         return values[0] if len(values) == 1 else None
+
+    def filled(self, text: str) -> str:
+        """Return a text with the values of the variables that the script sets once."""
+
+        def value_of(match: re.Match[str]) -> str:
+            word = self.value_of(match[1] or match[2])
+            return word.value if word is not None and match[0] not in word.value else match[0]
+
+        for _ in range(3):
+            text = re.sub(r"\$(?:\{(\w+)\}|(\w+))", value_of, text)
+        return text
 
     def words_of(self, name: str, order: int) -> tuple[Word, ...] | None:
         """Return the words that an unquoted $NAME, or "${NAME[@]}", becomes at this place of the script.

@@ -73,7 +73,8 @@ def _lint(source: SourceFile, site: Site | None, job: BatchScript | None) -> lis
         return _without_ignored(source, [*_header_findings(source)])
     job = job or read_job(source.path, source.text)
     findings = [*_findings(source, "batch", job), *(site_findings(job, site) if site is not None else ())]
-    return _without_ignored(source, findings)
+    end = min((each.place.line for each in findings if each.rule == "not-bash"), default=len(job.lines))
+    return _without_ignored(source, [each for each in findings if each.place.line <= end])  # bash stops there
 
 
 def _job_of(source: SourceFile) -> BatchScript | None:

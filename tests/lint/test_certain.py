@@ -30,6 +30,52 @@ def _named(text: str, rule: str) -> LintFinding | None:
 
 
 _RIGHT = {
+    "a module that may hold conda": ("conda-not-set-up", _GPU + "module load miniforge\nconda activate x\n"),
+    "a filter alone": ("status-lost-at-end", _GPU + "python t.py\ngrep x log\necho done\n"),
+    "ranks of MPI": ("one-process-many-gpus", _ONE + "#SBATCH --gres=gpu:2\nmpirun -np 2 python t.py\n"),
+    "a path that is told": ("placeholder", _GPU + 'echo "/path/to/data"\npython t.py\n'),
+    "a file whose name the script gives it with the same rank": (
+        "task-variable-too-early",
+        _TWO + "echo 'hostname' > w_${SLURM_PROCID}.sh\nsrun -K bash w_${SLURM_PROCID}.sh\n",
+    ),
+    "a folder that the usage makes": (
+        "output-folder",
+        _ONE + "#SBATCH -o logs/%j.out\n# mkdir -p logs && sbatch job.sh\nmkdir -p logs\ndate\n",
+    ),
+    "servers that know nothing of each other": (
+        "srun-survivors",
+        _TWO + _ADDRESS + "srun python serve-data.py &\nwait $!\n",
+    ),
+    "a copy whose end decides": ("removed-after-copy", _GPU + "python t.py\ncp -r /t/o /r && rm -rf /t/o\n"),
+    "a copy that is asked for": (
+        "removed-after-copy",
+        _GPU + "python t.py\ncp -r /t/o /r || exit 1\nrm -rf /t/o\n",
+    ),
+    "a copy in front of the work": ("removed-after-copy", _GPU + "cp -r /t/o /r\npython t.py\nrm -rf /t/o\n"),
+    "a copy within what is removed": ("removed-after-copy", _GPU + "python t.py\ncp /t/o/a /t/b\nrm -rf /t\n"),
+    "a removal in a branch": (
+        "removed-after-copy",
+        _GPU + "python t.py\ncp -r /t/o /r\nif [ -d /r/o ]; then rm -rf /t/o; fi\n",
+    ),
+    "a copy under set -e": ("removed-after-copy", _GPU + "set -e\npython t.py\ncp -r /t/o /r\nrm -rf /t/o\n"),
+    "a function that waits": (
+        "background-without-wait",
+        _GPU + "run() {\n  python t.py $1 &\n  wait\n}\nrun 1\n",
+    ),
+    "functions that are waited for": (
+        "background-without-wait",
+        _GPU + "run() { python t.py $1 & }\nrun 1\nrun 2\nwait\n",
+    ),
+    "text behind the end of bash": ("return-in-script", _GPU + "python t.py\nif x; then\n)\nreturn 3\n"),
+    "installs of the node's own wheels in a container": (
+        "install-in-job",
+        _GPU + "srun apptainer exec --nv i.sif pip install --no-index x\n",
+    ),
+    "more than one CPU": ("one-cpu", _HEAD + "#SBATCH -N1 --gres=gpu:1 --cpus-per-task=2\npython t.py\n"),
+    "PYTHONPATH of the folder of the submission": (
+        "file-beside-script",
+        _GPU + "PYTHONPATH=$SLURM_SUBMIT_DIR/.. python /a/t.py\n",
+    ),
     "an array with the brackets of squeue": ("directive-value", _ONE + "#SBATCH --array=[13]%6\ndate\n"),
     "GPUs for each task, and one task in each step": (
         "gpus-per-task",
@@ -367,6 +413,68 @@ def test_what_depends_on_something_unknown_says_so_and_is_weaker(name: str) -> N
 
 
 _WRONG = {
+    "conda behind CUDA's module": ("fragile", "conda-not-set-up", _GPU + "module load cuda/12\nconda activate x\n"),
+    "a pipe in front of an echo": (
+        "fragile",
+        "status-lost-at-end",
+        _GPU + "set -o pipefail\npython t.py | tee log | grep loss\necho done\n",
+    ),
+    "one process of mpirun": (
+        "slow",
+        "one-process-many-gpus",
+        _ONE + "#SBATCH --gres=gpu:2\nmpirun -np 1 python t.py\n",
+    ),
+    "a placeholder for the environment": (
+        "fragile",
+        "placeholder",
+        _GPU + "source /path/to/venv/bin/activate\npython t.py\n",
+    ),
+    "a function that leaves its program in the background": (
+        "breaks",
+        "background-without-wait",
+        _GPU + "run() { python t.py $1 & }\nwait\nrun 1\n",
+    ),
+    "the script's own folder in PYTHONPATH": (
+        "fragile",
+        "file-beside-script",
+        _GPU + 'PYTHONPATH="$(dirname $0)/..":$PYTHONPATH python /a/t.py\n',
+    ),
+    "one CPU that is asked for": (
+        "slow",
+        "one-cpu",
+        _HEAD + "#SBATCH -N1 --gres=gpu:1 --cpus-per-task=1\npython t.py\n",
+    ),
+    "a step of the shell in a pipe": (
+        "fragile",
+        "status-lost-in-pipe",
+        _NODES + _ADDRESS + 'srun -K bash -c "python t.py" | tee log\n',
+    ),
+    "GPUs by their numbers alone": (
+        "fragile",
+        "gpus-not-asked-for",
+        _ONE + "#SBATCH -p long\nexport CUDA_VISIBLE_DEVICES=0\npython t.py\n",
+    ),
+    "an install in a container": (
+        "fragile",
+        "install-in-job",
+        _GPU + "srun apptainer exec --nv i.sif pip install --user x\n",
+    ),
+    "an install through a variable": (
+        "fragile",
+        "install-in-job",
+        _GPU + 'RUN="srun apptainer exec --nv"\n$RUN i.sif pip install --user x\npython t.py\n',
+    ),
+    "conda init beside ~/.bashrc": (
+        "fragile",
+        "conda-not-set-up",
+        _GPU + "source ~/.bashrc\nconda init bash\nconda activate x\npython t.py\n",
+    ),
+    "results in a folder of a variable": (
+        "fragile",
+        "removed-after-copy",
+        _GPU + "S=/scr/$USER\nO=$S/out\npython t.py\nrsync -a $O/ /home/me/out\nrm -rf $S/*\n",
+    ),
+    "a moved file and its rest": ("fragile", "removed-after-copy", _GPU + "python t.py\nmv o.txt /r/\nrm -f o.txt\n"),
     # severity, rule, script
     "python in the background": ("breaks", "background-without-wait", _GPU + "python train.py &\n"),
     "a loop of programs": (
@@ -763,7 +871,14 @@ def test_what_is_wrong_is_found_however_it_is_written(name: str) -> None:
 
 @pytest.mark.parametrize(
     "mark",
-    ["#SBATCH --nodes={{ nodes }}", "#SBATCH --job-name={name}", "#SBATCH -n @NTASKS@", "#SBATCH --time=__TIME__"],
+    [
+        "#SBATCH --nodes={{ nodes }}",
+        "#SBATCH --job-name={name}",
+        "#SBATCH -n @NTASKS@",
+        "#SBATCH --time=__TIME__",
+        "#SBATCH -t __walltime__",
+        "#SBATCH -A !TBG_account",
+    ],
 )
 def test_a_template_is_recognised_and_not_judged(mark: str) -> None:
     found = _findings(f"#!/bin/bash\n{mark}\n#SBATCH --time=90min\npython x.py &\n")
@@ -808,10 +923,24 @@ def test_a_fixed_port_is_a_matter_of_style_where_the_job_has_four_gpus_of_a_node
 
 
 @pytest.mark.parametrize("line", ["#SBATCH -p gpu", ""])
-def test_no_time_is_a_matter_of_style_where_a_partition_is_named(line: str) -> None:
+def test_no_time_is_a_matter_of_style_where_the_place_is_open_too(line: str) -> None:
     found = _named(f"#!/bin/bash\n#SBATCH --nodes=1\n{line}\ndate\n", "no-time-limit")
     assert found is not None
-    assert found.severity is (Severity.STYLE if line else Severity.FRAGILE)
+    assert found.severity is (Severity.FRAGILE if line else Severity.STYLE)
+
+
+@pytest.mark.parametrize(("line", "severity"), [("--ntasks=1", "fragile"), ("--ntasks=2", "breaks")])
+def test_a_misspelt_default_breaks_nothing(line: str, severity: str) -> None:
+    found = _named(f"#!/bin/bash\n#SBATCH --time=10\n#SBTACH {line}\ndate\n", "directive-misspelt")
+    assert found is not None
+    assert found.severity == severity
+
+
+def test_programs_that_meet_are_said_to_wait_for_the_one_that_fails() -> None:
+    loop = "for i in 0 1; do\n  srun -N1 -n1 env MACHINE_RANK=$i bash t.sh &\ndone\nwait\n"
+    found = _named(_NODES + loop, "wait-forgets-status")
+    assert found is not None
+    assert "the others wait for it" in found.message
 
 
 def test_the_old_launcher_is_a_matter_of_style_where_torch_is_older_than_two() -> None:

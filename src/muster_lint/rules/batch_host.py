@@ -34,6 +34,12 @@ def find_files_beside_script(job: BatchScript) -> Iterator[Hit]:
     """Yield the first use of a file in the script's own folder."""
     if not job.directives or any(each.program == "sbatch" for each in job.shell.commands):
         return  # a script that submits itself runs outside of a job too
+    for assignment in job.shell.assignments:
+        if assignment.name == "PYTHONPATH" and assignment.value and _is_beside(job, assignment.value):
+            unknown = "whether the program finds its modules without it"
+            message = "PYTHONPATH names Slurm's spool folder, where the script runs"
+            yield Hit(assignment.place, message, unknown=unknown, severity=Severity.FRAGILE)
+            return
     starts = {launch.command.order for launch in job.launches if launch.stage("python") or launch.stage("shell")}
     for each in job.shell.commands:
         beside = [word for word in each.words if _is_beside(job, word)]

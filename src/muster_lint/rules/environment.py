@@ -103,27 +103,23 @@ def find_late_purges(job: BatchScript) -> Iterator[Hit]:
 )
 def find_unready_conda(job: BatchScript) -> Iterator[Hit]:
     """Yield conda activate in a script that does not load conda's function."""
+    inits = [each for each in job.shell.commands if [word.value for word in each.words[:2]] == ["conda", "init"]]
+    if inits:
+        message = "conda init changes ~/.bashrc, which this shell has read already or never reads"
+        yield Hit(inits[0].place, message, unknown="what the shell that submits exports")
+        return
     interactive = bool(re.match(r"#!.*\s-(\w*[li]|-login)", job.lines[0] if job.lines else ""))
     if interactive or re.search(
-        r"conda\.sh|shell\.\w+ hook|shell hook|conda_init|\.bashrc|\.bash_profile|mamba\.sh|conda shell|/bin/activate\b(?!\s*$).*conda|init bash",
+        r"conda\.sh|shell\.\w+ hook|shell hook|conda_init|\.bashrc|\.bash_profile|mamba\.sh|conda shell|/bin/activate\b(?!\s*$).*conda",
         job.text,
     ):
         return
-    inits = [
-        each
-        for each in job.shell.commands
-        if each.program == "conda" and [word.value for word in each.words[1:2]] == ["init"]
-    ]
     for command in _activations(job):
-        before = [each for each in inits if each.order < command.order]
-        if before and command.program == "conda":
-            message = "conda init changes ~/.bashrc, which this shell has read already or never reads"
-            yield Hit(before[0].place, message, unknown="what the shell that submits exports")
-            return
         if command.program in {"conda", "mamba"} and not command.in_substitution:
             loaded = any(
-                other_command.program in {"module", "ml", "source", "."} and other_command.order < command.order
-                for other_command in job.shell.commands
+                each.order < command.order
+                and (each.program in {"source", "."} or (each.program in {"module", "ml"} and _may_hold_conda(each)))
+                for each in job.shell.commands
             )
             if not loaded:
                 yield Hit(
@@ -131,6 +127,17 @@ def find_unready_conda(job: BatchScript) -> Iterator[Hit]:
                     "conda's shell function is not there in a batch job",
                     unknown="what the shell that submits exports",
                 )
+
+
+def _may_hold_conda(command: SimpleCommand) -> bool:
+    """Tell whether one of these modules may bring conda's shell function: all but compilers, CUDA and MPI."""
+    words = [word.value for word in command.words[1:] if word.value not in {"load", "add", "purge", "unload", "list"}]
+    return any(not re.match(_WITHOUT_CONDA, word, re.IGNORECASE) for word in words)
+
+
+_WITHOUT_CONDA = (
+    r"-|cuda|cudnn|cudatoolkit|nccl|gcc|g\+\+|openmpi|mpich|intel-?mpi|cmake|git\b|ffmpeg|slurm|singularity|nvhpc"
+)
 
 
 @rule(
@@ -230,23 +237,27 @@ def find_installs(job: BatchScript) -> Iterator[Hit]:
     """Yield pip, conda and the like in a job; one finding for the batch host, one for the tasks."""
     if not job.directives:
         return
-    told = False
-    for command in job.shell.commands:
-        if not told and not command.is_conditional and _installs(command) and not _is_of_node(job, command):
-            told = True
-            yield Hit(command.place, f"every run of the job installs with {_installs(command)}")
-    for launch in job.steps:
-        last = launch.stages[-1]
-        words = (last.word, *last.words) if last.kind != "python" else launch.command.words[-len(last.words) - 3 :]
-        inner = msgspec.structs.replace(launch.command, words=words)
-        step = launch.stage("step")
-        if step is not None and _installs(inner) and step.text("-n", "--ntasks") != "1" and not job.has_one_task:
-            yield Hit(launch.command.place, "every rank installs into the same place")
-            break
+    for launch in job.launches:
+        command, step = _started(launch), launch.stage("step")
+        if command.is_conditional or not _installs(command) or _is_of_node(job, command):
+            continue
+        several = step is not None and step.text("-n", "--ntasks") != "1" and not job.has_one_task
+        one = f"every run of the job installs with {_installs(command)}"
+        yield Hit(command.place, "every rank installs into the same place" if several else one)
+        break
     for task in job.tasks:
         for command in task.shell.commands:
             if _installs(command) and not re.search(r"SLURM_LOCALID|LOCAL_RANK", task.shell.text):
                 yield Hit(command.place, "every rank installs into the same place")
+
+
+def _started(launch: LaunchCommand) -> SimpleCommand:
+    """Return what srun or a container starts as a command of its own, or the command as it is."""
+    if not (launch.stage("step") or launch.stage("container")):
+        return launch.command
+    last = launch.stages[-1]
+    words = (last.word, *last.words) if last.kind != "python" else launch.command.words[-len(last.words) - 3 :]
+    return msgspec.structs.replace(launch.command, words=words)
 
 
 def _installs(command: SimpleCommand) -> str:

@@ -134,7 +134,8 @@ def _is_slip(job: BatchScript, number: int, match: re.Match[str]) -> bool:
 
 def _is_missed(job: BatchScript, line: str, end: int) -> bool:
     """Tell whether the job lacks what a line asks for behind this column: its place, its size, its time."""
-    names = {each.name for each in directives_of("#SBATCH" + line[end:], 1)}
+    options = directives_of("#SBATCH" + line[end:], 1)
+    names = {each.name for each in options if (each.name, each.value) not in {("nodes", "1"), ("ntasks", "1")}}
     if names & _GPUS and _GPUS & job.header.keys():
         return False
     return bool(names & _MISSED) and not names & job.header.keys()
@@ -425,12 +426,11 @@ def _sizes_itself(launch: LaunchCommand) -> bool:
     good=_HEAD + "srun --kill-on-bad-exit=1 hostname\n",
 )
 def find_missing_time(job: BatchScript) -> Iterator[Hit]:
-    """Yield the first directive of a header without --time; of style where a partition or a QOS has a default that its user knows."""
-    names = {"nodes", "ntasks", "gres", "gpus", "gpus-per-node", "mem", "array", "cpus-per-task"}
+    """Yield the first directive of a header without --time; of style where sbatch's own line gives the place too."""
     if not job.directives or {"time", "time-min", "reservation"} & job.header.keys():
         return
-    is_known = {"partition", "qos"} & job.header.keys() or not names & job.header.keys()
-    yield Hit(job.directives[0].place, "the header has no --time", severity=Severity.STYLE if is_known else None)
+    is_whole = {"partition", "qos"} & job.header.keys()
+    yield Hit(job.directives[0].place, "the header has no --time", severity=None if is_whole else Severity.STYLE)
 
 
 @rule(
@@ -526,7 +526,7 @@ def find_shared_outputs(job: BatchScript) -> Iterator[Hit]:
 def find_late_folders(job: BatchScript) -> Iterator[Hit]:
     """Yield outputs whose folder the script itself makes, which is too late."""
     made = {
-        _with_values(job, word.value).rstrip("/").removeprefix("./")
+        job.shell.filled(word.value).rstrip("/").removeprefix("./")
         for each in job.shell.commands
         if each.program == "mkdir"
         for word in each.words[1:]
@@ -535,7 +535,7 @@ def find_late_folders(job: BatchScript) -> Iterator[Hit]:
     for name in ("output", "error"):
         directive = job.header.get(name)
         folder = (directive.value or "").rpartition("/")[0].removeprefix("./") if directive else ""
-        if directive is None or not folder or folder in told:
+        if directive is None or not folder or folder in told or _is_told_to_make(job, folder):
             continue
         told.add(folder)
         if "%j" in folder or "%A" in folder:
@@ -555,14 +555,9 @@ def find_late_folders(job: BatchScript) -> Iterator[Hit]:
         yield Hit(chdir.place, message, unknown="from which folder it is submitted")
 
 
-def _with_values(job: BatchScript, text: str) -> str:
-    """Return a text with the values of the variables that the script sets once."""
-
-    def value_of(match: re.Match[str]) -> str:
-        word = job.shell.value_of(match[1] or match[2])
-        return word.value if word is not None and word.is_literal else match[0]
-
-    return re.sub(r"\$(?:\{(\w+)\}|(\w+))", value_of, text)
+def _is_told_to_make(job: BatchScript, folder: str) -> bool:
+    """Tell whether a comment says to make the folder before the job is submitted."""
+    return re.search(rf"^#.*\bmkdir\b[^#]*{re.escape(folder.rstrip('/'))}", job.text, re.MULTILINE) is not None
 
 
 def _is_nowhere(job: BatchScript, folder: str) -> bool:
@@ -786,6 +781,10 @@ def find_placeholders(job: BatchScript) -> Iterator[Hit]:
         if re.match(r"/?path/to/|/path/", text) and job.directives and not assignment.may_not_run and not told:
             told.add(text)
             yield Hit(assignment.place, f"{text!r} is a placeholder")
+    words = [word for each in job.shell.commands if each.program not in {"echo", "printf"} for word in each.words]
+    path = next((word for word in words if word.value.startswith(("/path/to/", "path/to/"))), None)
+    if path is not None and job.directives and not told:
+        yield Hit(path.place, f"{path.value!r} is a placeholder")
 
 
 @rule(

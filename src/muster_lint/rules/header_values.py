@@ -257,7 +257,7 @@ def find_two_numbers_of_gpus(job: BatchScript) -> Iterator[Hit]:
 
 @rule(
     "mail-without-type",
-    Severity.STYLE,
+    Severity.FRAGILE,
     "an address for mail, but no event that sends one",
     why="Slurm sends mail for the events of --mail-type, and without it for none.",
     instead="Add --mail-type=END,FAIL.",

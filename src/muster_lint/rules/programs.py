@@ -85,7 +85,7 @@ def find_forgetful_waits(job: BatchScript) -> Iterator[Hit]:
     if starters and not behind and all(each.command.order < starters[0].order for each in in_front):
         launch = works.get(starters[0].order)
         name = launch.stages[-1].name if launch is not None else starters[0].program
-        meets = re.search(r"(node|machine)[-_]rank|MASTER_ADDR", job.body)
+        meets = re.search(r"(node|machine)[-_]rank|MASTER_ADDR", job.body, re.IGNORECASE)
         behind_it = ", and the others wait for it" if meets else ""
         yield Hit(waits[-1].place, f"the job is COMPLETED even if {name or 'the program'} fails{behind_it}")
 
@@ -156,7 +156,10 @@ def find_lone_processes(job: BatchScript) -> Iterator[Hit]:
         return
     launch = works[0]
     command, step, agent = launch.command, launch.stage("step"), launch.stage("agent")
-    if command.in_background or command.in_loop or launch.unknown or launch.stage("mpi") or command.function:
+    mpi = launch.stage("mpi")
+    if mpi is not None and mpi.text("-np", "-n", "--np", "--n") != "1":
+        return
+    if command.in_background or command.in_loop or launch.unknown or command.function:
         return
     if agent is not None:
         sizes = ("--nproc-per-node", "--nproc_per_node", "--nproc", "--num_processes", "--num_gpus", "--config_file")
@@ -253,14 +256,20 @@ def find_unasked_gpus(job: BatchScript) -> Iterator[Hit]:
         return
     if re.search(r"--gres|--gpus|-G\s*\d", job.body):
         return
+    unknown = "whether the partition gives whole nodes, or sbatch was given more"
     partition = job.header.get("partition")
     if partition is not None and re.search(r"gpu|[avh]100|rtx", partition.value or "", re.IGNORECASE):
         yield Hit(
             partition.place,
             f"the partition {partition.value} is for GPUs, but the header asks for none",
-            unknown="whether the partition gives whole nodes, or sbatch was given more",
+            unknown=unknown,
         )
         return
+    for assignment in job.shell.assignments:
+        shown = assignment.value.value if assignment.value is not None else ""
+        if assignment.name == "CUDA_VISIBLE_DEVICES" and shown[:1].isdigit():
+            yield Hit(assignment.place, "this is for GPUs, but the header asks for none", unknown=unknown)
+            return
     for each in job.shell.commands:
         words = [word.value for word in each.words[1:]]
         loads = each.program in {"module", "ml"} and any(
@@ -275,7 +284,7 @@ def find_unasked_gpus(job: BatchScript) -> Iterator[Hit]:
             yield Hit(
                 each.place,
                 "this is for GPUs, but the header asks for none",
-                unknown="whether the partition gives whole nodes, or sbatch was given more",
+                unknown=unknown,
             )
             return
 
@@ -311,7 +320,8 @@ def find_one_cpu(job: BatchScript) -> Iterator[Hit]:
     total = job.header["ntasks"].value if "ntasks" in job.header else "1"
     is_whole = re.search(r"^#SBATCH\s+(-C|--constraint)[= ]\W*gpu|A100:", job.text, re.MULTILINE) is not None
     one_each = job.tasks_per_node == 1 or (tasks == "1" and total == "1")
-    if (more - {"ntasks"}) & job.header.keys() or (is_whole and gpus > 3):
+    given = {name for name in (more - {"ntasks"}) & job.header.keys() if job.header[name].value != "1"}
+    if given or (is_whole and gpus > 3):
         return
     if not one_each:
         yield from _one_cpu_each(job)

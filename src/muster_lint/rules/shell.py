@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from muster_lint import sources
-from muster_lint.bash import SimpleCommand
+from muster_lint.bash import SimpleCommand, Word
 from muster_lint.job import BatchScript
 from muster_lint.rule import rule
 from muster_lint.values import Hit, Severity, TextSpan
@@ -173,6 +173,42 @@ def _deletes_here(command: SimpleCommand) -> bool:
     names = [word.value for word in command.words[1:]]
     is_wide = any(name.startswith("-") and "r" in name for name in names) or any("*" in name for name in names)
     return is_wide and any(not name.startswith(("-", "/", "$", "~")) for name in names)
+
+
+@rule(
+    "removed-after-copy",
+    Severity.FRAGILE,
+    "results removed although their copy may have failed",
+    why="A full disk, a quota or a missing folder makes the copy fail: the script goes on, and removes the only results.",
+    instead="Remove them only behind a copy that went well: cp -r FROM TO && rm -rf FROM.",
+    source=sources.BASH,
+    bad=_HEAD + "srun --kill-on-bad-exit=1 ./train\ncp -r /tmp/run /scratch/results\nrm -rf /tmp/run\n",
+    good=_HEAD + "srun --kill-on-bad-exit=1 ./train && cp -r /tmp/run /scratch/results && rm -rf /tmp/run\n",
+)
+def find_hasty_removals(job: BatchScript) -> Iterator[Hit]:
+    """Yield rm of what a command before it copied behind the work, where nothing asks how the copy ended."""
+    if not job.directives or job.stops_at_errors or "$?" in job.text:
+        return
+    first = min((each.command.order for each in job.launches if is_work(job, each)), default=None)
+    copied: list[tuple[SimpleCommand, str, str]] = []
+    for each in job.shell.commands if first is not None else ():
+        names = [_path_of(job, word) for word in each.words[1:] if not word.value.startswith("-")]
+        if each.program in {"cp", "rsync", "mv", "ln"} and first is not None and each.order > first and len(names) > 1:
+            asked = each.is_tested or each.is_guarded or each.function is not None
+            copied += [] if asked else [(each, name, names[-1]) for name in names[:-1]]
+        elif each.program == "rm" and not each.is_guarded and each.function is None:
+            for copy, source, target in copied:
+                gone = [name for name in names if f"{source}/".startswith(f"{name}/") and name.strip("./")]
+                if gone and not f"{target}/".startswith(f"{gone[0]}/") and each.is_conditional <= copy.is_conditional:
+                    yield Hit(
+                        each.place, f"it removes {gone[0]} even if the {copy.program} in line {copy.place.line} failed"
+                    )
+                    return
+
+
+def _path_of(job: BatchScript, word: Word) -> str:
+    """Return a path with the values of the script's variables, without what stands for all that is in it."""
+    return re.sub(r"/(\*|\.)?$", "", job.shell.filled(word.value))
 
 
 @rule(

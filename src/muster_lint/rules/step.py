@@ -141,7 +141,8 @@ _MAY_MEET = re.compile(r"distributed|multi.?(node|gpu)", re.IGNORECASE)
 def _is_apart(launch: LaunchCommand) -> bool:
     """Tell whether the tasks of a step are runs of their own: a line of Python, or each with its number as its work."""
     python = launch.stage("python")
-    if python is not None and python.has("-c"):
+    serves = launch.script is not None and re.search(r"serv(e|er|ing)(?![a-z])", launch.script.value)
+    if (python is not None and python.has("-c")) or serves:
         return True
     text = " ".join(word.text for word in launch.command.words)
     takes_number = re.search(r"SLURM_(PROCID|LOCALID)", text)
@@ -213,9 +214,10 @@ def find_early_task_variables(job: BatchScript) -> Iterator[Hit]:
 
 def _early_names(job: BatchScript, launch: LaunchCommand) -> Iterator[tuple[TextSpan, str]]:
     """Yield the variables of the task that the batch host expands for this step, each with its place."""
+    written = {name for each in job.shell.commands for name in each.writes}
     for word in launch.command.words:
         names = [name for name in word.names if name in _OF_A_TASK]
-        if names and not _is_inert(launch, word):
+        if names and not _is_inert(launch, word) and word.text not in written:
             yield word.place, names[0]
     agent = launch.stage("agent")
     if agent is not None and agent.text("--rdzv-backend", "--rdzv_backend") in {"c10d", "etcd", "etcd-v2"}:
@@ -388,6 +390,14 @@ def find_missing_wait(job: BatchScript) -> Iterator[Hit]:
             told.add(each.place.line)
             yield Hit(each.place, f"the script does not wait for this {each.program}: the job ends, and ends it")
             return
+    for each in job.shell.commands:
+        body = job.functions.get(each.program, ())
+        leaves = any(inner.in_background and STARTS_RANKS.search(_text(inner)) for inner in body)
+        ends = any(inner.program in _WAITS for inner in body)
+        if leaves and not ends and max(waits, beside) <= each.order and each.function is None:
+            message = f"the script does not wait for what {each.program} starts: the job ends, and ends it"
+            yield Hit(each.place, message, unknown="" if not each.is_conditional else "whether this branch runs")
+            return
     for launch in job.launches:
         command = launch.command
         is_work = launch.stage("step") or launch.stage("mpi") or launch.stage("python") or launch.stage("agent")
@@ -502,7 +512,8 @@ def find_pipes(job: BatchScript) -> Iterator[Hit]:
     last: dict[int, LaunchCommand] = {}
     for launch in job.launches:
         command = launch.command
-        is_training = launch.stage("agent") or trains(launch)
+        inside = launch.stage("step") and launch.inner is not None and STARTS_RANKS.search(launch.inner.text)
+        is_training = launch.stage("agent") or trains(launch) or inside
         if command.pipes_on and is_training and not command.in_substitution and not command.in_background:
             last[command.pipe] = launch  # of several in one pipe the last one's status is that of the group
     for launch in last.values():
@@ -528,7 +539,8 @@ def find_lost_status(job: BatchScript) -> Iterator[Hit]:
     hiding: SimpleCommand | None = None
     for index, each in reversed(list(enumerate(main))):
         is_asked = each.is_tested and (each.is_conditional or each.in_loop)
-        if is_asked or each.in_background or (each.is_guarded and each.order not in works):
+        reads_pipe = each.program in _FILTERS and index > 0 and main[index - 1].pipes_on
+        if is_asked or each.in_background or reads_pipe or (each.is_guarded and each.order not in works):
             continue
         if each.program == "wait" and len(each.words) == 1:
             return  # wait-forgets-status says it
@@ -551,6 +563,10 @@ def find_lost_status(job: BatchScript) -> Iterator[Hit]:
             return  # what it does with the status before it is not known
         else:
             hiding = hiding or each
+
+
+_FILTERS = frozenset({"tee", "grep", "egrep", "sed", "awk", "ts", "cat", "tail"})
+"""What stands behind the work in a pipe: the pipe's status is a matter of status-lost-in-pipe."""
 
 
 def _forgotten(works: Mapping[int, LaunchCommand], last: SimpleCommand, before: list[SimpleCommand]) -> Iterator[Hit]:
