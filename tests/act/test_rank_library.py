@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import venv
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 
 from muster.act.rank_library import make_rank_library
 from muster.errors import RequestError
-from muster.runner import run
+from plugins.forked import run_muster
 
 SHOW = "import muster, sys; print(muster.__version__); print([p for p in sys.path if 'rank-library' in p][-1])"
 
@@ -21,10 +20,10 @@ def test_a_rank_of_another_environment_imports_muster_and_nothing_beside_it(tmp_
     venv.create(other, symlinks=True, with_pip=False)
     bare = {name: value for name, value in os.environ.items() if name not in {"VIRTUAL_ENV", "PYTHONPATH"}}
     environment = {**bare, "VIRTUAL_ENV": str(other), "XDG_DATA_HOME": str(tmp_path / "data")}
-    muster = [sys.executable, "-m", "muster", "run", "--here", "--"]
+    muster = ["run", "--here", "--"]
 
-    found = run([*muster, "python", "-c", SHOW], env={**environment, "PATH": f"{other}/bin:{bare['PATH']}"})
-    beside = run([*muster, f"{other}/bin/python", "-c", "import pytest"], env=environment)
+    found = run_muster([*muster, "python", "-c", SHOW], env={**environment, "PATH": f"{other}/bin:{bare['PATH']}"})
+    beside = run_muster([*muster, f"{other}/bin/python", "-c", "import pytest"], env=environment)
 
     assert found.ok, found.stderr
     assert found.stdout.splitlines()[1].startswith(str(tmp_path / "data"))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from build.small_registry import SmallRegistry
 from muster.runner import ProgramResult, run
+from plugins.forked import run_muster
 from plugins.labs import MUSTER, Person
 
 PASSWORD = "open-sesame"  # noqa: S105  # of registries that live as long as their test
@@ -23,7 +24,8 @@ class Place:
     program: Path
 
     def muster(self, *words: str, stdin: str | None = None, **variables: str) -> ProgramResult:
-        return run(self.argv(*words), env=self.environment(**variables), cwd=self.folder, stdin=stdin, timeout_s=120)
+        environment = self.environment(**variables)
+        return run_muster(["build", *words], env=environment, cwd=self.folder, stdin=stdin, timeout_s=120)
 
     def argv(self, *words: str) -> list[str]:
         return [sys.executable, "-m", "muster", "build", *words]

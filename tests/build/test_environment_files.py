@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -14,13 +15,14 @@ from muster.runner import ProgramResult, run
 from muster_build.conda_names import conda_has, conda_names
 from muster_build.lock import look_at_pins, notes_on
 from muster_build.pins import pins_of_conda
+from plugins.forked import run_muster
 from plugins.labs import ROOT
 
 EXAMPLES = sorted((ROOT / "examples/environments").iterdir())
 
 
 def lock(folder: Path, *words: str) -> ProgramResult:
-    return run([sys.executable, "-m", "muster", "build", "lock", *words], cwd=folder)
+    return run_muster(["build", "lock", *words], env=os.environ, cwd=folder)
 
 
 def test_there_is_a_file_of_each_form_for_each_kind_of_gpu() -> None:

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from muster.runner import PIPE, checked, run, start
 from muster_build.job import handed_over, take_over
 from muster_build.verbs.build import COMMAND, _words_for_job
 from muster_lab.internet import MACHINE
+from plugins.forked import run_muster
 from plugins.labs import MUSTER, Lab, Person, lab_up
 
 
@@ -162,8 +162,8 @@ def test_what_a_job_is_told_is_its_owners_alone_and_is_read_once(tmp_path: Path)
 def test_what_a_look_from_here_refuses_is_not_queued(tmp_path: Path, words: tuple[str, ...], sentence: str) -> None:
     (tmp_path / "env.yml").write_text("dependencies:\n  - python=3.11\n")
     before = set(tmp_path.iterdir())
-    argv = [sys.executable, "-m", "muster", "build", "image", "-o", "x.sif", *words, "--job", "--job-option=--no-such"]
-    refused = run(argv, cwd=tmp_path)
+    argv = ["build", "image", "-o", "x.sif", *words, "--job", "--job-option=--no-such"]
+    refused = run_muster(argv, env=os.environ, cwd=tmp_path)
     assert (refused.status, sentence in refused.stderr) == (2, True), refused.stderr
     assert set(tmp_path.iterdir()) == before
 

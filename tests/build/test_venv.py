@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from muster.runner import ProgramResult, run
 from muster_build.pins import for_other_gpus, pins_of_conda, pins_of_requirements
+from plugins.forked import run_muster
 
 _CONDA = """\
 name: x
@@ -30,8 +31,7 @@ dependencies:
 
 
 def muster(folder: Path, *words: str) -> ProgramResult:
-    argv = [sys.executable, "-m", "muster", "build", *words]
-    return run(argv, env={**os.environ, "PIP_NO_CACHE_DIR": "1"}, cwd=folder, timeout_s=120)
+    return run_muster(["build", *words], env={**os.environ, "PIP_NO_CACHE_DIR": "1"}, cwd=folder, timeout_s=120)
 
 
 @pytest.fixture

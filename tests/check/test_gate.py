@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from muster.errors import RequestError
+from muster.runner import ProgramResult
 from muster_check.pack import packed, place_check
+from plugins.forked import run_muster
 from plugins.patience import patient
 
 MUSTER = str(Path(sys.executable).with_name("muster"))
@@ -23,17 +25,8 @@ ENVIRONMENT = {
 }
 
 
-def run(directory: Path, *words: str, given: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [MUSTER, "run", "--here", "--quiet", *words],
-        cwd=directory,
-        env=ENVIRONMENT,
-        input=given,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+def run(directory: Path, *words: str, given: str = "") -> ProgramResult:
+    return run_muster(["run", "--here", "--quiet", *words], env=ENVIRONMENT, cwd=directory, stdin=given)
 
 
 def test_the_command_gets_its_words_its_input_and_its_status(tmp_path: Path) -> None:
@@ -41,7 +34,7 @@ def test_the_command_gets_its_words_its_input_and_its_status(tmp_path: Path) -> 
     program = "import os, sys; print(repr(sys.argv[1:]), sys.stdin.read(), os.environ['RANK']); sys.exit(7)"
     done = run(tmp_path, "--check", "--no-label", "--", sys.executable, "-c", program, *words, given="line")
     assert done.stdout == f"{words!r} line 0\n"
-    assert done.returncode == 7
+    assert done.status == 7
 
 
 def test_the_command_finds_the_same_environment_and_signals_as_without_the_check(tmp_path: Path) -> None:
@@ -57,7 +50,7 @@ def test_the_command_finds_the_same_environment_and_signals_as_without_the_check
     command = ["sh", "-c", shell, "sh", sys.executable, "-c", program]
     plain = run(tmp_path, "--no-label", "--", *command)
     checked = run(tmp_path, "--no-label", "--check", "--", *command)
-    assert plain.returncode == 0, plain.stderr
+    assert plain.status == 0, plain.stderr
     assert checked.stdout == plain.stdout
 
 
@@ -65,7 +58,7 @@ def test_what_is_broken_ends_the_run_before_the_command(tmp_path: Path) -> None:
     done = run(
         tmp_path, "--ntasks-per-node", "2", "--check", "--env", "NCCL_SOCKET_IFNAME=none0", "--", "touch", "started"
     )
-    assert done.returncode == 1
+    assert done.status == 1
     assert "broken: interfaces: NCCL_SOCKET_IFNAME=none0: none0 is not there" in done.stderr
     assert "hint: " in done.stderr
     assert not (tmp_path / "started").exists()
@@ -73,7 +66,7 @@ def test_what_is_broken_ends_the_run_before_the_command(tmp_path: Path) -> None:
 
 def test_a_warning_ends_nothing(tmp_path: Path) -> None:
     done = run(tmp_path, "--check", "--env", "NCCL_P2P_DISABLE=1", "--", "touch", "started")
-    assert done.returncode == 0, done.stderr
+    assert done.status == 0, done.stderr
     assert "warning: variables: NCCL_P2P_DISABLE=1" in done.stderr
     assert (tmp_path / "started").exists()
 
@@ -85,10 +78,10 @@ def test_the_agents_of_torchrun_are_checked_and_leave_no_trace(tmp_path: Path) -
     )
     words = ["--ntasks-per-node", "2", "--launcher", "torchrun", "--no-label", "--check"]
     done = run(tmp_path, *words, "--", sys.executable, "-c", program)
-    assert done.returncode == 0, done.stderr
+    assert done.status == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == ["0 2 False", "1 2 False"]
     stopped = run(tmp_path, *words, "--env", "GLOO_SOCKET_IFNAME=none0", "--", sys.executable, "-c", program)
-    assert stopped.returncode == 1
+    assert stopped.status == 1
     assert stopped.stdout == ""
     assert "none0 is not there" in stopped.stderr
 

@@ -15,6 +15,7 @@ import pytest
 
 from muster.follow.first_failure import failure_in
 from muster.follow.known_causes import explain, read_log
+from plugins.forked import run_muster
 
 MUSTER = [sys.executable, "-m", "muster", "check", "--log"]
 ECC = b"torch.AcceleratorError: CUDA error: uncorrectable ECC error encountered"
@@ -22,7 +23,9 @@ WATCHDOG = b"[rank0]: [Rank 0] Watchdog caught collective operation timeout: Wor
 
 
 def told(path: Path | str, *words: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run([*MUSTER, str(path), *words], input=given, capture_output=True, timeout=60, check=False)
+    argv = ["check", "--log", str(path), *words]
+    done = run_muster(argv, env=os.environ, stdin=os.fsdecode(given))
+    return subprocess.CompletedProcess(argv, done.status, done.stdout.encode(), done.stderr.encode())
 
 
 def test_the_first_cause_is_named_with_line_rank_and_remedy(tmp_path: Path) -> None:

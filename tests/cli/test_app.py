@@ -20,13 +20,15 @@ from muster.cli import app, verbs
 from muster.cli.command_line import CommandLine
 from muster.cli.verbs import VERBS, Verb
 from muster.errors import CommandFailed, MachineLacks, MusterError, SchedulerSilent, UnknownName
+from muster.runner import ProgramResult
+from plugins.forked import run_muster
 
 NOTHING: dict[str, int] = {}
 MUSTER = Path(sys.executable).with_name("muster")
 
 
-def muster(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([MUSTER, *words], capture_output=True, text=True, check=False)
+def muster(*words: str) -> ProgramResult:
+    return run_muster(words, env=os.environ)
 
 
 @pytest.fixture
@@ -42,7 +44,7 @@ def verb_that(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], int]], 
 
 
 def test_help_is_an_answer_and_nothing_typed_asks_what_can_be_done_here() -> None:
-    assert (muster("--help").returncode, muster("-h").returncode, muster().returncode) == (0, 0, 0)
+    assert (muster("--help").status, muster("-h").status, muster().status) == (0, 0, 0)
     assert "muster run" in muster().stdout
 
 
@@ -54,12 +56,12 @@ def test_the_first_page_names_every_verb_with_its_line() -> None:
 
 def test_the_version_stands_alone_on_stdout() -> None:
     done = muster("--version")
-    assert (done.returncode, done.stdout, done.stderr) == (0, f"muster {__version__}\n", "")
+    assert (done.status, done.stdout, done.stderr) == (0, f"muster {__version__}\n", "")
 
 
 def test_a_verb_misspelt_is_offered_the_right_one() -> None:
     done = muster("submitt")
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.status, done.stdout) == (2, "")
     assert done.stderr == "muster: error: there is no verb named 'submitt'\n\nhint: did you mean 'submit'?\n"
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from api.stubs import Stub
+from muster.runner import ProgramResult
+from plugins.forked import run_muster
 
 
 @pytest.fixture
@@ -25,15 +25,14 @@ def forgotten(tmp_path: Path) -> Path:
     return folder
 
 
-def logs(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def logs(folder: Path, *words: str) -> ProgramResult:
     environment = {**os.environ, "PATH": f"{folder.parent}/slurm/bin:{os.environ['PATH']}", "HOME": str(folder)}
-    command = [sys.executable, "-m", "muster", "logs", *words]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return run_muster(["logs", *words], env=environment, cwd=folder)
 
 
 def test_its_output_is_the_file_that_its_run_directory_names(forgotten: Path) -> None:
     done = logs(forgotten, "17")
-    assert (done.returncode, done.stdout) == (0, (forgotten / "mine.out").read_text()), done.stderr
+    assert (done.status, done.stdout) == (0, (forgotten / "mine.out").read_text()), done.stderr
     assert f"muster-runs/17/output names {forgotten}/mine.out" in done.stderr
     assert logs(forgotten, "17", "--rank", "1").stdout == "line of 1\n"
     (line,) = logs(forgotten, "17", "--rank", "0", "--json").stdout.splitlines()
@@ -47,6 +46,6 @@ def test_without_that_file_the_job_is_unknown(forgotten: Path, damage: str) -> N
     elif damage == "no name":
         (forgotten / "muster-runs/17/output").unlink()
     done = logs(forgotten, "18" if damage == "no job" else "17")
-    assert done.returncode != 0
+    assert done.status != 0
     assert done.stdout == ""
     assert "Slurm knows no job 1" in done.stderr

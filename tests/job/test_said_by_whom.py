@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import os
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from muster.errors import RequestError
 from muster.job.option import parse_gpus, parse_gres
 from muster.job.request import Request
 from muster.job.settings import merge_settings, system_file
+from plugins.forked import run_muster
 
 SYSTEM_FILE = system_file({})
 
@@ -82,12 +82,11 @@ def test_a_launcher_of_another_name_is_told_which_does_its_work(launcher: str, h
     ],
 )
 def test_a_unit_behind_its_number_is_no_command(words: str, said: str | None, tmp_path: Path) -> None:
-    muster = [sys.executable, "-m", "muster", "plan", *words.split()]
-    done = subprocess.run(muster, capture_output=True, text=True, cwd=tmp_path, check=False)
+    done = run_muster(["plan", *words.split()], env=os.environ, cwd=tmp_path)
     if said is None:
         assert "is one word" not in done.stderr
     else:
-        assert done.returncode == 2
+        assert done.status == 2
         assert said in done.stderr
 
 

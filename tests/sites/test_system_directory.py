@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from muster.runner import ProgramResult
+from plugins.forked import run_muster
+
 PROFILE = 'muster_site = 1\nname = "ours"\ntitle = "Our cluster"\nsummary = "2 nodes"\n'
 
 
-def muster(folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def muster(folder: Path, *words: str, **environment: str) -> ProgramResult:
     """Run Muster in a folder of its own, with these variables more."""
     environment = {**os.environ, "HOME": str(folder), "XDG_CONFIG_HOME": str(folder / "config"), **environment}
-    command = [sys.executable, "-m", "muster", *words]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return run_muster(words, env=environment, cwd=folder)
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from muster.runner import DEVNULL, ProgramResult, checked, end_group, run, start
+from muster.runner import DEVNULL, ProgramResult, checked, end_group, start
+from plugins.forked import run_muster
 from plugins.labs import Lab
 
 MUSTER = str(Path(sys.executable).with_name("muster"))
@@ -133,10 +134,10 @@ def test_what_slurm_refuses_is_a_sentence_with_what_to_do(said: str, sentence: s
 
 
 def test_nothing_runs_here(tmp_path: Path) -> None:
-    done = run([MUSTER, "stacks"], env={**os.environ, "XDG_STATE_HOME": str(tmp_path)})
+    done = run_muster(["stacks"], env={**os.environ, "XDG_STATE_HOME": str(tmp_path)})
     assert done.status == 2
     assert "no job is named, and Muster remembers none of yours" in done.stderr
-    assert run([MUSTER, "stacks", "--here", "--rank", "x"]).status == 2
+    assert run_muster(["stacks", "--here", "--rank", "x"], env=os.environ).status == 2
 
 
 @pytest.mark.lab
