@@ -18,18 +18,41 @@ from muster_lab.spec import Account, HostGroup, LabPartition, LabSpec, Qos
 _CORES = 64
 _MEMORY_MIB = 256 * 1024
 
+_SMALL = 16
+"""A site of so many nodes is made whole."""
+
+
+def say_sizes(profile: Profile, lab: LabSpec) -> Iterator[str]:
+    """Yield what a lab has of its site, kind by kind, and what of its hosts the profile does not say."""
+    sizes = []
+    for (name, node), group in zip(profile.nodes.items(), lab.groups):
+        of_all = f" of {node.nodes}" if node.nodes else ""
+        sizes.append(f"{name}: {group.count}{of_all} nodes")
+        made_up = [
+            *([] if node.cores else [f"{_CORES} cores"]),
+            *([] if node.memory_mib or node.memory_usable else [f"{_MEMORY_MIB // 1024} GiB of memory"]),
+        ]
+        if made_up:
+            yield f"the profile does not say what a node of kind {name} has: here {' and '.join(made_up)}"
+    if sizes:
+        yield ", ".join(sizes) + " (-N makes as many of each kind, up to what the site has)"
+
 
 def lab_like(
     profile: Profile,
     *,
     name: str,
-    nodes: int = 4,
+    nodes: int | None = None,
     kind: str | None = None,
-    other_nodes: int = 2,
+    other_nodes: int | None = None,
     account: str | None = None,
     slurm: str = "system",
 ) -> LabSpec:
-    """Return the lab of a site: `nodes` hosts of one kind of node (else its first), and `other_nodes` of each other."""
+    """Return the lab of a site: `nodes` hosts of each kind of node, but no more than the site has.
+
+    Without a number: the whole site where it is small, else 4 hosts of its first kind and 2 of each other.
+    `kind`: it has `nodes` hosts whatever the site has, and the others have `other_nodes`.
+    """
     groups = tuple(_groups(profile, nodes, kind, other_nodes))
     return LabSpec(
         name=name,
@@ -58,11 +81,15 @@ def _accounts(profile: Profile, account: str | None) -> Iterator[Account]:
             yield Account(f"{base}{suffix}")
 
 
-def _groups(profile: Profile, nodes: int, kind: str | None, other_nodes: int) -> Iterator[HostGroup]:
+def _groups(profile: Profile, nodes: int | None, kind: str | None, other_nodes: int | None) -> Iterator[HostGroup]:
     kinds = profile.nodes or {"node": NodeKind()}
-    node_kind = kind if kind in kinds else next(iter(kinds))
+    first = kind if kind in kinds else next(iter(kinds))
+    counts = [node.nodes for node in kinds.values()]
+    is_small = nodes is None and None not in counts and sum(count or 0 for count in counts) <= _SMALL
     for name, node in kinds.items():
-        yield _group(profile, name, node, nodes if name == node_kind else other_nodes)
+        wanted = (nodes or 4) if name == first else other_nodes or nodes or 2
+        most = node.nodes if node.nodes is not None and name != kind else wanted
+        yield _group(profile, name, node, most if is_small else min(wanted, most))
 
 
 def _group(profile: Profile, kind: str, node: NodeKind, count: int) -> HostGroup:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from muster.errors import Refusal, RequestError
+from muster.policy.elsewhere import name_others
 from muster.policy.names import say_unlisted, unlisted_names
 from muster.policy.rules import Ask, refusals, say_origin
 from muster.sites.site import Site
@@ -22,7 +23,7 @@ def site_findings(job: BatchScript, site: Site) -> Iterator[LintFinding]:
     """Yield what this site would refuse."""
     ask = _ask(job)
     yield from _unlisted(job, site, ask)
-    for refusal in refusals(site.profile, ask):
+    for refusal in name_others(site, ask, (ask.partition, ask.qos), list(refusals(site.profile, ask))):
         word = refusal.rule.partition("-")[2] if refusal.rule.startswith("required-") else _option_of(refusal.rule)
         directive = job.header.get(word)
         place = directive.place if directive else TextSpan(1, 1, 1, 2)

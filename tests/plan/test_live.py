@@ -245,12 +245,12 @@ def sliced() -> ClusterFacts:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["-g", "29", "--gpu-type", "h100_1g.10gb"], "29 GPUs per node are asked for, but a node has 28"),
+        (["-g", "29", "--gpu-type", "h100_1g.10gb"], "29 GPUs per node are asked for, but a node of main has 28"),
         (
             ["-g", "1", "--gpu-type", "h100_1g.20gb"],
             "main has no GPUs of type h100_1g.20gb (its types: h100, h100_1g.10gb)",
         ),
-        (["-g", "1", "-p", "cpu"], "1 GPU per node is asked for, but a node has none"),
+        (["-g", "1", "-p", "cpu"], "1 GPU per node is asked for, but a node of cpu has none"),
     ],
 )
 def test_what_no_node_has_is_refused_with_what_the_nearest_has(words: list[str], message: str) -> None:

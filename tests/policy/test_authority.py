@@ -170,7 +170,7 @@ def test_an_unlisted_partition_is_planned_from_what_was_typed() -> None:
 def test_nothing_of_a_known_node_is_taken_for_an_unlisted_one() -> None:
     words = ("-A", "abcd-delta-gpu", "-p", "zz9", "-t", "10", "--", "true")
     assert plan("-g", "8", *words, site="delta").shape.cpus_per_task is None
-    with pytest.raises(RequestError, match="8 GPUs per node are asked for, but a node has 4"):
+    with pytest.raises(RequestError, match="8 GPUs per node are asked for, but a node of gpuA100x4 has 4"):
         plan("-g", "8", *[word.replace("zz9", "gpuA100x4") for word in words], site="delta")
 
 

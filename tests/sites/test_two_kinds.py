@@ -18,7 +18,7 @@ from muster_lab.like import lab_like
 from plugins.labs import Person, lab_up
 from sites.profiles import written
 
-PAGE = Path(__file__).parents[2] / "docs/contributing/two-kinds-of-gpu.md"
+PAGE = Path(__file__).parents[2] / "docs/guides/two-kinds-of-gpu.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 PROFILE = re.search(r"```toml\n(.*?)```", TEXT, re.DOTALL)[1]  # type: ignore[index]
 NOBODY = SearchPath(site_wide=None)
@@ -35,7 +35,7 @@ def two_kinds(folder: Path) -> Profile:
     return load(str(written(folder, PROFILE, "orchard")), NOBODY).profile
 
 
-RIGHT, WRONG = table("partition | QOS | GPUs | cores of a rank | memory"), table("because")
+RIGHT, WRONG = table("partition | QOS | GPUs | CPUs of a rank | memory"), table("because | hint")
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def typed(cell: str, *, account: bool = True) -> list[str]:
 
 
 def test_the_page_has_twelve_of_each() -> None:
-    assert (len(RIGHT), len(WRONG)) == (12, 12)
+    assert (len(RIGHT), len(WRONG)) == (12, 13)
 
 
 @pytest.mark.parametrize("row", RIGHT, ids=lambda row: row[0])
@@ -58,8 +58,8 @@ def test_a_right_request_becomes_the_plan_of_the_page(orchard: str, row: list[st
     header = {directive.name: directive.value for directive in made.directives}
     gpus = header.get("gres") or "none"
     memory = f"{header['mem-per-gpu']} a GPU" if "mem-per-gpu" in header else "none"
-    partition = header.get("partition") or "the default"
-    assert [partition, header.get("qos"), gpus, str(made.shape.cpus_per_task or 64), memory] == row[1:]
+    partition = header.get("partition") or "not named: the default, a100"
+    assert [partition, header.get("qos"), gpus, header.get("cpus-per-task"), memory] == row[1:]
 
 
 @pytest.mark.parametrize("row", WRONG, ids=lambda row: row[0])
@@ -67,7 +67,7 @@ def test_a_wrong_request_is_refused_in_the_words_of_the_page(orchard: str, row: 
     with pytest.raises(RequestError) as refused:
         plan(*typed(row[0], account="without" not in row[0]), site=orchard)
     assert row[1].partition(" (")[0] in str(refused.value)
-    assert refused.value.hint
+    assert refused.value.hint == row[2].replace("`", "")
 
 
 def test_each_kind_of_host_of_its_lab_has_its_own_gres_and_each_partition_its_qos(orchard: str) -> None:
@@ -143,5 +143,6 @@ SBATCH_WORDS = (
     f"{_PAID} -p a100 -q standard --gres=gpu:a100:5",
     f"{_PAID} -p a100 -q standard --gres=gpu:a100:4 --ntasks-per-node=4 -c 20 -n 4",
     f"{_PAID} -p a100 -q long -N 3 --gres=gpu:a100:4",
+    f"{_PAID} -p scavenge -q scavenger -N 25 --gres=gpu:a100:4",
     "-t 60 -p a100 -q standard --gres=gpu:a100:4",
 )

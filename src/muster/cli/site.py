@@ -41,7 +41,7 @@ def _show(words: Words) -> int:
     from muster.look.probe import look
     from muster.plan.site_terms import say_ran, say_trust
     from muster.sites.load import choose_site
-    from muster.sites.tell import as_json, lines, missing_keys
+    from muster.sites.tell import as_json, lines, missing_keys, remarks
 
     site = choose_site(words.first, look())
     for note in (*site.notes, *filter(None, [say_trust(site), say_ran(site)])):
@@ -60,9 +60,11 @@ def _show(words: Words) -> int:
     for key, absent in site.profile.unpublished.items():
         note = f": {absent.note}" if absent.note else ""
         _print_value(key, f"not published, looked for on {absent.checked}{note}", width)
-    missing = [] if site.profile.complete else list(missing_keys(site))
+    missing = 0 if site.profile.complete else len(list(missing_keys(site)))
     if missing:
-        print(f"{len(missing)} keys have no value: {', '.join(missing)}", file=sys.stderr)
+        say(f"no mistake found; {missing} keys of a complete profile are not set (`missing` of --json lists them)")
+    for remark in remarks(site):
+        say(f"warning: {remark}")
     return 0
 
 

@@ -14,10 +14,11 @@ from muster.model.finish import Finish
 from muster.model.plan import Directive, Note, Plan, Reason, Shape
 from muster.plan.asked import Asked
 from muster.plan.finish import check_limit
-from muster.plan.live import live_kind_name
+from muster.plan.live import ask_of, live_kind_name
 from muster.plan.size import Size
 from muster.plan.terms import Terms
 from muster.policy.cluster import NAMED_BY_SLURM, refusals_here
+from muster.policy.elsewhere import name_others
 from muster.policy.names import say_unlisted, unlisted_names
 from muster.policy.rules import Ask, refusals, say_origin
 from muster.sites.live import SAID_HERE
@@ -190,7 +191,11 @@ def _check_limits(
     """Refuse what the site's documents say it refuses; every broken rule is reported at once."""
     header = {directive.name: directive.value for directive in directives}
     ask = _ask(site, request, shape, launcher, header)
-    broken = [(refusal, say_origin(site, refusal)) for refusal in refusals(site.profile, ask)]
+    refused_by_profile = list(refusals(site.profile, ask, is_counted=site.cluster is not None))
+    if refused_by_profile:
+        as_typed = replace(ask_of(request), nodes=ask.nodes, gpus_per_node=ask.gpus_per_node)
+        refused_by_profile = name_others(site, as_typed, (ask.partition, ask.qos), refused_by_profile)
+    broken = [(refusal, say_origin(site, refusal)) for refusal in refused_by_profile]
     if site.cluster is not None:
         known_rules = {refusal.rule for refusal, _ in broken}
         said_here = (refusal for refusal in refusals_here(site.cluster, ask) if refusal.rule not in known_rules)

@@ -54,6 +54,8 @@ def notes_of_size(asked: Asked, size: Size, launcher: Launcher) -> Iterator[Note
     if node.gpus and not shape.gpus_per_node and not request.given("gpus_per_node"):
         text = f"no GPU is asked for, but a node here has {node.gpus}: -g {node.gpus}, or -g 0"
         yield Note(text, warning=site.is_described)
+    if node.gpus == 0 and node.cpus and shape.cpus_per_task is None and engine is Engine.SLURM and not asked.within:
+        yield Note(f"no -c is given, so Slurm decides how many CPUs a rank has, mostly 1: a node has {node.cpus}")
     if request.visibility == "one":
         yield (
             Note("--visibility one: a script that says set_device(LOCAL_RANK) fails on every rank but 0", warning=True)

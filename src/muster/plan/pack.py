@@ -67,6 +67,8 @@ def _shape_of_row(request: Request, node: NodeShape, count: int) -> Shape:
                 hint=f"--sweep-per-node {node.gpus}, or -g 0 for rows that need no GPU",
             )
         request = replace(request, gpus_per_node=node.gpus // count)
+    if node.cpus_without_gpus:
+        node = replace(node, cpus_without_gpus=node.cpus_without_gpus // count)
     return make_shape(request, node)
 
 

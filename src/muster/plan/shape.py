@@ -7,6 +7,7 @@ import msgspec
 from muster.errors import Refusal, RequestError, refused
 from muster.job.request import Request
 from muster.model.plan import Reason, Shape
+from muster.policy.rules import fewer_gpus
 
 
 class NodeShape(msgspec.Struct, frozen=True):
@@ -15,6 +16,12 @@ class NodeShape(msgspec.Struct, frozen=True):
     gpus: int | None = None
     cpus: int | None = None
     cpus_per_gpu: int | None = None
+    cpus_without_gpus: int | None = None
+    """The CPUs that a job without GPUs has of a node that it does not share; None: it may share the node."""
+
+    queue: str = ""
+    """The partition or QOS whose node this is, where one is known."""
+
     origin: str = "unknown"
     is_taken_whole: bool = True
     """Whether a request that does not say how many GPUs it wants gets all of them."""
@@ -28,18 +35,22 @@ def make_shape(request: Request, node: NodeShape, *, gpus_asked: int | None = No
         Reason("as asked", request.origin("nodes")) if request.nodes else Reason("one node, unless more are asked for")
     )
     gpus = _gpus(request, node, gpus_asked, reasons)
-    ranks = _ranks(request, gpus, reasons)
+    ranks = _ranks(request, node, gpus, reasons)
     if gpus and ranks > gpus:
         message = f"{ranks} ranks per node need {ranks} GPUs per node, but {gpus} are asked for"
         hint = f"--ntasks-per-node {gpus}, or --gpus-per-node {ranks}"
         raise refused((Refusal("ranks-max", message, hint, limit=gpus, accepted={"ntasks-per-node": str(gpus)}), ""))
     cpus = _cpus(request, node, ranks, gpus, reasons)
     if cpus and node.cpus and ranks * cpus > node.cpus:
-        message = f"{ranks} ranks × {cpus} CPUs = {ranks * cpus} CPUs per node, but a node has {node.cpus}"
+        message = f"{ranks} ranks × {cpus} CPUs = {ranks * cpus} CPUs per node, but {_a_node(node)} has {node.cpus}"
         accepted = {"cpus-per-task": str(max(1, node.cpus // ranks))}
         hint = f"--cpus-per-task {accepted['cpus-per-task']}"
         raise refused((Refusal("cores-max", message, hint, limit=node.cpus, accepted=accepted), node.origin))
     return Shape(nodes, ranks, gpus, cpus, tuple(reasons.items()))
+
+
+def _a_node(node: NodeShape) -> str:
+    return f"a node of {node.queue}" if node.queue else "a node"
 
 
 def _gpus(request: Request, node: NodeShape, asked_gpus: int | None, reasons: dict[str, Reason]) -> int:
@@ -59,8 +70,8 @@ def _gpus(request: Request, node: NodeShape, asked_gpus: int | None, reasons: di
         return 0
     if node.gpus is not None and gpus > node.gpus:
         asked_for = "1 GPU per node is asked for" if gpus == 1 else f"{gpus} GPUs per node are asked for"
-        message = f"{asked_for}, but a node has {node.gpus or 'none'}"
-        hint = f"--gpus-per-node {node.gpus}, on more nodes (-N)" if node.gpus else "omit --gpus-per-node"
+        message = f"{asked_for}, but {_a_node(node)} has {node.gpus or 'none'}"
+        hint = fewer_gpus(request.nodes or 1, gpus, node.gpus)
         accepted = {"gpus-per-node": str(node.gpus) if node.gpus else None}
         raise refused((Refusal("gpus-max", message, hint, limit=node.gpus, accepted=accepted), node.origin))
     field = "gpus_per_node" if request.gpus_per_node is not None else "gres"
@@ -68,14 +79,15 @@ def _gpus(request: Request, node: NodeShape, asked_gpus: int | None, reasons: di
     return gpus
 
 
-def _ranks(request: Request, gpus: int, reasons: dict[str, Reason]) -> int:
+def _ranks(request: Request, node: NodeShape, gpus: int, reasons: dict[str, Reason]) -> int:
     if request.ntasks_per_node is not None:
         reasons["ntasks_per_node"] = Reason("as asked", request.origin("ntasks_per_node"))
         return request.ntasks_per_node
     if gpus:
         reasons["ntasks_per_node"] = Reason("one rank for each GPU")
         return gpus
-    reasons["ntasks_per_node"] = Reason("one rank: no number was asked for, and no GPU of the node is known")
+    why = "the node has no GPU" if node.gpus == 0 else "no GPU is asked for"
+    reasons["ntasks_per_node"] = Reason(f"one rank: no number was asked for, and {why}")
     return 1
 
 
@@ -88,5 +100,9 @@ def _cpus(request: Request, node: NodeShape, ranks: int, gpus: int, reasons: dic
         share = min(own_cpus, node.cpus // ranks) if node.cpus else own_cpus
         reasons["cpus_per_task"] = Reason("this rank's share of the node's cores", node.origin)
         return max(1, share)
+    if node.cpus_without_gpus and not gpus:
+        text = "the node's cores, divided by its ranks: a job without GPUs has them all, unless -c asks for fewer"
+        reasons["cpus_per_task"] = Reason(text, node.origin)
+        return max(1, node.cpus_without_gpus // ranks)
     reasons["cpus_per_task"] = Reason("not asked for, and the share is not known: Slurm's default applies")
     return None

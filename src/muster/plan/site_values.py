@@ -5,7 +5,7 @@ from __future__ import annotations
 from muster.job.request import Request
 from muster.model.plan import Reason
 from muster.plan.live import live_kind_name
-from muster.policy.queues import choose_queue, kind_of
+from muster.policy.queues import Choice, choose_queue, kind_of
 from muster.sites.schema import NodeKind
 from muster.sites.site import Site
 from muster.sites.when import Situation
@@ -33,22 +33,42 @@ def node_kind(site: Site, request: Request) -> tuple[str | None, NodeKind]:
 
 def _kind_of(site: Site, request: Request) -> str | None:
     """Return the kind of node of the queue that is named, else of the queue that the profile's rules give."""
-    profile, gpus = site.profile, request.gpus_per_node
     name = _kind_in(site, request, request.partition, request.qos)
-    if request.partition is not None or (request.qos is None and gpus is None):
+    if request.partition is not None or (request.qos is None and request.gpus_per_node is None):
         return name
-    most = profile.nodes[name].gpus if name in profile.nodes else None
+    chosen = _queue_asked(site, request, name)
+    return name if chosen.gone is not None else _kind_in(site, request, chosen.partition, chosen.qos)
+
+
+def queue_names(site: Site, request: Request) -> tuple[str | None, str | None]:
+    """Return the partition and the QOS that this request gets, before its size is settled; the default where none.
+
+    None: not known, or the rule that holds names a partition that is not there.
+    """
+    chosen = _queue_asked(site, request, _kind_in(site, request, request.partition, request.qos))
+    default = next((name for name, queue in site.profile.partitions.items() if queue.default), None)
+    return (None, None) if chosen.gone is not None else (chosen.partition or default, chosen.qos)
+
+
+def _queue_asked(site: Site, request: Request, kind: str | None) -> Choice:
+    profile, gpus = site.profile, request.gpus_per_node
+    most = profile.nodes[kind].gpus if kind in profile.nodes else None
     job = Situation(
         nodes=request.nodes or 1,
-        gpus_per_node=gpus or 0,
+        gpus_per_node=(most or 0) if gpus is None else gpus,
         whole_node=request.exclusive or bool(most and gpus and gpus >= most),
         time_s=request.time.seconds if request.time else None,
-        gpu_kind=name,
+        gpu_kind=kind,
         trial=request.trial,
     )
-    gpu_type = request.gpu_type or gpu_type_in_gres(request.gres)
-    chosen = choose_queue(profile, job, qos=request.qos, gpu_type=gpu_type, there=site.partitions_there)
-    return name if chosen.gone is not None else _kind_in(site, request, chosen.partition, chosen.qos)
+    return choose_queue(
+        profile,
+        job,
+        partition=request.partition,
+        qos=request.qos,
+        gpu_type=request.gpu_type or gpu_type_in_gres(request.gres),
+        there=site.partitions_there,
+    )
 
 
 def _kind_in(site: Site, request: Request, partition: str | None, qos: str | None) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
+from muster.errors import RequestError
 from muster.facts import Facts
 from muster.job.request import Request
 from muster.launchers.base import Launcher
@@ -12,7 +13,8 @@ from muster.model.plan import Engine, Pack, Shape
 from muster.plan.asked import Asked
 from muster.plan.live import ask_of
 from muster.plan.shape import NodeShape, make_shape
-from muster.plan.site_values import node_kind
+from muster.plan.site_values import node_kind, queue_names
+from muster.policy.elsewhere import name_others
 from muster.policy.masks import core_list, threads_counted
 from muster.sites.site import Site
 from muster.slurm.flags import gpus_in_gres
@@ -38,6 +40,8 @@ def make_size(asked: Asked, facts: Facts, launcher: Launcher) -> tuple[Asked, Si
     """Return the numbers, and what is asked for the whole job: where rows share a node, their sum."""
     if asked.engine is Engine.SLURM:
         node = node_shape(asked.site, asked.request)
+        if asked.within:  # the allocation may have less than the node
+            node = replace(node, cpus_without_gpus=None)
     else:
         node = NodeShape(gpus=facts.gpus, origin="this machine")
     pack = None
@@ -46,7 +50,14 @@ def make_size(asked: Asked, facts: Facts, launcher: Launcher) -> tuple[Asked, Si
 
         request, pack = packed(asked.request, node, launcher)
         asked = replace(asked, request=request)
-    shape = make_shape(asked.request, node, gpus_asked=gpus_in_gres(asked.request.gres))
+    try:
+        shape = make_shape(asked.request, node, gpus_asked=gpus_in_gres(asked.request.gres))
+    except RequestError as error:
+        if asked.engine is not Engine.SLURM or not error.refusals:
+            raise
+        here = queue_names(asked.site, asked.request)
+        broken = name_others(asked.site, ask_of(asked.request), here, list(error.refusals))
+        raise RequestError(error.message, "; ".join(each.hint for each in broken), refusals=broken) from None
     return asked, Size(node, shape, pack)
 
 
@@ -61,10 +72,23 @@ def node_shape(site: Site, request: Request) -> NodeShape:
     if not site.is_described and not ask_of(request).gpus_per_node:
         share = None
     threads = node.threads_per_core or 1
+    partition, qos = queue_names(site, request)
+    is_there = site.is_described and (site.cluster is None or partition in (site.partitions_there or ()))
+    is_shared = "shared" in {site.profile.request.sharing, _sharing(site, partition), _sharing(site, qos)}
     return NodeShape(
         gpus=node.gpus,
         cpus=None if cores is None else cores * threads,
         cpus_per_gpu=None if share is None else share * threads_counted(site.profile, node),
+        cpus_without_gpus=cores * threads_counted(site.profile, node)
+        if cores and node.gpus == 0 and is_there and (request.exclusive or not is_shared)
+        else None,
+        queue=partition or qos or "",
         origin=site.origin(f"nodes.{name}").words(),
         is_taken_whole=site.is_described,
     )
+
+
+def _sharing(site: Site, queue: str | None) -> str | None:
+    """Return whether the jobs of a partition or QOS share its nodes; None: the profile does not say."""
+    named = (site.profile.partitions.get(queue or ""), site.profile.qos.get(queue or ""))
+    return next((each.sharing for each in named if each is not None), None)

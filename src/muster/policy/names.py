@@ -83,7 +83,8 @@ def _accounts(profile: Profile, ask: Ask) -> Iterator[UnlistedName]:
     if ask.account is not None and pattern and not re.fullmatch(pattern, ask.account):
         example = profile.request.account_example or pattern
         key = "request.account_pattern"
-        yield UnlistedName("account", ask.account, key, (example,), f"{key}={re.escape(ask.account)}")
+        escaped = re.sub(r"[\\^$.|?*+(){}\[\]]", r"\\\g<0>", ask.account)
+        yield UnlistedName("account", ask.account, key, (example,), f"'{key}={pattern}|{escaped}'")
 
 
 def _features(profile: Profile, ask: Ask) -> Iterator[UnlistedName]:

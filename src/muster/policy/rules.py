@@ -54,10 +54,14 @@ LEADS_ELSEWHERE = frozenset({"reservation", "nodelist"})
 Rule = Callable[[Profile, Ask], Iterator[Refusal]]
 
 
-def refusals(profile: Profile, ask: Ask) -> Iterator[Refusal]:
-    """Yield everything that this site would refuse in this request, in the order of the table."""
+def refusals(profile: Profile, ask: Ask, *, is_counted: bool = False) -> Iterator[Refusal]:
+    """Yield everything that this site would refuse in this request, in the order of the table.
+
+    `is_counted`: Slurm says how many nodes there are, so the profile's number is not asked.
+    """
     for rule in RULES:
-        yield from rule(profile, ask)
+        if not (is_counted and rule is _nodes_there):
+            yield from rule(profile, ask)
 
 
 def node_of(profile: Profile, ask: Ask) -> tuple[str, NodeKind] | None:
@@ -187,19 +191,19 @@ def _open_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     for kind, name, queue in _queues(profile, ask):
         if not queue.open:
             reason = queue.notes[0] if queue.notes else "on request only"
-            yield Refusal("closed-queue", f"{name} is not open: {reason}", "use another queue", f"{kind}.{name}.open")
+            yield Refusal("closed-queue", f"{name} is not open: {reason}", "another queue", f"{kind}.{name}.open")
 
 
 def _nodes_of_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     for kind, name, queue in _queues(profile, ask):
         if queue.nodes_max is not None and ask.nodes > queue.nodes_max:
             message = f"{_nodes_of(ask)}, but {name} allows {queue.nodes_max}"
-            hint, key = _other_queue(profile, ask, name), f"{kind}.{name}.nodes_max"
-            yield Refusal("nodes-max", message, hint, key, name, queue.nodes_max)
+            key = f"{kind}.{name}.nodes_max"
+            yield Refusal("nodes-max", message, f"-N {queue.nodes_max}", key, name, queue.nodes_max)
         if queue.nodes_min is not None and ask.nodes < queue.nodes_min:
             message = f"{ask.nodes} nodes, but {name} is for {queue.nodes_min} or more"
-            hint, key = "use a queue for smaller jobs", f"{kind}.{name}.nodes_min"
-            yield Refusal("nodes-min", message, hint, key, name, queue.nodes_min)
+            key = f"{kind}.{name}.nodes_min"
+            yield Refusal("nodes-min", message, f"-N {queue.nodes_min}", key, name, queue.nodes_min)
     if not any(_queues(profile, ask)):
         yield from _nodes_of_any(profile, ask)
 
@@ -215,30 +219,29 @@ def _nodes_of_any(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     limit = None if largest is None else fit[largest].nodes_max
     if limit is not None and ask.nodes > limit:
         message = f"{_nodes_of(ask)}, but {largest} allows {limit}"
-        hint = f"at most {limit} nodes, or another partition with -p"
-        yield Refusal("nodes-max", message, hint, f"partitions.{largest}.nodes_max", largest or "", limit)
+        yield Refusal("nodes-max", message, f"-N {limit}", f"partitions.{largest}.nodes_max", largest or "", limit)
 
 
 def _may_be_picked(queue: Queue, ask: Ask) -> bool:
     return queue.open and (queue.gpus != 0 or not ask.gpus_per_node)
 
 
-def _other_queue(profile: Profile, ask: Ask, name: str) -> str:
-    """Return the queues of a kind of node that the queue has too, which are large enough for the job."""
-    beside = {qos for _, _, queue in _queues(profile, ask) for qos in queue.qos}
-    for queues in (profile.partitions, profile.qos):
-        if name in queues:
-            own_kinds = set(kinds_in(queues[name]))
-            fit = [
-                other_name
-                for other_name, queue in queues.items()
-                if queue.open and queue.gpus == queues[name].gpus and (queue.nodes_max or ask.nodes) >= ask.nodes
-                if not own_kinds or not kinds_in(queue) or own_kinds & set(kinds_in(queue))
-                if queues is profile.partitions or not beside or other_name in beside
-            ]
-            if fit:
-                return f"large enough: {', '.join(fit)}"
-    return "ask for fewer"
+def _nodes_there(profile: Profile, ask: Ask) -> Iterator[Refusal]:
+    """Yield a refusal of more nodes than the queue has; a queue that does not say has all nodes of its kinds."""
+    if any(refusal.rule == "nodes-max" for refusal in _nodes_of_queue(profile, ask)):
+        return
+    for kind, name, queue in _queues(profile, ask):
+        kinds = [each for each in kinds_in(queue) if each in profile.nodes]
+        if ask.gpu_type is not None:
+            kinds = [each for each in kinds if profile.nodes[each].gpu_type in {None, ask.gpu_type}]
+        counts = [profile.nodes[each].nodes for each in kinds]
+        key, count = f"{kind}.{name}.nodes", queue.nodes if len(kinds) == len(kinds_in(queue)) else None
+        if count is None and counts and None not in counts:
+            key, count = f"nodes.{kinds[0]}.nodes", sum(each or 0 for each in counts)
+        if count is not None and ask.nodes > count:
+            of_kind = f" of kind {' and '.join(kinds)}" if len(kinds) < len(kinds_in(queue)) else ""
+            message = f"{_nodes_of(ask)}, but {name} has {count}{of_kind}"
+            yield Refusal("nodes-max", message, f"-N {count}", key, name, count)
 
 
 def _time_of_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
@@ -283,10 +286,12 @@ def _total_gpus(profile: Profile, ask: Ask) -> Iterator[Refusal]:
         if queue.gpus_max is not None and gpus > queue.gpus_max:
             most = queue.gpus_max
             message = f"{ask.nodes} × {ask.gpus_per_node} = {gpus} GPUs, but {name} allows {most}"
-            yield Refusal("total-gpus-max", message, "ask for fewer", f"{key}.gpus_max", name, most)
+            yield Refusal(
+                "total-gpus-max", message, f"{most} GPUs on all nodes together", f"{key}.gpus_max", name, most
+            )
         if queue.gpus_min is not None and gpus < queue.gpus_min:
             message = f"{gpus or 'no'} GPU{'s' * (gpus > 1)}, but {name} is for jobs with {queue.gpus_min} or more"
-            hint, least = "use another queue (-p), or ask for GPUs (-g)", queue.gpus_min
+            hint, least = f"{queue.gpus_min} GPUs or more (-g)", queue.gpus_min
             yield Refusal("total-gpus-min", message, hint, f"{key}.gpus_min", name, least)
         counts = queue.gpus_per_node
         if counts is not None and ask.gpus_per_node and ask.gpus_per_node not in counts:
@@ -309,17 +314,23 @@ def _gpus_of_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     kind_and_node = node_of(profile, ask)
     for kind, name, queue in _queues(profile, ask):
         if queue.gpus == 0 and ask.gpus_per_node:
-            hint = "choose a queue that has"
-            yield Refusal("no-gpus", f"{name} has no GPUs", hint, f"{kind}.{name}.gpus", name, 0)
+            yield Refusal("no-gpus", f"{name} has no GPUs", "omit --gpus-per-node", f"{kind}.{name}.gpus", name, 0)
             return
     if kind_and_node is None or kind_and_node[1].gpus is None:
         return
     kind_name, node = kind_and_node
     if ask.gpus_per_node > (node.gpus or 0):
         message = f"{ask.gpus_per_node} GPUs per node, but a node has {node.gpus}"
-        hint = f"--gpus-per-node {node.gpus}, on more nodes (-N)" if node.gpus else "omit --gpus-per-node"
+        hint = fewer_gpus(ask.nodes, ask.gpus_per_node, node.gpus)
         accepted = {"gpus-per-node": str(node.gpus) if node.gpus else None}
         yield Refusal("gpus-max", message, hint, f"nodes.{kind_name}.gpus", limit=node.gpus, accepted=accepted)
+
+
+def fewer_gpus(nodes: int, gpus: int, most: int | None) -> str:
+    """Return the options that ask for as many GPUs as a node has, on as many more nodes."""
+    if not most:
+        return "omit --gpus-per-node"
+    return f"--gpus-per-node {most}, on {-(-nodes * gpus // most)} nodes (-N {-(-nodes * gpus // most)})"
 
 
 def _partial_nodes(profile: Profile, ask: Ask) -> Iterator[Refusal]:
@@ -406,28 +417,25 @@ def _types(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     for kind, name, queue in _queues(profile, ask):
         types = gpu_types_of(profile, queue)
         if ask.gpu_type is not None and types and ask.gpu_type not in types:
-            fits = [
-                f"-p {other_name}"
+            there = {
+                other_name: gpu_types_of(profile, other)
                 for other_name, other in profile.partitions.items()
-                if other.open and ask.gpu_type in gpu_types_of(profile, other)
-            ]
+                if other.open and any(profile.nodes[each].gpus != 0 for each in kinds_in(other))
+            }
             message = f"{name} has GPUs of type {' and '.join(types)}, none of type {ask.gpu_type}"
-            hint = f"{ask.gpu_type}: {', '.join(fits)}; {name}: --gpu-type {types[0]}"
-            yield Refusal("gpu-type", message, hint if fits else f"--gpu-type {types[0]}", f"{kind}.{name}.node", name)
+            if there and all(other_types and ask.gpu_type not in other_types for other_types in there.values()):
+                listed = (f"{' and '.join(other_types)} ({other})" for other, other_types in there.items())
+                message = f"no partition has GPUs of type {ask.gpu_type}; there are {', '.join(listed)}"
+            yield Refusal("gpu-type", message, f"--gpu-type {types[0]}", f"{kind}.{name}.node", name)
 
 
 def _qos_of_partition(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     """Yield a refusal of a QOS that the partition does not take."""
     for kind, name, queue in _queues(profile, ask):
         if kind == "partitions" and queue.qos and ask.qos is not None and ask.qos not in queue.qos:
-            fits = [
-                f"-p {other_name}"
-                for other_name, other in profile.partitions.items()
-                if other.open and ask.qos in other.qos
-            ]
             message = f"{name} takes jobs of the QOS {' or '.join(queue.qos)}, but this one has {ask.qos}"
-            hint = f"-q {queue.qos[0]}" + (f"; {ask.qos}: {', '.join(fits)}" if fits else "")
-            yield Refusal("queue-qos", message, hint, f"partitions.{name}.qos", name, accepted={"qos": queue.qos[0]})
+            hint, accepted = f"-q {queue.qos[0]}", {"qos": queue.qos[0]}
+            yield Refusal("queue-qos", message, hint, f"partitions.{name}.qos", name, accepted=accepted)
 
 
 def _launcher(profile: Profile, ask: Ask) -> Iterator[Refusal]:
@@ -464,6 +472,7 @@ RULES: tuple[Rule, ...] = (
     _renamed_queue,
     _open_queue,
     _nodes_of_queue,
+    _nodes_there,
     _time_of_queue,
     _time_of_site,
     _gpus_of_queue,

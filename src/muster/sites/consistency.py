@@ -16,9 +16,10 @@ from muster.sites.layers import Layer, Merged
 from muster.sites.places import Path, spell
 from muster.sites.read import Broken, struct_keys, to_profile
 from muster.sites.schema import NodeKind, Profile, Queue, QueueRule, SiteVariable, Source, When
+from muster.sites.schema_queues import ONE_THREAD, SiteRequest
 from muster.sites.site import Site
 from muster.sites.trust import trust_of
-from muster.units import parse_walltime_s
+from muster.units import parse_memory_mib, parse_walltime_s
 
 _FREE_TABLES = ("facts", "unpublished", "sources", "unverified")
 
@@ -51,6 +52,8 @@ def _findings(profile: Profile, table: dict[str, Any]) -> Iterator[Broken]:
     yield from _names_of_parts(table, ())
     yield from _environment(profile.environment)
     yield from _patterns(profile)
+    yield from _accounts(profile.request)
+    yield from _types_listed(profile)
     yield from _documents(profile)
 
 
@@ -137,6 +140,17 @@ def _keys(profile: Profile) -> Iterator[Broken]:
 def _nodes(profile: Profile) -> Iterator[Broken]:
     for name, node in profile.nodes.items():
         yield from _tables(node, ("nodes", name))
+        yield from _memory_of_gpus(profile, name, node)
+
+
+def _memory_of_gpus(profile: Profile, name: str, node: NodeKind) -> Iterator[Broken]:
+    path: Path = ("nodes", name, "mem_per_gpu") if node.mem_per_gpu else ("memory", "mem_per_gpu")
+    share = node.mem_per_gpu or profile.memory.mem_per_gpu
+    whole_mib = parse_memory_mib(node.memory_usable) if node.memory_usable else node.memory_mib
+    if share and whole_mib and node.gpus and node.gpus * parse_memory_mib(share) > whole_mib:
+        product = f"{node.gpus} GPUs × {share} = {node.gpus * parse_memory_mib(share)} MiB"
+        message = f"{product}, but a node of kind {name} has {whole_mib} MiB"
+        yield Broken(path, message, f'"{whole_mib // node.gpus}M" or less')
 
 
 def _tables(node: NodeKind, path: Path) -> Iterator[Broken]:
@@ -156,6 +170,10 @@ def _queues(profile: Profile) -> Iterator[Broken]:
         for name, queue in getattr(profile, kind).items():
             yield from _names_of_queue(profile, queue, (kind, name))
     yield from _unreached_nodes(profile)
+    defaults = [name for name, queue in profile.partitions.items() if queue.default]
+    for name in defaults[1:]:
+        hint = "a job that names no partition gets one: omit `default` elsewhere"
+        yield Broken(("partitions", name, "default"), f"{defaults[0]} is the default partition too", hint)
     for number, rule in enumerate(profile.queue_rules):
         for kind, name in (("partitions", rule.partition), ("qos", rule.qos)):
             queue_names = getattr(profile, kind)
@@ -197,11 +215,9 @@ def _threads(profile: Profile) -> Iterator[Broken]:
     A step would ask for more.
     """
     request = profile.request
-    if request.slurm_cpus == "threads" and request.cpus != "threads":
-        flags = request.sbatch or ()
-        if not {"--hint=nomultithread", "--threads-per-core=1"} & set(flags):
-            hint = 'sbatch = ["--hint=nomultithread"], or cpus = "threads"'
-            yield Broken(("request", "slurm_cpus"), "is 'threads', and the header asks for cores", hint)
+    if request.slurm_cpus == "threads" and request.cpus != "threads" and not ONE_THREAD & set(request.sbatch or ()):
+        hint = 'sbatch = ["--hint=nomultithread"], or cpus = "threads"'
+        yield Broken(("request", "slurm_cpus"), "is 'threads', and the header asks for cores", hint)
 
 
 def _rules(profile: Profile) -> Iterator[Broken]:
@@ -315,10 +331,32 @@ def _patterns(profile: Profile) -> Iterator[Broken]:
     ]
     for key, texts in patterns:
         for text in texts:
-            try:
-                re.compile(text)
-            except re.error as error:
-                yield Broken(("detect", key), f"{text!r} is not a regular expression: {error}", "escape it with \\")
+            yield from _not_a_pattern(("detect", key), text)
+
+
+def _not_a_pattern(path: Path, text: str) -> Iterator[Broken]:
+    try:
+        re.compile(text)
+    except re.error as error:
+        yield Broken(path, f"{text!r} is not a regular expression: {error}", "escape it with \\")
+
+
+def _accounts(request: SiteRequest) -> Iterator[Broken]:
+    pattern, example = request.account_pattern, request.account_example
+    mistakes = list(_not_a_pattern(("request", "account_pattern"), pattern or ""))
+    yield from mistakes
+    if pattern and example and not mistakes and not re.fullmatch(pattern, example):
+        message = f"{example} is none of the accounts that account_pattern describes: {pattern}"
+        yield Broken(("request", "account_example"), message, "change one of them: the pattern is of whole accounts")
+
+
+def _types_listed(profile: Profile) -> Iterator[Broken]:
+    """Yield a kind of node whose type of GPU is missing from `gres_names`, which lists types."""
+    listed = [name for name in profile.request.gres_names or () if name.startswith("gpu:")]
+    for name, node in profile.nodes.items():
+        if listed and node.gpu_type is not None and f"gpu:{node.gpu_type}" not in listed:
+            message = f"lists {', '.join(listed)}, but nodes.{name} has GPUs of type {node.gpu_type}"
+            yield Broken(("request", "gres_names"), message, f'add "gpu:{node.gpu_type}"')
 
 
 def _unknown(path: Path, kind: str, name: str, known_names: Iterable[str]) -> Broken:

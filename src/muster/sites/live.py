@@ -16,6 +16,7 @@ import msgspec
 from muster.errors import RequestError
 from muster.sites.layers import Layer
 from muster.sites.schema import NodeKind, Profile, Queue
+from muster.sites.schema_queues import ONE_THREAD
 from muster.slurm.cluster import QosLimit
 from muster.slurm.cluster_facts import ClusterFacts, KindFacts, PartitionFacts
 from muster.units import format_walltime, parse_memory_mib, parse_walltime_s
@@ -213,14 +214,12 @@ _OF_PLACES = (
     "gpu",
 )
 
-_ONE_THREAD = frozenset({"--hint=nomultithread", "--threads-per-core=1"})
-
 
 def _counts_threads(profile: Profile, cluster: ClusterFacts, names: Mapping[Signature, str]) -> bool | None:
     """Return whether a CPU is a thread here, where the profile does not say so; None: the profile holds."""
     kinds = [kind for kind in cluster.kinds if not profile.nodes or names[signature(kind)] in profile.nodes]
     said, counts = profile.request.cpus, any(kind.threads > 1 for kind in kinds)
-    if not kinds or _ONE_THREAD & set(profile.request.sbatch or ()):
+    if not kinds or ONE_THREAD & set(profile.request.sbatch or ()):
         return None
     return counts if (said or "cores") != ("threads" if counts else "cores") else None
 

@@ -8,6 +8,9 @@ from msgspec import Meta, field
 
 from muster.sites.schema_words import Cores, Count, Flag, GpuKind, Number, Part, Size, Text, Walltime, When
 
+ONE_THREAD = frozenset({"--hint=nomultithread", "--threads-per-core=1"})
+"""Flags with which one CPU of Slurm is a core, where its nodes count threads."""
+
 # ---------------------------------------------------------------- what a node is
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from muster.sites.places import Path
-from muster.sites.schema import When
+from muster.sites.schema import Profile, When
+from muster.sites.schema_queues import ONE_THREAD
 from muster.sites.site import Origin, Site
 from muster.sites.when import say_when
 
@@ -181,3 +182,48 @@ def _meaningless(site: Site, key: str) -> bool:
 def _said_unpublished(site: Site, key: str) -> bool:
     words = key.split(".")
     return any(".".join(words[:length]) in site.profile.unpublished for length in range(1, len(words) + 1))
+
+
+# ---------------------------------------------------------------- what the writer of a profile may have missed
+
+
+def remarks(site: Site) -> Iterator[str]:
+    """Yield what is no mistake, but makes jobs that the writer of a profile may not mean; nothing of what is shipped."""
+    profile = site.profile
+    if all(layer.kind == "bundled" for layer in site.layers):
+        return
+    yield from _threads(profile)
+    yield from _jobs_without_share(profile)
+    takes_all = any(rule.when == When() and rule.partition for rule in profile.queue_rules)
+    if profile.partitions and not takes_all and not any(queue.default for queue in profile.partitions.values()):
+        yield "no partition is the default and no queue rule takes every job: some jobs get no partition unless typed"
+    named = {line.origin.source.title for line in lines(site) if line.origin.source is not None}
+    for name, source in profile.sources.items():
+        if source.title not in named:
+            yield f'sources.{name}: no value comes from it; [facts] says which do: partitions = "{name}"'
+
+
+def _threads(profile: Profile) -> Iterator[str]:
+    request = profile.request
+    if request.cpus != "cores" or request.slurm_cpus or ONE_THREAD & set(request.sbatch or ()):
+        return
+    for name, node in profile.nodes.items():
+        threads = node.threads_per_core or 1
+        if threads > 1 and node.cores:
+            yield (
+                f'request.cpus is "cores", but a core of nodes.{name} has {threads} threads. Where `scontrol show node` '
+                f'says CPUTot={node.cores * threads}, write "threads", else its jobs get a part of their cores; '
+                f'where it says CPUTot={node.cores}, write slurm_cpus = "cores"'
+            )
+
+
+def _jobs_without_share(profile: Profile) -> Iterator[str]:
+    """Yield each kind of node with GPUs whose jobs ask for no CPUs or no memory."""
+    for name, node in profile.nodes.items():
+        has_memory = profile.memory.policy != "per-gpu" or node.mem_per_gpu or profile.memory.mem_per_gpu
+        missing = [
+            *([] if node.cores_per_gpu or node.cores else ["CPUs (`cores`)"]),
+            *([] if has_memory else ["memory (`mem_per_gpu`)"]),
+        ]
+        if node.gpus and missing:
+            yield f"nodes.{name}: its jobs ask for no {' and no '.join(missing)}, so Slurm's default holds"

@@ -56,13 +56,15 @@ def _spec(words: Words) -> LabSpec:
     if words.like:
         from muster.look.probe import look
         from muster.sites.load import choose_site
-        from muster_lab.like import lab_like
+        from muster_lab.like import lab_like, say_sizes
 
         site = choose_site(words.like, look())
         like = lab_like(site.profile, name=words.name, nodes=words.nodes, slurm=words.slurm)
+        for sentence in say_sizes(site.profile, like):
+            say(sentence)
         return replace(like, internet=words.internet, tmp_mib=words.tmp.mib)
     group = HostGroup(
-        count=words.nodes,
+        count=words.nodes or 4,
         cpus=words.cpus_per_node,
         gpus=words.gpus_per_node,
         gpu_type=words.gpu_type,
@@ -191,7 +193,12 @@ Run a private, real Slurm cluster of virtual hosts on this machine. It starts in
             more=PARTITION_GRAMMAR,
             options=(
                 _NAME,
-                option("-N --nodes N", "number of hosts", parse_count(1, 1000), default=4),
+                option(
+                    "-N --nodes N",
+                    "number of hosts (default: 4); with --like of each kind of node, at most what the site has "
+                    "(default: the whole site up to 16 nodes, else 4 of its first kind and 2 of each other)",
+                    parse_count(1, 1000),
+                ),
                 option("--cpus-per-node N", "CPUs of each host", parse_count(1, 4096), default=8),
                 option("--gpus-per-node N", "GPUs of each host", parse_count(0, 1024), default=4),
                 option("--gpu-type T", "type of the GPUs: a100, for --gres=gpu:a100:2"),
