@@ -35,7 +35,8 @@ def say_sizes(profile: Profile, lab: LabSpec) -> Iterator[str]:
         if made_up:
             yield f"the profile does not say what a node of kind {name} has: here {' and '.join(made_up)}"
     if sizes:
-        yield ", ".join(sizes) + " (-N makes as many of each kind, up to what the site has)"
+        is_whole = all(node.nodes == group.count for node, group in zip(profile.nodes.values(), lab.groups))
+        yield ", ".join(sizes) + ("" if is_whole else " (-N makes as many of each kind, up to what the site has)")
 
 
 def lab_like(

@@ -110,6 +110,9 @@ def _choose(typed_name: str, pages: Sequence[Page]) -> Page:
     for page in pages:
         if wanted_name in {page.name, f"{page.kind}/{page.path.stem}"}:
             return page
+    schema = documents_folder() / "reference" / "profile.schema.json"
+    if Path(wanted_name).name == schema.name:
+        return Page(schema.name, "reference", "the keys of a profile", schema)
     raise UnknownName("page", typed_name, [page.name for page in pages], listed_by="muster docs")
 
 
@@ -136,7 +139,7 @@ def _contents(pages: Sequence[Page]) -> Iterator[str]:
 def _show(page: Page) -> None:
     """Draw a page on a terminal, through its pager where it is longer than the screen; print its source elsewhere."""
     text = page.path.read_text(encoding="utf-8")
-    if not sys.stdout.isatty():
+    if not sys.stdout.isatty() or page.path.suffix != ".md":
         print(text, end="")
         return
     from rich.console import Console

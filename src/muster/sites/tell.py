@@ -188,7 +188,7 @@ def _said_unpublished(site: Site, key: str) -> bool:
 
 
 def remarks(site: Site) -> Iterator[str]:
-    """Yield what is no mistake, but makes jobs that the writer of a profile may not mean; nothing of what is shipped."""
+    """Yield what is no mistake, but may not be meant by the writer of a profile; nothing of what is shipped."""
     profile = site.profile
     if all(layer.kind == "bundled" for layer in site.layers):
         return
@@ -211,8 +211,8 @@ def _threads(profile: Profile) -> Iterator[str]:
         threads = node.threads_per_core or 1
         if threads > 1 and node.cores:
             yield (
-                f'request.cpus is "cores", but a core of nodes.{name} has {threads} threads. Where `scontrol show node` '
-                f'says CPUTot={node.cores * threads}, write "threads", else its jobs get a part of their cores; '
+                f'request.cpus is "cores", but a core of nodes.{name} has {threads} threads. Where `scontrol show '
+                f'node` says CPUTot={node.cores * threads}, write "threads", else its jobs get a part of their cores; '
                 f'where it says CPUTot={node.cores}, write slurm_cpus = "cores"'
             )
 

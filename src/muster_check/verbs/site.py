@@ -29,7 +29,8 @@ def _survey(words: Words) -> Survey:
         from muster.errors import SiteError
 
         reason = next(iter(not_answered(answers).values()), "")
-        raise SiteError(f"Slurm answers nothing here: {reason}", hint="type it on a login node of the cluster")
+        hint = "type it on a login node of the cluster; for mistakes in a file of yours: muster site show FILE --why"
+        raise SiteError(f"Slurm answers nothing here: {reason}", hint)
     for question, sentence in not_answered(answers).items():
         if question not in OF_THE_SHELL:
             say(f"not answered: {sentence}")

@@ -1,0 +1,110 @@
+"""Where a request that is refused would be taken: other partitions and QOS of the profile, as options to type. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from muster.errors import Refusal
+from muster.policy.cluster import refusals_here
+from muster.policy.queues import choose_queue
+from muster.policy.rules import Ask, node_of, refusals
+from muster.sites.schema import Profile, Queue
+from muster.sites.site import Site
+from muster.sites.when import Situation
+
+_MOST_NAMED = 3
+"""Queues that one hint names."""
+
+_OF_THE_QUEUE = frozenset(
+    {
+        *("nodes-max", "nodes-min", "time-max", "node-minutes", "total-gpus-max", "total-gpus-min", "gpus-per-node"),
+        *("no-gpus", "gpus-max", "cores-max", "mem-max", "closed-queue", "gpu-type", "queue-qos"),
+    }
+)
+"""The rules that another queue may not have."""
+
+_IN_EACH_QUEUE = frozenset({"forbidden-flag", "launcher", "renamed-module", "image-gone", "mem-zero"})
+"""The rules that no other queue mends."""
+
+_LATER = ("debug", "test", "interactive")
+"""Purposes of queues that are named after all others."""
+
+
+def name_others(site: Site, ask: Ask, here: tuple[str | None, str | None], broken: list[Refusal]) -> list[Refusal]:
+    """Return the refusals with the options that lead to a queue which takes the request, before their own hints.
+
+    `ask`: what was typed, no more; `here`: the partition and the QOS of the job that was refused.
+    """
+    if not any(refusal.rule in _OF_THE_QUEUE for refusal in broken):
+        return broken
+    ways = _ways(site, ask, *here)[:_MOST_NAMED]
+    return [
+        refusal._replace(hint=", or ".join(dict.fromkeys([*ways, refusal.hint])))
+        if refusal.rule in _OF_THE_QUEUE
+        else refusal
+        for refusal in broken
+    ]
+
+
+def _ways(site: Site, ask: Ask, partition: str | None, qos: str | None) -> list[str]:
+    """Return the options of each queue that takes the request, those whose jobs are preempted last."""
+    profile = site.profile
+    if any(rule.flag == "partition" and rule.value is None for rule in profile.request.forbidden):
+        return []
+    default = next((name for name, queue in profile.partitions.items() if queue.default), None)
+    taking: dict[str | None, tuple[str, Ask]] = {}
+    for words, other in _candidates(site, ask, partition or default, qos):
+        if other.partition not in taking and _takes(site, other):
+            taking[other.partition] = (words, other)
+    in_order = sorted(taking.values(), key=lambda way: _rank(profile, way[1]))
+    return [words + _remark(profile, other) for words, other in in_order]
+
+
+def _candidates(site: Site, ask: Ask, partition: str | None, qos: str | None) -> Iterator[tuple[str, Ask]]:
+    """Yield the options of each other queue with the request that they make: the other QOS of the partition first."""
+    profile = site.profile
+    for name in profile.partitions.get(partition or "", Queue()).qos or tuple(profile.qos):
+        if name != qos:
+            alone = choose_queue(profile, Situation(), qos=name, gpu_type=ask.gpu_type).partition
+            is_led_here = ask.partition is not None or partition is None or alone in {None, partition}
+            words = f"-q {name}" if is_led_here else f"-p {partition} -q {name}"
+            yield words, replace(ask, partition=partition, qos=name)
+    for name, queue in profile.partitions.items():
+        if name == partition or (site.partitions_there is not None and name not in site.partitions_there):
+            continue
+        is_taken = ask.qos is not None and (not queue.qos or ask.qos in queue.qos)
+        for number, other_qos in enumerate((ask.qos,) if is_taken else queue.qos or (None,)):
+            is_unnamed = is_taken or (ask.qos is None and number == 0)
+            words = f"-p {name}" if is_unnamed else f"-p {name} -q {other_qos}"
+            yield words, replace(ask, partition=name, qos=other_qos)
+
+
+def _takes(site: Site, ask: Ask) -> bool:
+    """Return whether nothing that is known speaks against this queue, and its nodes are known to suit the GPUs."""
+    node = node_of(site.profile, ask)
+    if node is None or node[1].gpus is None or bool(node[1].gpus) != bool(ask.gpus_per_node):
+        return False
+    broken = refusals(site.profile, ask, is_counted=site.cluster is not None)
+    if any(not (each.rule in _IN_EACH_QUEUE or each.rule.startswith("required-")) for each in broken):
+        return False
+    return site.cluster is None or not any(refusals_here(site.cluster, ask))
+
+
+def _queues_of(profile: Profile, ask: Ask) -> list[Queue]:
+    named = (profile.partitions.get(ask.partition or ""), profile.qos.get(ask.qos or ""))
+    return [queue for queue in named if queue is not None]
+
+
+def _rank(profile: Profile, ask: Ask) -> tuple[bool, bool]:
+    queues = _queues_of(profile, ask)
+    return any(queue.preempted for queue in queues), any(queue.purpose in _LATER for queue in queues)
+
+
+def _remark(profile: Profile, ask: Ask) -> str:
+    queues = _queues_of(profile, ask)
+    if any(queue.preempted for queue in queues):
+        return " (jobs there may be preempted)"
+    needed = next((queue.needs for queue in queues if queue.needs), None)
+    return f" (for projects that have {needed})" if needed else ""
