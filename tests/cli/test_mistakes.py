@@ -31,7 +31,7 @@ MISTAKES = [
     ("plan --site lumii -N 2 -- python train.py", "'lumii'", "lumi"),
     ("plan --site lumi -N 2 -- python train.py", "lumi", "--account"),
     (f"{LUMI} -t 5-00:00:00 -N 2 -- python train.py", "standard-g", "--time"),
-    (f"{LUMI} -t 30 -N 20000 -- python train.py", "standard-g", "fewer"),
+    (f"{LUMI} -t 30 -N 20000 -- python train.py", "standard-g", "-N 1024"),
     (f"{LUMI} -t 30 -N 2 -g 16 -- python train.py", "16 GPUs", "--gpus-per-node 8"),
     ("plan -N 2 --image nosuch.sif -- python train.py", "nosuch.sif", "muster build image"),
     ("plan -g 2 --ntasks-per-node 4 -- python train.py", "2 are asked for", "--gpus-per-node 4"),

@@ -26,7 +26,7 @@ _OF_THE_QUEUE = frozenset(
 """The rules that another queue may not have."""
 
 _IN_EACH_QUEUE = frozenset({"forbidden-flag", "launcher", "renamed-module", "image-gone", "mem-zero"})
-"""The rules that no other queue mends."""
+"""The rules that hold in each queue."""
 
 _LATER = ("debug", "test", "interactive")
 """Purposes of queues that are named after all others."""

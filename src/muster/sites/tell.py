@@ -188,7 +188,7 @@ def _said_unpublished(site: Site, key: str) -> bool:
 
 
 def remarks(site: Site) -> Iterator[str]:
-    """Yield what is no mistake, but may not be meant by the writer of a profile; nothing of what is shipped."""
+    """Yield warnings of what the writer of a profile may not mean; none of the profiles that Muster brings."""
     profile = site.profile
     if all(layer.kind == "bundled" for layer in site.layers):
         return
