@@ -330,7 +330,7 @@ muster_end_step() {
     (
         [ -z "${3:-}" ] || read -rt "$3" <> <(:)
         step=$(scontrol --oneliner show step "$SLURM_JOB_ID" |
-            sed -nE "s/^StepId=([^ ]*) .*SrunHost:Pid=[^ ]*:$2( .*|$)/\\1/p")
+            sed -nE "s/^StepId=([^ ]*) .*SrunHost:Pid=$(uname -n | cut -d. -f1)(\.[^ :]*)?:$2( .*|$)/\\1/p")
         [ -n "$step" ] || exec kill "$2"
         exec scancel --quiet --signal="$1" "$step"
     ) </dev/null >/dev/null 2>&1 7>&- 8>&- 9>&- &

@@ -27,7 +27,7 @@ __all__ = ["FAULTS", "World"]
 FAULTS = (
     "rank fails", "rank is killed", "host dies", "rank hangs", "rank leaves with 0", "stepd is killed", "cancel",
     "cancel --save", "requeue", "controller away", "batch host dies", "node back", "limit moved", "checkpoint torn",
-    "memory is over",
+    "memory is over", "disk away",
 )  # fmt: skip
 _KILL_WAIT_S = 30.0
 _STEPS = 120
@@ -136,6 +136,7 @@ class World:
         self.progress: dict[int, int] = {}
         """By link: the checkpoint at which it began."""
         self.saved = [0]
+        self.disk_away_until = 0.0
         self.is_cancelled = False
         self.user_is_done = False
         self.wrong: list[str] = []
@@ -277,10 +278,19 @@ class World:
                 over=self.over,
                 has_begun=any(of == job.number for _, of in self.attempts),
                 before=self.ends.get(earlier[-1], "") if earlier else "",
-                checkpoint=str(self.saved[-1]) if self.checkpoints else "",
+                checkpoint=self._newest(),
                 idle_links=self._idle_links(job.link),
             )
         )
+
+    def _newest(self) -> str | None:
+        """Return the newest checkpoint as the script finds it; None: it finds out nothing."""
+        if not self.checkpoints:
+            return ""
+        return str(self.saved[-1]) if self.now >= self.disk_away_until else None
+
+    def _fault_disk_away(self) -> None:
+        self.disk_away_until = self.now + self.dice.choice((30.0, 300.0, 3000.0)) * self.dice.random()
 
     def _idle_links(self, link: int) -> int:
         """Return how many of the two links before began where the training still is."""
@@ -411,6 +421,8 @@ class World:
     def _do_askfor(self, action: machine.AskFor) -> None:
         delay_s = 5 * self.dice.random()
         if action.of in {"Slurm", "nodes", "link before"} and self.now < self.away_until:
+            return
+        if action.of == "disk" and self.now < self.disk_away_until:
             return
         if action.of == "Slurm":
             self._later_answer(self._slurm_says, delay_s)

@@ -97,7 +97,7 @@ def _believes_the_first_error(terms: LifeTerms, state: LifeState, event: Any, no
 
 def _forgets_the_newest_checkpoint(terms: LifeTerms, state: LifeState, event: Any, now: float) -> Any:
     if state.phase == LifePhase.JUDGES and isinstance(event, machine.Newest):
-        event = machine.Newest(state.checkpoint)
+        event = machine.Newest(state.checkpoint or "")
     return decide(terms, state, event, now)
 
 
@@ -164,3 +164,76 @@ def test_the_next_step_starts_beside_one_whose_srun_was_killed() -> None:
     actions = decide(terms, state, machine.NodesSay(()), 74.0)[1]
 
     assert [action.beside for action in actions if isinstance(action, machine.StartRanks)] == [True]
+
+
+@pytest.mark.parametrize("is_reached", [False, True])
+def test_a_rank_is_named_for_its_silence_only_where_slurm_got_the_signals(is_reached: bool) -> None:
+    """A killed srun reports no end: without a controller nobody ended the other rank."""
+    terms, state = LifeTerms(2, 2), LifeState(phase=LifePhase.RUNS, hosts=("n1", "n2"), pool=("n1", "n2"))
+    events = [
+        (machine.RankEnded(0, "n1", 1), 1.0),
+        (machine.TimePassed(), 11.0),  # SIGKILL
+        (machine.NodesSay(()), 12.0),
+        (machine.TimePassed(), 71.0),  # its srun
+        (machine.RankEnded(0, "n1", 1, "ConnectionError: Connection refused"), 72.0),
+        (machine.StepEnded(137), 72.0),
+        (machine.SlurmSays("RUNNING", ("n1", "n2")), 73.0),
+        (machine.NodesSay(()), 74.0),
+    ]
+    for event, now in events if is_reached else [*events[:2], *events[3:]]:
+        state, actions = decide(terms, state, event, now)
+
+    causes = [action.cause for action in actions if isinstance(action, machine.NoteEnd)]
+    assert [cause and cause.rank for cause in causes] == ([1] if is_reached else [None])
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "COMPLETING", "PENDING", "SUSPENDED", "REQUEUED"])
+def test_a_job_before_that_is_not_over_closes_nothing_and_starts_nothing(state: str) -> None:
+    """An operator put it back into the queue, or Slurm still cleans up after it."""
+    terms = LifeTerms(2, 2, link=2, links=9)
+    machine_state, actions = decide(terms, LifeState(), machine.LinkBegins(("n1", "n2")), 0.0)
+    assert actions == (machine.AskFor("link before"),)
+    for now in range(1, 11):
+        machine_state, actions = decide(terms, machine_state, machine.LinkBefore(state), now * 60.0 - 1)
+        assert actions == ()
+        machine_state, actions = decide(terms, machine_state, machine.TimePassed(), now * 60.0)
+        assert actions == (machine.AskFor("link before"),)
+
+    _, actions = decide(terms, machine_state, machine.TimePassed(), 660.0)
+    assert actions == (machine.QueueNext(), machine.EndScript(0))
+    _, actions = decide(terms, machine_state, machine.LinkBefore("TIMEOUT"), 659.0)
+    assert [type(action).__name__ for action in actions] == ["QueueNext", "StartRanks"]
+
+
+def test_a_job_that_is_suspended_is_asked_for_again() -> None:
+    terms = LifeTerms(2, 2, restarts=1)
+    state = LifeState(phase=LifePhase.RUNS, hosts=("n1", "n2"), pool=("n1", "n2"))
+    for event, now in (
+        (machine.RankEnded(0, "n1", 1), 1.0),
+        (machine.StepEnded(1), 2.0),
+        (machine.NodesSay(()), 3.0),
+        (machine.SlurmSays("SUSPENDED", ("n1", "n2")), 4.0),
+    ):
+        state, actions = decide(terms, state, event, now)
+    assert (state.phase, actions) == (LifePhase.JUDGES, ())
+    state, actions = decide(terms, state, machine.TimePassed(), 70.0)
+    assert actions == (machine.AskFor("Slurm"),)
+    _, actions = decide(terms, state, machine.SlurmSays("RUNNING", ("n1", "n2")), 71.0)
+    assert [type(action).__name__ for action in actions] == ["NoteEnd", "StartRanks"]
+
+
+@pytest.mark.parametrize(("links", "status"), [(0, 1), (9, 1)])
+def test_checkpoints_that_are_not_known_start_no_ranks(links: int, status: int) -> None:
+    terms = LifeTerms(2, 2, link=int(links > 0), links=links, checkpoints=True)
+    state, first = decide(terms, LifeState(), machine.LinkBegins(("n1", "n2"), checkpoint=None), 0.0)
+    actions = first
+    if links:
+        state, more = decide(terms, state, machine.OutputSays(is_cancelled=False), 1.0)
+        actions += more
+
+    assert not [action for action in actions if isinstance(action, (machine.StartRanks, machine.CloseJob))]
+    assert actions[-1] == machine.EndScript(status)
+    assert [action.decision for action in actions if isinstance(action, machine.NoteEnd)] == [
+        "next" if links else "end"
+    ]
+    assert (machine.QueueNext() in actions) is bool(links)

@@ -418,11 +418,92 @@ def test_a_controller_that_is_away_says_nothing_of_the_nodes(
 
 def test_a_step_of_another_task_is_not_this_ones(programs: Path) -> None:
     steps = ("7_3.0", "7_1.0", "7.2", "7_3.batch")
-    lines = "".join(f"StepId={step} UserId=0 SrunHost:Pid=a:44\n" for step in steps)
+    lines = "".join(f"StepId={step} UserId=0 SrunHost:Pid={os.uname().nodename}:44\n" for step in steps)
     _program(programs / "scontrol", f"printf '{lines}'\n")
 
     assert asking.find_steps("7", "7_3", [44]) == ["7_3.0", "7.2"]
     assert asking.find_steps("7", "7_3", [45]) == []
+
+
+def test_a_step_that_another_host_started_is_not_this_ones_whatever_its_pid(programs: Path) -> None:
+    own = os.uname().nodename
+    hosts = ("login", own.partition(".")[0], own + ".example.org", own + "2")
+    lines = "".join(f"StepId=7.{place} UserId=0 SrunHost:Pid={host}:44\n" for place, host in enumerate(hosts))
+    _program(programs / "scontrol", f"printf '{lines}'\n")
+
+    assert asking.find_steps("7", "7", [44]) == ["7.1", "7.2"]
+
+
+def test_the_job_that_is_asked_for_is_the_last_that_started_ranks(tmp_path: Path) -> None:
+    """Link 2 did nothing: how link 1 ended was not known."""
+    (tmp_path / "links").write_text("1\t5\t0\n2\t6\t0\n3\t7\t0\n")
+    (tmp_path / "attempts").write_text("1\t0\ta,b\t\t5\n2\t0\ta,b\t\t7\n")
+    chain = LinkChain(_rules("links=9", "link=3"), RunFiles(str(tmp_path)), {}, lambda _: None)
+
+    assert (chain.before(), chain.job_before) == ("", "5")
+    (tmp_path / "ends").write_text("1\t0\t0\t1\t\t\tend\n")
+    assert (chain.before(), chain.job_before) == ("end", "5")
+
+
+def test_a_link_after_one_that_started_nothing_asks_for_that_one(tmp_path: Path) -> None:
+    (tmp_path / "links").write_text("1\t5\t0\n")
+    chain = LinkChain(_rules("links=9", "link=2"), RunFiles(str(tmp_path)), {}, lambda _: None)
+
+    assert (chain.before(), chain.job_before) == ("", "5")
+
+
+@pytest.fixture
+def with_checkpoints(programs: Path, tmp_path: Path) -> Supervisor:
+    """Return a supervisor whose job had one checkpoint when it was last looked for."""
+    assert programs
+    (tmp_path / "saved").mkdir()
+    (tmp_path / "saved/one.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
+    words = (f"run={tmp_path}", f"checkpoint={tmp_path}/saved", "logs=logs", "nodes=2")
+    supervisor = Supervisor(_rules(*words), dict(os.environ))
+    assert (supervisor.saves.search() or "").endswith("one.safetensors")
+    return supervisor
+
+
+@pytest.mark.parametrize("trouble", ["gone", "unread"])
+def test_checkpoints_that_cannot_be_looked_for_are_unknown(
+    with_checkpoints: Supervisor, tmp_path: Path, trouble: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that is away has no checkpoint to show, and the ranks would begin from nothing."""
+    if trouble == "gone":
+        (tmp_path / "saved").rename(tmp_path / "away")
+    else:
+        monkeypatch.setattr("muster.life.saves._SEARCH", "/nowhere.py")
+
+    assert with_checkpoints._ask_disk() is None
+    if trouble == "gone":
+        (tmp_path / "away").rename(tmp_path / "saved")
+        assert with_checkpoints._ask_disk() == machine.Newest(with_checkpoints.saves.checkpoint)
+
+
+def test_a_folder_that_never_had_a_checkpoint_has_none(programs: Path, tmp_path: Path) -> None:
+    assert programs
+    (tmp_path / "looks").write_text("{}")
+    supervisor = Supervisor(_rules(f"run={tmp_path}", f"checkpoint={tmp_path}/saved", "logs=logs"), dict(os.environ))
+
+    assert supervisor._ask_disk() == machine.Newest("")
+
+
+def test_no_ranks_start_where_a_supervisor_before_this_one_saw_checkpoints(
+    steer: Steer, with_checkpoints: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "run").mkdir()
+    shutil.move(tmp_path / "looks", tmp_path / "run/looks")
+    (tmp_path / "saved").rename(tmp_path / "away")
+    short = "import sys; sys.path.insert(0, sys.argv.pop(1)); from muster.life import supervise\n"
+    short += "supervise.FIRST_SEARCH_S = 0.2; sys.exit(supervise.main(sys.argv[1:]))"
+    start = ("-c", short, str(_LIFE.parents[1]))
+    end = steer("echo ranks", f"checkpoint={tmp_path}/saved", start=start)
+
+    assert (end.returncode, end.stdout) == (1, "")
+    warning, error, hint = (end.stderr.replace("\n\n", "\n").splitlines() + [""] * 3)[:3]
+    assert warning == f"muster: warning: {tmp_path}/saved is not there, and had checkpoints before"
+    assert error.startswith("muster: error: no ranks start, the job does not go on, the newest checkpoint is not known")
+    assert hint.startswith("hint: ")
 
 
 def test_before_the_first_start_a_slow_disk_gets_more_time(

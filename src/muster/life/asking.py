@@ -233,6 +233,7 @@ def find_steps(job: str, own: str, starters: Sequence[int]) -> List[str]:
     The last task of an array has the number of the whole array, so the steps of all its tasks are shown.
     """
     text = run(["scontrol", "--oneliner", "show", "step", job], 30.0).out
+    here = os.uname().nodename.partition(".")[0]
     steps = []
     for line in text.splitlines():
         words = line.split()
@@ -241,7 +242,9 @@ def find_steps(job: str, own: str, starters: Sequence[int]) -> List[str]:
         owner = words[0][len("StepId=") :].rpartition(".")[0]
         if "_" in owner and owner != own:
             continue
-        pid = next((word.rpartition(":")[2] for word in words if word.startswith("SrunHost:Pid=")), "")
-        if pid.isdigit() and int(pid) in starters and words[0].rpartition(".")[2].isdigit():
+        starter = next((word.partition("=")[2] for word in words if word.startswith("SrunHost:Pid=")), "")
+        host, _, pid = starter.rpartition(":")
+        is_ours = host.partition(".")[0] == here and pid.isdigit() and int(pid) in starters
+        if is_ours and words[0].rpartition(".")[2].isdigit():
             steps.append(words[0][len("StepId=") :])
     return steps

@@ -38,10 +38,13 @@ class LinkChain:
         return "" if job == self._rules.own else "link %d is job %s" % (self._rules.link, job)
 
     def before(self) -> str:
-        """Return what the last attempt of the link before wrote down of its end; keep which job that was."""
-        self.job_before = self._files.links().get(self._rules.link - 1, "")
-        last = self._files.last_attempt(self.job_before) if self.job_before else None
-        return "" if last is None else self._files.decision(last)
+        """Return what the last attempt of the links before wrote down of its end; keep which job that was."""
+        others = [(number, job) for number, _, job in self._files.attempts() if job != self._rules.own]
+        if not others:
+            self.job_before = self._files.links().get(self._rules.link - 1, "")
+            return ""
+        last, self.job_before = others[-1]
+        return self._files.decision(last)
 
     def begin(self) -> None:
         """Write down that this job is this link, and keep what later links need."""

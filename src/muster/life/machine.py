@@ -29,6 +29,10 @@ IDLE_LINKS = 2
 
 _NO_PROGRESS = "no new checkpoint in two links"
 
+# What Slurm says of a job whose end may still come; each of these passes, or an operator ends it.
+_STANDING = ("SUSPENDED", "STOPPED", "RESIZING", "SIGNALING", "CONFIGURING")
+_NOT_OVER = (*_STANDING, "RUNNING", "COMPLETING", "STAGE_OUT", "PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT")
+
 
 class LifePhase:
     """Where a link stands."""
@@ -85,7 +89,8 @@ class LinkBegins(NamedTuple):
     """Whether this link ran before: Slurm has put it back into the queue."""
     before: str = ""
     """What the last attempt of the links before wrote down of its end."""
-    checkpoint: str = ""
+    checkpoint: Optional[str] = ""
+    """The newest whole checkpoint; None: that is not known."""
     idle_links: int = 0
     """How many links before this one, in turn, ended without a new checkpoint."""
 
@@ -292,9 +297,11 @@ class LifeState(NamedTuple):
     saved: str = ""
     signature: str = ""
     """The error of the attempt before."""
-    checkpoint: str = ""
-    """The newest checkpoint when the attempt began."""
+    checkpoint: Optional[str] = ""
+    """The newest checkpoint when the attempt began; None: that is not known, and no ranks start."""
     beside: bool = False
+    is_reached: bool = False
+    """Whether a step was started on the nodes while the ranks were ended: Slurm got the signals too."""
     missing: Tuple[str, ...] = ()
     """Questions without an answer."""
     asked: int = 0
@@ -355,12 +362,14 @@ def begin_rule(terms: LifeTerms, state: LifeState, event: LinkBegins) -> Result:
         return _close_idle(state, "the script is done")
     if event.before:
         return _close_idle(state, "the link before ended by itself")
-    return state._replace(phase=LifePhase.LOOKS_BACK, until=state.now + BUSY_S), (AskFor("link before"),)
+    return state._replace(phase=LifePhase.LOOKS_BACK, until=state.now + ANSWER_S), (AskFor("link before"),)
 
 
 @_rule(LinkBefore, LifePhase.LOOKS_BACK)
 def look_back(terms: LifeTerms, state: LifeState, event: LinkBefore) -> Result:
     """Go on where the last job was ended from outside, or is forgotten; close where it was cancelled or failed."""
+    if event.state in _NOT_OVER:
+        return state, ()
     if event.state in ("", "TIMEOUT", "PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "COMPLETED"):
         return _begin_link(terms, state)
     return _close_idle(state, "the job of the link before is " + event.state)
@@ -368,7 +377,9 @@ def look_back(terms: LifeTerms, state: LifeState, event: LinkBefore) -> Result:
 
 @_rule(TimePassed, LifePhase.LOOKS_BACK)
 def look_back_later(terms: LifeTerms, state: LifeState, event: TimePassed) -> Result:
-    """Slurm did not answer: the next link asks again, and this one does nothing."""
+    """Ask Slurm again, for a while: then the next link asks, and this one does nothing."""
+    if state.asked < BUSY_S // ANSWER_S:
+        return state._replace(asked=state.asked + 1, until=state.now + ANSWER_S), (AskFor("link before"),)
     state, actions = _idle(state, "how the link before ended is not known")
     return state, ((QueueNext(),) if terms.link < terms.links else ()) + actions
 
@@ -399,6 +410,9 @@ def _begin_link(terms: LifeTerms, state: LifeState) -> Result:
         why = "%d nodes are left, and the ranks need %d" % (len(state.pool), terms.nodes)
         state, actions = _close(terms, state._replace(status=1), "end", why, is_outside=False)
         return state, queue + actions
+    if state.checkpoint is None:
+        state, actions = _close(terms, state, "end", "the newest checkpoint is not known", is_outside=True)
+        return state, queue + actions
     state, actions = _start(terms, state)
     return state, queue + actions
 
@@ -417,7 +431,7 @@ def _start(terms: LifeTerms, state: LifeState) -> Result:
         checkpoint=state.checkpoint,
         beside=state.beside,
     )
-    return state, (StartRanks(state.attempt, hosts, state.checkpoint, state.beside),)
+    return state, (StartRanks(state.attempt, hosts, state.checkpoint or "", state.beside),)
 
 
 # While the ranks run
@@ -584,6 +598,7 @@ def end_step_harder(terms: LifeTerms, state: LifeState, event: TimePassed) -> Re
 @_rule(NodesSay, LifePhase.ENDS_STEP)
 def nodes_say_early(terms: LifeTerms, state: LifeState, event: NodesSay) -> Result:
     """End the program that started the ranks where a node starts no step: it would wait until Slurm says so."""
+    state = state._replace(is_reached=True)
     if not event.dead or "starter" in state.missing:
         return state, ()
     return _end_starter(state)
@@ -629,7 +644,9 @@ def _ended_well(terms: LifeTerms, state: LifeState) -> Result:
 
 @_rule(SlurmSays, LifePhase.JUDGES)
 def slurm_says(terms: LifeTerms, state: LifeState, event: SlurmSays) -> Result:
-    """Keep the answer; judge when it was the last that is missing."""
+    """Keep the answer; judge when it was the last that is missing. A job that is suspended is asked for again."""
+    if event.state in _STANDING:
+        return state, ()
     return _answered(terms, state._replace(slurm=event), "Slurm")
 
 
@@ -658,7 +675,7 @@ def _answered(terms: LifeTerms, state: LifeState, of: str) -> Result:
 
 @_rule(TimePassed, LifePhase.JUDGES)
 def ask_again(terms: LifeTerms, state: LifeState, event: TimePassed) -> Result:
-    """Ask Slurm and the nodes again: without their answer ranks of the attempt before may still run, and none start."""
+    """Ask again what has no answer: ranks of the attempt before may still run, or a newer checkpoint be there."""
     if state.asked >= BUSY_S // ANSWER_S:
         return _close(terms, state, "end", "nobody answers: %s" % ", ".join(state.missing), is_outside=True)
     state = state._replace(asked=state.asked + 1, until=state.now + ANSWER_S)
@@ -673,8 +690,9 @@ def _judge(terms: LifeTerms, state: LifeState) -> Result:
     silent = [rank for rank in range(terms.ranks) if rank not in state.said + state.failed]
     hears = terms.hears_all and state.first is not None and state.first.kind == "rank"
     if not lost and silent and hears and state.first is not None and _lost_connection(state.first.words):
-        # Its slurmstepd is gone, and nobody else reports its end.
-        state = state._replace(first=FirstCause("rank", silent[0], words="nobody reports its end"))
+        # Its slurmstepd is gone, and nobody else reports its end; or Slurm got no signal, and the srun was killed.
+        is_gone = state.is_reached or not state.beside
+        state = state._replace(first=FirstCause("rank", silent[0], words="nobody reports its end") if is_gone else None)
     if lost and not terms.spares:
         return state._replace(phase=LifePhase.AWAITS, until=state.now + LOST_S, dead=lost), ()
     why = _stays(state.status, state.first.words if state.first else "")

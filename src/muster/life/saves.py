@@ -35,13 +35,13 @@ class Saves:
         self.checkpoint = ""
         """The newest whole checkpoint, as `TIME PATH`; empty: there is none."""
         self.searched = False
-        """Whether the folder could be searched."""
+        """Whether the folder was there, and could be searched."""
         self.is_asked = False
         """Whether ranks that have not begun are to be told."""
         self.saved_words = ""
         self._end: Optional[float] = None
         self._asked_at = 0.0
-        self._text = ""
+        self._text = self._lacked = ""
         self._told_at: Optional[float] = None
         self._lock = Lock()
 
@@ -98,26 +98,39 @@ class Saves:
     def _run(self) -> str:
         return "%s.%d" % (self._rules.job, os.getpid())
 
-    def search(self, patience_s: float = _SEARCH_S) -> None:
-        """Look for the newest whole checkpoint; a newer one that is half written is named and passed over."""
+    def search(self, patience_s: float = _SEARCH_S) -> Optional[str]:
+        """Return the newest whole checkpoint; empty: there is none; None: that is not known.
+
+        A newer one that is half written is named and passed over.
+        """
         folder = self._rules.checkpoint
-        if not os.path.exists(folder):
-            self.checkpoint, self.searched = "", False
-            return
         looks = [os.path.join(self._files.folder, "looks")] if self._files.folder else []
+        self.searched = False
+        if not os.path.exists(folder):
+            # A disk that is away has no checkpoint to show: an empty folder was one that nobody has made yet.
+            if not self.checkpoint and self._files.lines("looks") in ([], ["{}"]):
+                return ""
+            self._lack("%s is not there, and had checkpoints before" % folder)
+            return None
         with self._lock:
             search = asking.run([sys.executable, "-I", "-S", _SEARCH, folder, *looks], patience_s)
         if search.status != 0:
-            self._say("muster: warning: %s cannot be searched" % folder)
-            self.searched = False
-            return
-        self.searched, self.checkpoint = True, ""
+            self._lack("%s cannot be searched" % folder)
+            return None
+        self.searched, self.checkpoint, self._lacked = True, "", ""
         for line in search.out.splitlines():
             kind, _, rest = line.partition(" ")
             if kind == "half":
                 self._say("muster: the checkpoint %s; it is passed over" % rest)
             elif kind == "whole":
                 self.checkpoint = rest
+        return self.checkpoint
+
+    def _lack(self, words: str) -> None:
+        """Say why the newest checkpoint is not known, once."""
+        if words != self._lacked:
+            self._say("muster: warning: " + words)
+        self._lacked = words
 
     def told_by_slurm(self, is_preempted: bool, told: int) -> str:
         """Return the reason where Slurm itself has told the ranks: it sends SIGTERM to all processes that it ends."""

@@ -175,8 +175,7 @@ class Supervisor:
     def _begin(self) -> None:
         rules = self.rules
         self.saves.begin()
-        if rules.checkpoint:
-            self.saves.search(FIRST_SEARCH_S)
+        checkpoint = self._search_first() if rules.checkpoint else ""
         over = self.chain.claim() if rules.links else ""
         before = self.chain.before() if rules.links and not over else ""
         was_searched = self.saves.searched
@@ -186,7 +185,16 @@ class Supervisor:
             self.chain.begin()
         attempts = self.files.attempts()
         number = attempts[-1][0] + 1 if attempts else 1
-        self.tell(machine.LinkBegins(self.hosts, number, over, has_begun, before, self.saves.checkpoint, idle))
+        self.tell(machine.LinkBegins(self.hosts, number, over, has_begun, before, checkpoint, idle))
+
+    def _search_first(self) -> Optional[str]:
+        """Return the newest whole checkpoint before the first start; None: the disk did not say in ten minutes."""
+        until = time.monotonic() + FIRST_SEARCH_S
+        checkpoint = self.saves.search(FIRST_SEARCH_S)
+        while checkpoint is None and not self.posted and time.monotonic() < until:
+            time.sleep(3)
+            checkpoint = self.saves.search(FIRST_SEARCH_S)
+        return checkpoint
 
     def _finish(self) -> None:
         for running in self.running:
@@ -305,8 +313,8 @@ class Supervisor:
         return None if dead is None else machine.NodesSay(dead)
 
     def _ask_disk(self) -> Any:
-        self.saves.search()
-        return machine.Newest(self.saves.checkpoint)
+        checkpoint = self.saves.search()
+        return None if checkpoint is None else machine.Newest(checkpoint)
 
     def _ask_output(self) -> Any:
         return machine.OutputSays(self.chain.is_cancelled(self.words_of_slurm), self.files.over())
@@ -330,7 +338,7 @@ class Supervisor:
             text = self.chain.reason_of_slurm(self.words_of_slurm) or text
         if not is_well:
             if running is None:
-                self._say_not_started(action.attempt, cause, text, reason)
+                self._say_not_started(action, cause, text, reason)
             else:
                 self.say("muster: attempt %d ended: %s; %s" % (action.attempt, text, deed))
         kind = cause.kind if cause.kind in ("rank", "node", "unsaid") and not is_well else ""
@@ -352,16 +360,19 @@ class Supervisor:
             return running.cause_text(cause)
         return self.chain.idle_words() if cause.kind == "idle" else "nothing was started"
 
-    def _say_not_started(self, attempt: int, cause: FirstCause, text: str, why: str) -> None:
+    def _say_not_started(self, action: machine.NoteEnd, cause: FirstCause, text: str, why: str) -> None:
         """Say why no ranks start; RUN/attempts has a line for it too, which no script writes."""
         self.files.add(
-            "attempts", attempt, self.attempt_began, self.environment["SLURM_JOB_NODELIST"], "", self.rules.own
+            "attempts", action.attempt, self.attempt_began, self.environment["SLURM_JOB_NODELIST"], "", self.rules.own
         )
         hint = "submit it again"
-        if cause.kind == "idle":
+        if self.state.checkpoint is None:
+            hint = "where %s is gone for good, make it anew: the job then begins from nothing" % self.rules.checkpoint
+        elif cause.kind == "idle":
             hint = "a longer time limit, or a checkpoint more often, before %s is written within one link"
             hint %= self.rules.checkpoint
-        self.say("muster: error: the job does not go on, %s: %s\n\nhint: %s" % (why, text, hint))
+        deed = "goes on in its next link" if action.decision == "next" else "does not go on"
+        self.say("muster: error: no ranks start, the job %s, %s: %s\n\nhint: %s" % (deed, why, text, hint))
 
     def _done_text(self, action: machine.NoteEnd, why: str) -> str:
         if action.decision == "again":
