@@ -19,7 +19,7 @@ from muster_check.ranks.table import CHECKS, judge
 
 from .topologies import ALPS, JUPITER, LUMI, MARENOSTRUM5, TOPOLOGIES, Topology
 
-BINDING = [check for check in CHECKS if check.area == "binding"]
+BINDING = [check for check in CHECKS if check.name in {"binding", "threads"}]
 
 
 def findings(topology: Topology, masks: tuple[str, ...] | None = None, threads: str = "") -> list[Finding]:
