@@ -49,7 +49,7 @@ def binding_rows(pairs: int) -> list[tuple[str, str, str]]:
             bare.append(spent_ms(lambda: checked(run([sys.executable, "-c", "pass"], env=environment))))
             ours.append(spent_ms(lambda: checked(run(words, env=environment))))
     world = world_of(LUMI.ranks())
-    alone = [check for check in CHECKS if check.area == "binding"]
+    alone = [check for check in CHECKS if check.name in {"binding", "threads"}]
     judged = median(spent_ms(lambda: judge(world, checks=alone)) for _ in range(pairs))
     return [
         ("a rank's whole look at its node, a process", f"{median(ours):.0f} ms", f"bare Python {median(bare):.0f} ms"),

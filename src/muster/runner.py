@@ -152,6 +152,11 @@ def checked(result: ProgramResult, *, hint: str | None = None) -> ProgramResult:
     return result
 
 
+def shell_status(code: int) -> int:
+    """Return how a process ended as a shell's $? has it: 128 + n for signal n, which Python has as -n."""
+    return 128 - code if code < 0 else code
+
+
 def start(
     argv: Sequence[str],
     *,

@@ -22,7 +22,7 @@ from typing import Any
 
 from muster.act.preflight import LAB_FOLDERS
 from muster.errors import MachineLacks, MusterError, RequestError, SiteError, UnknownName
-from muster.runner import become
+from muster.runner import become, shell_status
 from muster.sites.match import LAB_SITE
 from muster_lab import config, host, kernel, paths, view
 from muster_lab.kernel import EVERY_KIND, Namespace
@@ -207,8 +207,7 @@ def _collect(child: int) -> int | None:
     try:
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
             if ended[0] == child:
-                code = os.waitstatus_to_exitcode(ended[1])
-                status = code if code >= 0 else 128 - code
+                status = shell_status(os.waitstatus_to_exitcode(ended[1]))
     except ChildProcessError:
         pass
     return status

@@ -105,14 +105,6 @@ def test_the_list_has_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert {"page": "exit-status", "kind": "reference", "title": "Exit statuses"} in json.loads(capsys.readouterr().out)
 
 
-def test_a_text_is_found_with_its_page_and_heading(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["docs", "--find", "AFTEROK"]) == 0
-    assert "jobs § Why it waits: it depends on afterok:19(failed)" in capsys.readouterr().out
-
-    assert main(["docs", "--find", "no such words"]) == 2
-    assert "no page holds 'no such words'" in capsys.readouterr().err
-
-
 def test_a_terminal_gets_the_page_drawn_and_as_wide_as_it_is() -> None:
     drawn = on_terminal(["docs", "exit-status"], COLUMNS="50", LINES="500", TERM="xterm", PAGER="cat")
 

@@ -23,7 +23,7 @@ from muster.act.left_over import end_left_over_steps
 from muster.act.pump import Pump, Target, go_on, waited_for
 from muster.errors import MachineLacks
 from muster.model.pieces import Pieces
-from muster.runner import spawn
+from muster.runner import shell_status, spawn
 from muster.slurm.allocation import cancel_softly
 from muster.slurm.srun_messages import waits_for_other_step
 
@@ -225,7 +225,7 @@ class _Keeper:
     def kept(self, *, has_started: bool, job: str | None = None, was_killed: bool = False) -> Kept:
         """Return what the launcher reports of the run."""
         error = self.out.target.error
-        status = self.ended if self.ended is not None else _as_shell(self.child_status or 0)
+        status = self.ended if self.ended is not None else shell_status(self.child_status or 0)
         if was_killed:
             status = 128 + signal.SIGKILL
         told_signal = self.told
@@ -244,10 +244,6 @@ class _Keeper:
             self.errors.end,
             self.out.end,
         )
-
-
-def _as_shell(status: int) -> int:
-    return 128 - status if status < 0 else status
 
 
 def keep(

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from muster.act.guard import Guard, guarded
 from muster.act.pump import Form, Labels, Pump, Tail, Target, go_on, waited_for
-from muster.runner import DEVNULL, PIPE, start
+from muster.runner import DEVNULL, PIPE, shell_status, start
 
 if TYPE_CHECKING:
     from muster.runner import Process
@@ -78,8 +78,7 @@ class _Running(msgspec.Struct):
 
     def reap(self) -> None:
         """Take the status; the guard forgets the number unless it is that of a group that still has processes."""
-        status = self.process.wait()
-        self.status = 128 - status if status < 0 else status
+        self.status = shell_status(self.process.wait())
         os.close(self.pidfd)
         try:
             os.killpg(self.process.pid, 0)

@@ -19,7 +19,7 @@ from muster.api.hints import hints_shown
 from muster.api.result import Result, TookTooLong, ended_badly, output_text, rank_text, wait_in_thread
 from muster.follow.watch import output_of_run
 from muster.model.failure import Failure, exit_words
-from muster.runner import DEVNULL, STDOUT, run, start
+from muster.runner import DEVNULL, STDOUT, run, shell_status, start
 from muster.slurm.states import Phase, State
 
 if TYPE_CHECKING:
@@ -112,11 +112,10 @@ class LocalJob:
 
     def _how(self) -> tuple[int, int | None]:
         """Return the status, and the rank that failed first, of a job that is over."""
-        status = self._process.returncode
         try:
             told = json.loads((self.directory / _ENDED).read_text(encoding="utf-8"))
         except (OSError, ValueError):  # it was killed, or refused its start
-            return (128 - status if status < 0 else status), None
+            return shell_status(self._process.returncode), None
         return told["status"], told["first_failed"]
 
 

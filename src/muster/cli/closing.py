@@ -60,20 +60,15 @@ def say_alone(plan: Plan, address: str) -> None:
 
 def say_of_rank(plan: Plan, outcome: Outcome, *, quiet: bool) -> None:
     """Say which rank of this machine failed first, how, and what its last lines or its status tell to do."""
-    from muster.follow.known_causes import explain
-    from muster.model.failure import exit_words, hint_of_status
+    from muster.model.failure import exit_words
 
     status = outcome.status
     signal_words = f" ({exit_words(status)})" if status > 128 else ""
     if plan.shape.ntasks > 1:
         words = f"rank {outcome.first_failed} ended with status {status}{signal_words}; the others were ended"
         say(words, quiet=quiet)
-    explanation = explain(outcome.last_errors.splitlines()[-_LINES:], None) if outcome.last_errors else None
-    if explanation is not None:
-        say(f"known: {explanation.cause}", quiet=quiet)
-    hint = hint_of_status(status) if explanation is None else explanation.remedy
-    if hint is not None:
-        say(f"hint: {hint}", quiet=quiet)
+    if not quiet:
+        _say_known(outcome.last_errors.splitlines(), None, status)
 
 
 def _closed(plan: Plan, kept_job: Kept, *, quiet: bool) -> int:
@@ -101,7 +96,10 @@ def _closed(plan: Plan, kept_job: Kept, *, quiet: bool) -> int:
         say(f"the script stopped by itself, for the reason above{_job(kept_job)}", quiet=quiet)
     else:
         say(_sentence(kept_job, failure), quiet=quiet)
-        _say_known(kept_job, failure, quiet=quiet)
+        if not quiet:
+            rank = f"{failure.tasks[0]}: " if failure is not None and failure.tasks else ""
+            lines = [line.removeprefix(rank) for line in kept_job.report.splitlines() if line.startswith(rank)]
+            _say_known(lines, failure, None if failure is None else failure.status)
     if kept_job.job is not None:
         _remember(plan, kept_job)
     return kept_job.status
@@ -155,22 +153,15 @@ def _slurm_says(job: str | None) -> str:
     return headline(JobCase(job, jobs[0], None)) if ended else ""
 
 
-def _say_known(kept_job: Kept, failure: Failure | None, *, quiet: bool) -> None:
+def _say_known(lines: list[str], failure: Failure | None, status: int | None) -> None:
     """Print the known error in the last lines of the rank that failed first; else what its status tells to do."""
-    if quiet:
-        return
     from muster.follow.known_causes import explain
+    from muster.model.failure import hint_of_status
 
-    rank = f"{failure.tasks[0]}: " if failure is not None and failure.tasks else ""
-    lines = [line.removeprefix(rank) for line in kept_job.report.splitlines() if line.startswith(rank)]
     explanation = explain(lines[-_LINES:], failure)
     if explanation is not None:
         say(f"known: {explanation.cause}")
-        say(f"hint: {explanation.remedy}")
-        return
-    from muster.model.failure import hint_of_status
-
-    hint = None if failure is None else hint_of_status(failure.status)
+    hint = hint_of_status(status) if explanation is None else explanation.remedy
     if hint is not None:
         say(f"hint: {hint}")
 

@@ -1,4 +1,4 @@
-"""muster docs: the documents in the terminal: all pages by kind, one page drawn, or where a word stands."""
+"""muster docs: the documents in the terminal: all pages by kind, or one page drawn."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from muster import __version__
 from muster.cli.command_line import JSON, CommandLine, Words
 from muster.cli.output import print_json
-from muster.errors import MusterError, RequestError, UnknownName
+from muster.errors import MusterError, UnknownName
 from muster.job.option import option
 
 # Folder → what it is for, in the order in which a newcomer needs them.
@@ -38,12 +38,10 @@ class Page(NamedTuple):
 
 
 def main(words: Words) -> int:
-    """List the pages, show one, or say which of them hold a text."""
+    """List the pages, or show one."""
     if words.man is not None:
         return _write_man_pages(words.man)
     pages = find_pages(documents_folder())
-    if words.find is not None:
-        return _show_hits(words.find, pages)
     if words.operands:
         _show(_choose(words.operands[0], pages))
     elif words.json:
@@ -133,7 +131,7 @@ def _contents(pages: Sequence[Page]) -> Iterator[str]:
             head = f"  {page.name}".ljust(column)
             yield from textwrap.wrap(page.title, width, initial_indent=head, subsequent_indent=" " * column)
         yield ""
-    yield "muster docs PAGE shows one; muster docs --find TEXT says where a text stands."
+    yield "muster docs PAGE shows one."
 
 
 def _show(page: Page) -> None:
@@ -155,29 +153,6 @@ def _show(page: Page) -> None:
         console.print(rendered)
 
 
-def _show_hits(text: str, pages: Sequence[Page]) -> int:
-    if not text.strip():
-        raise RequestError("--find needs a text", hint="muster docs --find NCCL_SOCKET_IFNAME")
-    shown_count = 0
-    for page in pages:
-        for heading, line in _hits(text.lower(), page.path.read_text(encoding="utf-8")):
-            print(f"{page.name}{heading and f' § {heading}'}: {line}")
-            shown_count += 1
-    if not shown_count:
-        raise RequestError(f"no page holds {text!r}", hint="search for one word alone; muster docs lists the pages")
-    return 0
-
-
-def _hits(searched: str, text: str) -> Iterator[tuple[str, str]]:
-    """Yield the heading above each line that holds the text, and the line."""
-    heading = ""
-    for line in text.splitlines():
-        if line.startswith("## "):
-            heading = line.lstrip("# ")
-        if searched in line.lower():
-            yield heading, line.strip()
-
-
 COMMAND = CommandLine(
     name="docs",
     start=main,
@@ -185,12 +160,11 @@ COMMAND = CommandLine(
 Show a page of the documents in the terminal, or list all pages: a tutorial, how-tos, reference, explanation, and a page
 for each site. Into a file or a pipe a page is written as Markdown.""",
     options=(
-        option("--find TEXT", "print the lines of all pages that hold this text"),
         option("--man DIR", "write a manual page for each verb into this folder: share/man"),
         JSON,
     ),
     operands="[PAGE]",
     most=1,
     hint="muster docs lists the pages",
-    examples=("muster docs first-job", "muster docs --find KillOnBadExit"),
+    examples=("muster docs first-job",),
 )

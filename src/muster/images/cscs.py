@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from muster.images.base import ImageEngine, lines_inside, parts_inside
 from muster.images.enroot_name import enroot_name
-from muster.model.plan import Flag, ImageUse, Mount, Plan, Reason, Variable
+from muster.model.plan import Flag, ImageUse, Plan, Reason, Variable
 from muster.model.words import Fragment, Hidden, Template, Word
 
 
@@ -44,7 +44,7 @@ class ContainerEngine(ImageEngine):
             _source(image),
             f"workdir = {_text(plan.working_directory)}",
             "mounts = [",
-            *(f"    {_text(_bind(mount))}," for mount in image.mounts),
+            *(f"    {_text(mount.words)}," for mount in image.mounts),
             Fragment("'    \"'\"$muster_run_dir:$muster_run_dir\"'\",'"),
             "]",
             *(("entrypoint = true",) if image.entrypoint else ()),
@@ -57,10 +57,6 @@ def _source(image: ImageUse) -> str:
     if image.kind == "edf":
         return f"base_environment = {_text(image.image or '')}"
     return f"image = {_text(enroot_name(image))}"
-
-
-def _bind(mount: Mount) -> str:
-    return f"{mount.source}:{mount.target}" + (":ro" if mount.read_only else "")
 
 
 def _variables(variables: Iterable[Variable]) -> Iterator[Word]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from muster.images.base import ImageEngine, activated, names_for_engine
-from muster.model.plan import Mount, Plan
+from muster.model.plan import Plan
 from muster.model.words import Word
 
 
@@ -39,7 +39,7 @@ class Podman(ImageEngine):
 
     def wrap(self, plan: Plan, command: Sequence[Word]) -> tuple[Word, ...]:
         image = plan.image
-        binds = (f"--volume={_bind(mount)}" for mount in image.mounts)
+        binds = (f"--volume={mount.words}" for mount in image.mounts)
         flags = (*self.own_flags, *(flag.word for flag in image.flags), *binds)
         inner_command = (image.registry_name, *with_paths_inside(plan, activated(plan, command)))
         return (image.program, image.verb, *flags, f"--workdir={plan.working_directory}", *inner_command)
@@ -98,7 +98,3 @@ def with_paths_inside(plan: Plan, command: Sequence[Word]) -> tuple[Word, ...]:
     if not sets:
         return tuple(command)
     return ("sh", "-c", f'export {" ".join(sets)}; exec "$@"', "muster", *command)
-
-
-def _bind(mount: Mount) -> str:
-    return f"{mount.source}:{mount.target}" + (":ro" if mount.read_only else "")

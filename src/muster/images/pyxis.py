@@ -6,7 +6,7 @@ import shlex
 
 from muster.images.base import ImageEngine, lines_inside, names_set, parts_inside
 from muster.images.enroot_name import enroot_name
-from muster.model.plan import Flag, Mount, Plan, Reason
+from muster.model.plan import Flag, Plan, Reason
 from muster.model.words import Fragment
 
 
@@ -25,7 +25,7 @@ class Pyxis(ImageEngine):
 
     def step_flags(self, plan: Plan) -> tuple[Flag, ...]:
         image = plan.image
-        binds = ",".join(_bind(mount) for mount in image.mounts)
+        binds = ",".join(mount.words for mount in image.mounts)
         return (
             Flag(f"--container-image={enroot_name(image)}", image.reason),
             Flag(
@@ -42,7 +42,3 @@ class Pyxis(ImageEngine):
 
     def prologue(self, plan: Plan) -> tuple[tuple[str, ...], ...]:
         return lines_inside(plan)
-
-
-def _bind(mount: Mount) -> str:
-    return f"{mount.source}:{mount.target}" + (":ro" if mount.read_only else "")

@@ -194,6 +194,11 @@ class Mount(msgspec.Struct, frozen=True):
     is_asked: bool = False
     """Whether the user named it; else the profile does, or the plan needs it."""
 
+    @property
+    def words(self) -> str:
+        """Return the mount as most engines read it: SOURCE:TARGET, and :ro where nothing may be written."""
+        return f"{self.source}:{self.target}" + (":ro" if self.read_only else "")
+
 
 class ImageUse(msgspec.Struct, frozen=True):
     """The image a command runs in, and how; the engine is a name in `muster.images`."""

@@ -22,7 +22,7 @@ from muster.model.plan import Plan
 from muster.older import zip_equal
 from muster.plan.secret import variables_to_hand_over
 from muster.render.script import job_script
-from muster.runner import DEVNULL, PIPE, ProgramResult, own_command, run, start
+from muster.runner import DEVNULL, PIPE, ProgramResult, own_command, run, shell_status, start
 from muster.slurm.allocation import hold_nodes
 from muster.slurm.submit import ask_whether_taken
 from muster.slurm.variables import scheduler_environment
@@ -193,14 +193,10 @@ def _status(process: Process, hang_of: Callable[[], str | None] | None) -> tuple
                 hang, looked = hang_of(), time.monotonic()
         if hang is not None:
             process.send_signal(signal.SIGTERM)
-        return _as_shell(process.wait()), hang
+        return shell_status(process.wait()), hang
     except BaseException:
         process.send_signal(signal.SIGTERM)
         raise
-
-
-def _as_shell(status: int) -> int:
-    return status if status >= 0 else 128 - status
 
 
 @contextmanager
