@@ -306,3 +306,20 @@ def test_a_file_of_one_rank_needs_no_labels() -> None:
 )
 def test_the_job_has_the_name_of_what_runs(command: str, name: str) -> None:
     assert plan("-N2", "--", *command.split()).job_name == name
+
+
+@pytest.mark.parametrize(("time", "warned"), [("0:30", True), ("0:59", True), ("1:00", False), ("30", False)])
+def test_a_time_below_a_minute_is_warned_of(time: str, warned: bool) -> None:
+    made = plan("-t", time, "-g", "1", "--", "python", "train.py")
+    assert any("with one colon Slurm reads minutes:seconds" in note.text for note in made.notes) == warned
+
+
+def test_a_number_is_a_command_where_nothing_shows_that_it_is_none() -> None:
+    assert plan("-g", "1", "--", "7z", "--", "x").command[0] == "7z"
+    assert plan("-g", "1", "--", "0.1").command[0] == "0.1"
+
+
+def test_a_list_of_nodes_may_be_a_file() -> None:
+    for nodes in ("./nodes", "n[1-4],m7"):
+        made = plan("-w", nodes, "-g", "1", "--", "python", "train.py")
+        assert {directive.name: directive.value for directive in made.directives}["nodelist"] == nodes

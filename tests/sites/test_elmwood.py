@@ -179,8 +179,15 @@ def test_show_warns_of_what_may_not_be_meant(tmp_path: Path, capsys: pytest.Capt
     assert "nodes.l40s: its jobs ask for no CPUs (`cores`) and no memory (`mem_per_gpu`)" in said
     assert words is None or words in said
     assert said.count("warning:") == 1 + (words is not None)
-    assert re.search(r"no mistake found; \d+ keys", said)
+    assert re.search(r"muster: no mistake found\nmuster: \d+ keys of a complete profile", said)
     assert "request.constraint" not in said
+
+
+def test_of_a_profile_that_was_not_checked_nothing_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["site", "show", "delta"]) == 0
+    said = capsys.readouterr().err
+    assert "keys of a complete profile" in said
+    assert "no mistake" not in said
 
 
 def test_no_default_and_no_rule_for_every_job_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -150,6 +150,7 @@ _ELSEWHERE = {
     "kill": "muster cancel JOB",
     "stop": "muster cancel JOB",
     "log": "muster logs JOB",
+    "resume": "type its muster submit line again; how a job goes on by itself: muster docs weeks",
     "sites": "muster site list",
     "fault": "muster lab fault FAULT [H…]",
     "python": "muster run -- python …",

@@ -9,9 +9,10 @@ from typing import Any
 
 import msgspec
 
-from muster.errors import RequestError, UnknownName
+from muster.errors import HostlistError, RequestError, UnknownName
 from muster.images.reference import ImageReference
 from muster.older import StrEnum
+from muster.rank.hostlist import count
 from muster.units import Memory, Walltime, shown, whole_number
 
 UNGROUPED = "what to run on"  # the title of the options that name no other group
@@ -237,6 +238,15 @@ def parse_host(value: str) -> str:
         raise RequestError(
             f"{value!r} is not a host", hint="a host's name or an IP address: node1, node1.cluster.org, 10.0.0.1"
         ) from None
+    return value
+
+
+def parse_nodes(value: str) -> str:
+    """Return a list of nodes that Slurm reads; one with a slash is a file."""
+    try:
+        count(value if "/" not in value else "")
+    except HostlistError as error:
+        raise RequestError(f"{shown(value)} is not a list of nodes: {error.message}", hint="node[1-4,7]") from None
     return value
 
 

@@ -150,6 +150,10 @@ _MEANT = {
 }
 
 
+_FEW = 8
+"""So many options of a verb are listed in a hint."""
+
+
 def _unknown(flag: str, value: str | None, flags: Sequence[str], words_left: Sequence[str]) -> RequestError:
     """Return the error for an option that is not there, with what to type instead."""
     message = f"there is no option {flag}"
@@ -170,6 +174,8 @@ def _unknown(flag: str, value: str | None, flags: Sequence[str], words_left: Seq
     if near_name is not None:
         return RequestError(message, hint=f"did you mean {near_name!r}?")
     slurms = "; a flag of Slurm's goes in --sbatch=FLAG" if "--sbatch" in flags else ""
+    if len(flags) <= _FEW:
+        return RequestError(message, hint=f"there are {', '.join(flags)}")
     return RequestError(message, hint=f"--help lists the options{slurms}")
 
 

@@ -26,6 +26,7 @@ from muster.job.option import (
     parse_lead,
     parse_memory,
     parse_names,
+    parse_nodes,
     parse_port,
     parse_port_range,
     parse_role_port,
@@ -76,8 +77,8 @@ _GROUPS: Mapping[str, tuple[tuple[str, Option], ...]] = {
         row("-q --qos NAME", "quality of service (QOS) of the job", directive="qos"),
         row("--trial", "send the job to the site's queue for short trials, if there is one"),
         row("-C --constraint LIST", "features that every node must have: a100", directive="constraint"),
-        row("-w --nodelist LIST", "nodes that the job must get: node[1-4]", directive="nodelist"),
-        row("-x --exclude LIST", "nodes that the job must not get: node7", directive="exclude"),
+        row("-w --nodelist LIST", "nodes that the job must get: node[1-4]", parse_nodes, directive="nodelist"),
+        row("-x --exclude LIST", "nodes that the job must not get: node7", parse_nodes, directive="exclude"),
         row("--mem SIZE", "memory of each node: 64G", parse_memory, directive="mem"),
         row("--exclusive", "take whole nodes, which no other job shares", directive="exclusive"),
         row(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
@@ -63,6 +64,9 @@ def resolve_command(
             f"the command begins with {words[0]}, which no shell takes for a program",
             hint=f"options of Muster stand before --; a program of that name is ./{words[0]}",
         )
+    if "--" in words[1:] and re.fullmatch(r"[\d.,]+", words[0]):
+        message = f"{words[0]} stands before --, and no option takes it"
+        raise RequestError(message, hint="a value follows its option at once: --env LR=0.1, -g 4")
     launcher = nested_launcher(words)
     if launcher is not None:
         raise refuse_launcher(launcher, nodes=nodes, launcher_file=launcher_file)

@@ -67,6 +67,10 @@ def notes_of_size(asked: Asked, size: Size, launcher: Launcher) -> Iterator[Note
         and not any(rule.when is not None and rule.when.trial for rule in site.profile.queue_rules)
     ):
         yield (Note(f"--trial: the profile of {site.name} names no queue for trials", warning=True))
+    if request.time is not None and 0 < (request.time.seconds or 0) < 60:
+        seconds = request.time.seconds
+        text = f"{request.origin('time')} is {seconds} seconds: with one colon Slurm reads minutes:seconds"
+        yield Note(f"{text}; {seconds} minutes are -t {seconds}", warning=True)
     if request.time is not None and request.time.seconds == 0:
         yield (Note("a time limit of 0 means unlimited to Slurm; many sites refuse it", warning=True))
 
