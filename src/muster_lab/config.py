@@ -37,6 +37,8 @@ def files(spec: LabSpec, version: Version) -> Mapping[str, str]:
     }
     if spec.accounting:
         texts["slurmdbd.conf"] = slurmdbd_conf()
+    if spec.topology is not None:
+        texts["topology.conf"] = topology_conf(spec)
     if spec.job_submit_lua is not None:
         texts["job_submit.lua"] = spec.job_submit_lua
     return texts
@@ -75,6 +77,7 @@ def slurm_conf(spec: LabSpec) -> str:
         ("SchedulerType", "sched/backfill"),
         ("SchedulerParameters", "batch_sched_delay=0,sched_interval=5,bf_interval=5"),
         *_accounting(spec),
+        *([("TopologyPlugin", f"topology/{spec.topology[0]}")] if spec.topology is not None else []),
         *([("JobSubmitPlugins", "lua")] if spec.job_submit_lua is not None else []),
         *([("GresTypes", "gpu")] if any(group.gpus for group in spec.groups) else []),
     ]
@@ -135,6 +138,19 @@ def gres_conf(spec: LabSpec) -> str:
             flags = " Flags=no_gpu_env" if spec.cuts_gpus else ""
             lines.append(f"NodeName={compress(group.names)} Name=gpu{kind} File={devices}{flags}\n")
     return "".join(lines)
+
+
+def topology_conf(spec: LabSpec) -> str:
+    """Return topology.conf: the hosts in groups, each under one switch or in one block, and all of them connected."""
+    assert spec.topology is not None  # noqa: S101  # asked before
+    kind, size = spec.topology
+    hosts = spec.hosts
+    groups = [compress(hosts[start : start + size]) for start in range(0, len(hosts), size)]
+    if kind == "block":
+        lines = [f"BlockName=b{number} Nodes={group}" for number, group in enumerate(groups, start=1)]
+        return _lines([*lines, f"BlockSizes={size}"])
+    lines = [f"SwitchName=s{number} Nodes={group}" for number, group in enumerate(groups, start=1)]
+    return _lines([*lines, f"SwitchName=top Switches=s[1-{len(groups)}]"])
 
 
 def cgroup_conf(version: Version) -> str:

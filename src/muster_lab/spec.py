@@ -81,6 +81,9 @@ class LabSpec:
 
     options: Options = ()
     """Further lines of slurm.conf; they stand last, so they win."""
+    topology: tuple[str, int] | None = None
+    """tree or block, and how many hosts stand under one switch, or in one block."""
+
     internet: bool = False
     """Whether its hosts reach what this machine reaches."""
 
@@ -104,11 +107,24 @@ class LabSpec:
         _check_groups(self.groups)
         _check_partitions(self.partitions, self.hosts)
         _no_doubles("lab user", self.users)
+        if self.topology is not None and self.topology[0] == "block" and self.slurm == "system":
+            raise RequestError(
+                "topology/block came with Slurm 23.11, and a lab with it needs a version that is known",
+                hint="--slurm 24.11",
+            )
 
     @property
     def hosts(self) -> tuple[str, ...]:
         """Return the names of all virtual hosts, in order; the login host is not one of them."""
         return tuple(name for group in self.groups for name in group.names)
+
+
+def parse_topology(text: str) -> tuple[str, int]:
+    """Read KIND:N, for example block:4."""
+    match = re.fullmatch(r"(tree|block):([1-9][0-9]{0,3})", text)
+    if match is None:
+        raise RequestError(f"{text} is not of the form tree:N or block:N", hint="for example block:4")
+    return match[1], int(match[2])
 
 
 def check_name(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any, NamedTuple
 
 import msgspec
@@ -110,6 +111,11 @@ def of_links(**values: float) -> Break:
                 rank["link"].update(values)
 
     return change
+
+
+def across_switches(ranks: Ranks, _expected: dict[str, Any]) -> None:
+    for host, switch in (("node1", "s1"), ("node2", "s2"), ("node3", "s1")):
+        node(ranks, host)["switches"] = ["top", switch]
 
 
 def gone(ranks: Ranks, _expected: dict[str, Any]) -> None:
@@ -487,6 +493,15 @@ CASES = (
     Case("NCCL differs", of_software("nccl", "2.20.5"), "versions", BROKEN, "nccl differs"),
     Case("Python differs", of_software("python", "3.9.1"), "versions", WARNING, "python differs"),
     Case(
+        "ranks across switches",
+        across_switches,
+        "rank order",
+        WARNING,
+        "node3 stands under s1 with node1",
+        ("node3",),
+        3,
+    ),
+    Case(
         "a slow shared file system",
         of_node("import_s", {"/work/venv/lib/python3.11/site-packages": 0.0025}),
         "import time",
@@ -636,6 +651,37 @@ def test_a_strangers_try_is_said_unless_the_stranger_is_of_the_job(
         ]
         assert [each.status for each in found] == ([said[0]] if said and host == "login1" else [])
         assert all(said is not None and said[1] in each.evidence for each in found)
+
+
+def test_a_thousand_allocations_of_whole_groups_are_right_and_others_are_named() -> None:
+    chance, split = random.Random(34), 0  # noqa: S311
+    for _ in range(1000):
+        size, per_block = chance.choice([1, 2, 3]), chance.randint(1, 3)
+        blocks = [f"b{number // (per_block * size)}" for number in range(size * chance.randint(1, 8))]
+        kept = list(blocks)
+        if chance.random() < 0.5:
+            chance.shuffle(blocks)
+
+        def place(ranks: Ranks, expected: dict[str, Any], blocks: list[str] = blocks, size: int = size) -> None:
+            expected["segment"] = size
+            for number, block in enumerate(blocks, start=1):
+                node(ranks, f"node{number}")["switches"] = [block]
+
+        found = [each for each in findings(place, nodes=len(blocks), per_node=1) if each.what == "rank order"]
+        apart = sum(len(set(blocks[at : at + size])) > 1 for at in range(0, len(blocks), size))
+        runs = sum(1 for before, after in zip(blocks, blocks[1:]) if before != after) + 1
+        assert len(found) == apart + (runs > len(set(blocks))), (blocks, size, found)
+        assert found == [] or blocks != kept
+        split += bool(apart)
+    assert 50 < split < 500
+
+
+def test_nodes_that_slurm_does_not_place_are_not_judged() -> None:
+    def some(ranks: Ranks, expected: dict[str, Any]) -> None:
+        across_switches(ranks, expected)
+        del node(ranks, "node2")["switches"]
+
+    assert [each for each in findings(some, nodes=3) if each.what == "rank order"] == []
 
 
 @given(st.permutations(range(8)))

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from muster.errors import RequestError
 from muster_lab import config
 from muster_lab.accounting import sacctmgr_words
-from muster_lab.spec import Account, HostGroup, LabPartition, LabSpec, Qos, parse_partition
+from muster_lab.spec import Account, HostGroup, LabPartition, LabSpec, Qos, parse_partition, parse_topology
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -83,6 +84,30 @@ def test_the_first_partition_is_the_default_where_none_says_so() -> None:
     spec = LabSpec(partitions=(parse_partition("a", PLAIN.hosts), parse_partition("b", PLAIN.hosts)))
     lines = [line for line in config.slurm_conf(spec).splitlines() if "Default=YES" in line]
     assert [line.split()[0] for line in lines] == ["PartitionName=a"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("tree:3", "SwitchName=s1 Nodes=node[1-3]\nSwitchName=s2 Nodes=node4\nSwitchName=top Switches=s[1-2]\n"),
+        ("block:2", "BlockName=b1 Nodes=node[1-2]\nBlockName=b2 Nodes=node[3-4]\nBlockSizes=2\n"),
+    ],
+)
+def test_hosts_stand_under_switches_or_in_blocks(text: str, expected: str) -> None:
+    spec = LabSpec(topology=parse_topology(text), slurm="24.11")
+    assert config.files(spec, (24, 11))["topology.conf"] == expected
+    assert f"TopologyPlugin=topology/{text.partition(':')[0]}\n" in config.slurm_conf(spec)
+
+
+@pytest.mark.parametrize("text", ["ring:2", "tree", "tree:0", "block:x", "block:2:2"])
+def test_a_topology_of_another_form_is_refused(text: str) -> None:
+    with pytest.raises(RequestError, match="form tree:N or block:N"):
+        parse_topology(text)
+
+
+def test_a_slurm_without_blocks_is_refused() -> None:
+    with pytest.raises(RequestError, match=r"came with Slurm 23\.11"):
+        LabSpec(topology=("block", 2))
 
 
 def test_addresses_are_distinct_up_to_the_largest_lab() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from muster.policy.cluster import choose_partition, gpus_of, is_slice, kind_for, refusals_here
@@ -117,6 +118,30 @@ def accounts(
         accounting_text(rows, qos),
         AccountingStorageEnforce=enforced,
     )
+
+
+@pytest.mark.parametrize(
+    ("plugin", "version", "nodes", "flags", "rule", "says"),
+    [
+        ("block", "24.11.5", 4, {"segment": "2"}, None, ""),
+        ("block", "24.11.5", 4, {"segment": "3"}, "segment", "--segment=3 does not divide 4 nodes"),
+        ("tree", "24.11.5", 4, {"segment": "2"}, "segment", "this cluster has topology/tree"),
+        ("tree", "25.05.1", 4, {"segment": "2"}, None, ""),
+        ("", "24.11.5", 4, {"segment": "2"}, None, ""),
+        ("tree", "", 4, {"segment": "2"}, None, ""),
+        ("tree", "24.11.5", 4, {"switches": "1"}, None, ""),
+        ("block", "24.11.5", 4, {"switches": "1"}, "switches", "has no effect on this cluster"),
+        ("block", "25.11.0", 4, {"switches": "1"}, None, ""),
+        ("block", "24.11.5", 4, {"segment": "0"}, None, ""),
+    ],
+)
+def test_flags_about_blocks_and_switches_are_for_clusters_that_have_them(
+    plugin: str, version: str, nodes: int, flags: dict[str, str], rule: str | None, says: str
+) -> None:
+    here = msgspec.structs.replace(mixed(), topology=f"topology/{plugin}" if plugin else "", version=version)
+    refused = list(refusals_here(here, Ask(nodes=nodes, flags=flags)))
+    assert [each.rule for each in refused] == ([rule] if rule else [])
+    assert all(says in each.message for each in refused)
 
 
 def test_an_account_that_is_not_mine_is_refused_where_accounts_are_enforced() -> None:

@@ -278,7 +278,7 @@ def _make_gate(asked: Asked, facts: Facts, size: Size, python: str) -> tuple[tup
     from muster.plan.gate import expected_at, gate_condition, gate_file, gate_words
 
     file = gate_file(asked.directory, facts.user)
-    words = gate_words(python, file, expected_at(asked.site, size.shape, asked.engine, closed=asked.request.closed))
+    words = gate_words(python, file, expected_at(asked.site, size.shape, asked.engine, asked.request))
     return words, (gate_condition(file),) if asked.engine is Engine.SLURM else ()
 
 

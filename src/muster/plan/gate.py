@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
+from muster.job.request import Request
 from muster.model.plan import Condition, ConditionKind, Engine, Reason, Shape
 from muster.sites.site import Site
 
@@ -37,15 +38,18 @@ def gate_condition(file: str) -> Condition:
     )
 
 
-def expected_at(site: Site, shape: Shape, engine: Engine, *, closed: bool) -> dict[str, Any]:
+def expected_at(site: Site, shape: Shape, engine: Engine, request: Request) -> dict[str, Any]:
     """Return what the site's profile promises of its nodes, for the judges; what is not known is not judged."""
     node = next((candidate for candidate in site.profile.nodes.values() if candidate.gpu_numa), None)
     fabric = site.profile.fabric
+    flags = (flag.partition("=") for flag in request.sbatch)
+    segment = next((value for name, _, value in flags if name == "--segment"), "")
     expected: dict[str, Any] = {
         "gpus": shape.gpus_per_node,
         "gpu_numa": list(node.gpu_numa or ()) if node is not None else [],
         "fabric": fabric.kind or "",
-        "closed": closed,
+        "closed": request.closed,
+        "segment": int(segment) if segment.isdigit() else 0,
     }
     if engine is Engine.SLURM:  # else all nodes are this machine, which a profile of another says nothing about
         expected["interfaces"] = list(fabric.interfaces or ())

@@ -13,6 +13,7 @@ import msgspec
 
 from muster.errors import Refusal, RequestError, nearest_hint
 from muster.policy.rules import LEADS_ELSEWHERE, Ask
+from muster.policy.topology import topology_refusals
 from muster.sites.live import how_preempted
 from muster.slurm.cluster import QosLimit
 from muster.slurm.cluster_facts import ClusterFacts, KindFacts, PartitionFacts
@@ -97,6 +98,7 @@ def refusals_here(cluster: ClusterFacts, ask: Ask) -> Iterator[Refusal]:
     yield from _account(cluster, ask)
     yield from _qos(cluster, ask)
     yield from _features(cluster, ask)
+    yield from topology_refusals(cluster, ask)
     partition = _one_partition(cluster, ask)
     if partition is None:
         yield from _any_partition(cluster, ask)

@@ -172,3 +172,34 @@ def _slow(hosts: Sequence[str], speed: float, noun: str) -> Finding:
         "exclude the node (--exclude) and tell the site's support; muster bench --parts pairs measures every pair",
         tuple(hosts),
     )
+
+
+def judge_order(world: CheckedWorld) -> Iterator[Finding]:
+    """Judge whether the nodes of one switch or block are neighbours in the order of the ranks, as rings want it."""
+    nodes = [node for node in world.nodes if node.get("switches")]
+    if len(nodes) < len(world.hosts):  # not told of all
+        return
+    size = world.expected.get("segment", 0)
+    for start in range(0, len(nodes) if size else 0, size or 1):
+        segment = nodes[start : start + size]
+        if len({node["switches"][-1] for node in segment}) > 1:
+            places = ", ".join(f"{node['host']} in {node['switches'][-1]}" for node in segment)
+            yield _order(f"{size} neighbouring nodes stand apart: {places}", [node["host"] for node in segment])
+    for depth in range(max((len(node["switches"]) for node in nodes), default=0)):
+        groups = [(tuple(node["switches"][: depth + 1]), node["host"]) for node in nodes]
+        ended = set()
+        for (before, _), (group, host) in zip(groups, groups[1:]):
+            if group != before:
+                ended.add(before)
+            if group in ended:
+                others = [other for name, other in groups if name == group and other != host]
+                evidence = (
+                    f"{host} stands under {group[-1]} with {hosts_in_words(others)}, but its ranks do not follow theirs"
+                )
+                yield _order(evidence, [host])
+                return
+
+
+def _order(evidence: str, hosts: Sequence[str]) -> Finding:
+    remedy = "give no order of nodes (-w, --distribution), and ask the site's support how its nodes are numbered"
+    return Finding("rank order", WARNING, evidence, remedy, tuple(hosts))

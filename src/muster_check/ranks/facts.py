@@ -119,6 +119,9 @@ class Node(TypedDict, total=False):
     import_s: Dict[str, float]
     """Folder of Python packages → seconds to look at one file in it."""
 
+    switches: List[str]
+    """What the node stands under, by Slurm's word, from the top down: switches, or its block."""
+
     egress: Optional[bool]
     gathered_s: float
     stranger: Stranger
@@ -174,6 +177,9 @@ class Expected(TypedDict, total=False):
     gpu_numa: List[int]
     ranks: int
     nodes: int
+    segment: int
+    """So many neighbouring nodes are to stand in one block."""
+
     closed: bool
     """A door stands at the port of the store."""
 

@@ -134,6 +134,9 @@ def rank_facts(environment: Mapping[str, str], directory: str) -> Rank:
     if rank["local_rank"] == 0:
         rank["node"] = node_facts(environment, directory)
         rank["node"]["host"] = rank["host"]
+        address = environment.get("SLURM_TOPOLOGY_ADDR", "")
+        parts = environment.get("SLURM_TOPOLOGY_ADDR_PATTERN", "").count(".")
+        rank["node"]["switches"] = address.split(".", parts)[:parts]
     return rank
 
 

@@ -48,6 +48,7 @@ CHECKS: Tuple[Check, ...] = (
     Check("interfaces", fabric.judge_interfaces),
     Check("interfaces", fabric.judge_sizes),
     Check("RDMA cards", fabric.judge_cards),
+    Check("rank order", fabric.judge_order),
     Check("links", fabric.judge_links),
     # GPUs
     Check("devices", devices.judge_own_device),

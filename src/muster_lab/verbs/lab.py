@@ -78,10 +78,17 @@ def _spec(words: Words) -> LabSpec:
         slurm=words.slurm,
         internet=words.internet,
         tmp_mib=words.tmp.mib,
+        topology=words.topology,
     )
     if words.partition:
         spec = replace(spec, partitions=tuple(parse_partition(text, spec.hosts) for text in words.partition))
     return spec
+
+
+def _topology(text: str) -> tuple[str, int]:
+    from muster_lab.spec import parse_topology
+
+    return parse_topology(text)
 
 
 def _exec(words: Words) -> int:
@@ -212,6 +219,11 @@ Run a private, real Slurm cluster of virtual hosts on this machine. It starts in
                 option("--partition SPEC", "add a partition; its form stands below", repeated=True),
                 option("--accounting", "run accounting on a real database: accounts, QOS, limits and sacct"),
                 option("--slurm V", f"which Slurm: {', '.join(SLURM_VERSIONS)}", default="system"),
+                option(
+                    "--topology KIND:N",
+                    "put N hosts each under one switch (tree:N), or into one block (block:N)",
+                    _topology,
+                ),
                 option("--internet", "let the hosts reach the network of this machine"),
                 option("--like SITE", "take queues, nodes, accounts and rules from a site's profile"),
                 JSON,
