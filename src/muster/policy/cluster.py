@@ -26,9 +26,6 @@ _SLICE = re.compile(r"\d+g\.\d+gb|\d+g$", re.IGNORECASE)
 """How the type of a part of a GPU is named: a100_1g.5gb, h100_3g.40gb, 1g.10gb."""
 
 
-# ---------------------------------------------------------------- which nodes
-
-
 def is_slice(gpu_type: str) -> bool:
     """Return whether a type of GPU is a part of one (MIG)."""
     return bool(_SLICE.search(gpu_type))
