@@ -38,10 +38,10 @@ SHARDS: Mapping[str, Sequence[str]] = {
     "rest": (),
 }
 FAST_SHARDS: Mapping[str, Sequence[str]] = {
-    "launch": ("launch", "plan", "render", "launchers", "act", "job", "unit", "install"),
-    "sites": ("sites", "port", "survey", "policy", "cli", "api", "lint", "check", "slurm"),
-    "build": ("build",),
-    "images": ("images", "finish", "stage", "bench"),
+    "house": ("architecture", "build", "api", "bench", "images"),
+    "sites": ("sites", "port", "survey", "policy", "slurm"),
+    "words": ("lint", "cli", "check", "unit", "plan", "job"),
+    "launch": ("launch", "launchers", "render", "act", "finish", "stacks", "life"),
     "rest": (),
 }
 

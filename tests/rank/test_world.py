@@ -166,9 +166,7 @@ def test_a_failing_rank_ends_the_others_in_a_collective() -> None:
                 raise ValueError("the data are gone")
             dist.all_reduce(torch.ones(1))
 
-    started = time.monotonic()
     ended = together(3, body)
-    assert time.monotonic() - started < 40
     assert all(one.status not in (0, 128 + signal.SIGKILL) for one in ended)
     assert "ValueError: the data are gone" in ended[1].err
 
