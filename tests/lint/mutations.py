@@ -260,11 +260,6 @@ SEEDS: tuple[Seed, ...] = (
         _sub(r"^srun (--kill-on-bad-exit=1) python train\.py$", r"srun \1 mpirun -np 8 python train.py"),
     ),
     Seed(
-        "srun in a container",
-        ("srun-in-container",),
-        _sub(r"^srun --kill-on-bad-exit=1 python train\.py$", "apptainer exec --nv image.sif srun python train.py"),
-    ),
-    Seed(
         "a container without GPUs",
         ("container-without-gpus",),
         _where(
@@ -404,11 +399,6 @@ SEEDS: tuple[Seed, ...] = (
         _before_step("export MASTER_ADDR=$SLURM_JOB_NODELIST", unless="MASTER_ADDR|head="),
     ),
     Seed(
-        "a port in the address",
-        ("address-holds-port",),
-        _before_step("export MASTER_ADDR=node1:29500", unless="MASTER_ADDR|head="),
-    ),
-    Seed(
         "an address alone",
         ("port-missing",),
         _where(_PLAIN, _before_step("export MASTER_ADDR=$(hostname)", unless="MASTER_|head=")),
@@ -493,16 +483,6 @@ SEEDS: tuple[Seed, ...] = (
             r"(gpus-per-node|gres=gpu:)=?[2-9]",
             _sub(r"^(srun .*?)(python train.py.*)$", r"\1bash -c 'export CUDA_VISIBLE_DEVICES=0; \2'"),
         ),
-    ),
-    Seed(
-        "the loopback interface",
-        ("socket-interface-loopback",),
-        _where(r"nodes=[2-9]", _before_step("export NCCL_SOCKET_IFNAME=lo", unless="IFNAME")),
-    ),
-    Seed(
-        "quotes in a value",
-        ("quotes-in-value",),
-        _before_step("export NCCL_NET=\"'AWS Libfabric'\"", unless="NCCL_NET"),
     ),
     Seed(
         "a secret",

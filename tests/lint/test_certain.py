@@ -922,11 +922,20 @@ def test_a_fixed_port_is_a_matter_of_style_where_the_job_has_four_gpus_of_a_node
     assert found.severity is (Severity.STYLE if gpus == 4 else Severity.FRAGILE)
 
 
-@pytest.mark.parametrize("line", ["#SBATCH -p gpu", ""])
-def test_no_time_is_a_matter_of_style_where_the_place_is_open_too(line: str) -> None:
-    found = _named(f"#!/bin/bash\n#SBATCH --nodes=1\n{line}\ndate\n", "no-time-limit")
+@pytest.mark.parametrize(
+    ("lines", "severity"),
+    [
+        ("#SBATCH -p gpu", "fragile"),
+        ("#SBATCH --nodes=2", "fragile"),
+        ("#SBATCH -J x", "style"),
+        ("#SBATCH -p gpu\n# sbatch --time=10 job.sh", "style"),
+        ("#SBATCH -p gpu\n# account and time come from the command line", "style"),
+    ],
+)
+def test_no_time_is_a_matter_of_style_where_the_line_of_sbatch_seems_to_give_it(lines: str, severity: str) -> None:
+    found = _named(f"#!/bin/bash\n{lines}\ndate\n", "no-time-limit")
     assert found is not None
-    assert found.severity is (Severity.FRAGILE if line else Severity.STYLE)
+    assert found.severity == severity
 
 
 @pytest.mark.parametrize(("line", "severity"), [("--ntasks=1", "fragile"), ("--ntasks=2", "breaks")])

@@ -416,45 +416,6 @@ def find_nested_mpirun(job: BatchScript) -> Iterator[Hit]:
 
 
 @rule(
-    "srun-in-mpirun",
-    Severity.BREAKS,
-    "srun inside mpirun",
-    why="Every MPI rank starts a step of its own.",
-    instead="Use one of them.",
-    source=sources.SRUN,
-    bad=_HEAD + "mpirun -np 2 srun python train.py\n",
-    good=_HEAD + "mpirun -np 2 python train.py\n",
-)
-def find_nested_srun(job: BatchScript) -> Iterator[Hit]:
-    """Yield srun behind mpirun."""
-    for launch in job.all_launches:
-        kinds = [stage.kind for stage in launch.stages]
-        if "mpi" in kinds and "step" in kinds[kinds.index("mpi") :]:
-            yield Hit(launch.command.place, "every MPI rank starts a step")
-
-
-@rule(
-    "two-agents",
-    Severity.BREAKS,
-    "a launcher inside a launcher",
-    why="Each process of the outer launcher starts all ranks again.",
-    instead="Use one of them.",
-    source=sources.TORCHRUN,
-    bad=_HEAD
-    + _MEET
-    + "srun --kill-on-bad-exit=1 "
-    + _AGENT.replace("train.py", "--no-python accelerate launch --num_processes 4 train.py"),
-    good=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
-)
-def find_two_agents(job: BatchScript) -> Iterator[Hit]:
-    """Yield an agent that another one starts."""
-    for launch in job.all_launches:
-        agents = [stage for stage in launch.stages if stage.kind == "agent"]
-        if len(agents) > 1:
-            yield Hit(agents[1].word.place, f"{agents[0].name} starts {agents[1].name} in every rank")
-
-
-@rule(
     "standalone-on-nodes",
     Severity.BREAKS,
     "torchrun for one node over several",

@@ -205,24 +205,6 @@ def _asks_a_version(launch: LaunchCommand) -> bool:
 
 
 @rule(
-    "srun-in-container",
-    Severity.BREAKS,
-    "srun inside a container",
-    why="The image has no Slurm of this cluster: srun is missing there, or is of another version.",
-    instead="Start the container with srun: srun … apptainer exec IMAGE python train.py.",
-    source="apptainer/apptainer docs, MPI and scheduler chapter",
-    bad=_HEAD + "apptainer exec --nv image.sif srun python train.py\n",
-    good=_HEAD + "srun --kill-on-bad-exit=1 apptainer exec --nv image.sif python train.py\n",
-)
-def find_inner_srun(job: BatchScript) -> Iterator[Hit]:
-    """Yield srun or mpirun behind a container."""
-    for launch in job.launches:
-        kinds = [stage.kind for stage in launch.stages]
-        if "container" in kinds and "step" in kinds[kinds.index("container") :]:
-            yield Hit(launch.command.place, "the container starts srun")
-
-
-@rule(
     "install-in-job",
     Severity.FRAGILE,
     "packages installed by the job",

@@ -426,10 +426,12 @@ def _sizes_itself(launch: LaunchCommand) -> bool:
     good=_HEAD + "srun --kill-on-bad-exit=1 hostname\n",
 )
 def find_missing_time(job: BatchScript) -> Iterator[Hit]:
-    """Yield the first directive of a header without --time; of style where sbatch's own line gives the place too."""
+    """Yield the first directive of a header without --time; of style where the line of sbatch itself seems to give it."""
     if not job.directives or {"time", "time-min", "reservation"} & job.header.keys():
         return
-    is_whole = {"partition", "qos"} & job.header.keys()
+    names = {"partition", "qos", "nodes", "ntasks", "gres", "gpus", "gpus-per-node", "mem", "array"}
+    is_told = re.search(r"^#(?!SBATCH).*(\bsbatch\b.*(--time|\s-t\s)|command line)", job.text, re.MULTILINE)
+    is_whole = names & job.header.keys() and is_told is None
     yield Hit(job.directives[0].place, "the header has no --time", severity=None if is_whole else Severity.STYLE)
 
 

@@ -164,47 +164,6 @@ def find_node_lists(job: BatchScript) -> Iterator[Hit]:
 
 
 @rule(
-    "address-of-launch-node",
-    Severity.FRAGILE,
-    "SLURM_LAUNCH_NODE_IPADDR as the meeting point",
-    why="It is the host where srun ran: a login node under salloc, or a node that is not in the step.",
-    instead='Use the first host of the job: $(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1).',
-    source=sources.SRUN,
-    bad=_HEAD
-    + _PORT
-    + "srun --kill-on-bad-exit=1 bash -c 'export MASTER_ADDR=$SLURM_LAUNCH_NODE_IPADDR; python train.py'\n",
-    good=_HEAD + _FIRST + _PORT + _STEP,
-)
-def find_launch_nodes(job: BatchScript) -> Iterator[Hit]:
-    """Yield addresses from SLURM_LAUNCH_NODE_IPADDR."""
-    for place, word, _ in _addresses(job):
-        if "SLURM_LAUNCH_NODE_IPADDR" in word.names:
-            yield Hit(place, "this is where srun was typed, which need not be a node of the step")
-
-
-@rule(
-    "address-holds-port",
-    Severity.BREAKS,
-    "a port inside MASTER_ADDR",
-    why="No host has the name host:port; programs that read MASTER_ADDR do not resolve it.",
-    instead="Put the port into MASTER_PORT.",
-    source=sources.ML_DIST,
-    bad=_HEAD + 'export MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1):29401"\n' + _STEP,
-    good=_HEAD + _FIRST + _PORT + _STEP,
-)
-def find_ports_in_addresses(job: BatchScript) -> Iterator[Hit]:
-    """Yield MASTER_ADDR with a port."""
-    for each in job.assignments:
-        if (
-            each.name == "MASTER_ADDR"
-            and each.value is not None
-            and re.search(r"[^:]:(\d+|\$\w+|\$\{\w+\})$", each.value.value)
-            and not re.search(r"\$\{?MASTER_ADDR\b", job.text)
-        ):
-            yield Hit(each.place, "MASTER_ADDR holds a port")
-
-
-@rule(
     "port-fixed",
     Severity.FRAGILE,
     "a fixed port",

@@ -245,48 +245,6 @@ def _gpus_of_steps(job: BatchScript) -> Iterator[int]:
 
 
 @rule(
-    "socket-interface-loopback",
-    Severity.HANGS,
-    "NCCL or gloo over the loopback interface",
-    why="The other nodes cannot be reached over lo.",
-    instead="Name the interface of the nodes' network, or leave it to NCCL.",
-    source=sources.NCCL,
-    bad=_HEAD + "export NCCL_SOCKET_IFNAME=lo\n" + _STEP,
-    good=_HEAD + _STEP,
-)
-def find_loopback_interfaces(job: BatchScript) -> Iterator[Hit]:
-    """Yield interfaces that are lo in a job of several nodes."""
-    if job.nodes is None or job.nodes < 2:
-        return
-    for place, name, value in _set(job, "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
-        if value in {"lo", "=lo"}:
-            yield Hit(place, f"{name}={value} reaches no other node")
-
-
-@rule(
-    "quotes-in-value",
-    Severity.BREAKS,
-    "quotes that become part of a value",
-    why="The inner quotes reach the program: no network, plugin or interface has that name.",
-    instead="Remove the inner quotes.",
-    source=sources.BASH,
-    bad=_HEAD + "export NCCL_NET=\"'AWS Libfabric'\"\n" + _STEP,
-    good=_HEAD + 'export NCCL_NET="AWS Libfabric"\n' + _STEP,
-)
-def find_inner_quotes(job: BatchScript) -> Iterator[Hit]:
-    """Yield exported values with quotes inside quotes."""
-    for assignment in job.assignments:
-        value = assignment.value.value if assignment.value is not None and assignment.exported else ""
-        if (
-            len(value) > 2
-            and value[0] == value[-1]
-            and value[0] in "'\""
-            and assignment.name.startswith(("NCCL_", "FI_", "UCX_", "TORCH_"))
-        ):
-            yield Hit(assignment.place, f"the value is {value} with its quotes")
-
-
-@rule(
     "secret-in-script",
     Severity.FRAGILE,
     "a secret in the script",
