@@ -1,0 +1,285 @@
+"""A fourth set of changed labs: what an administrator can type, drawn with its prediction before any plan was made.
+
+Each kind of change says what becomes of the job of the site's page, and what a plan has to name. The table was written
+from Slurm's manual pages alone.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from muster_lab.like import lab_like
+from muster_lab.spec import Account, HostGroup, LabSpec, Qos
+
+from .changed_labs import (
+    SITES_OF_SECOND,
+    ChangedLab,
+    _groups,
+    _options,
+    _own_qos,
+    _partition_of,
+    _state,
+    header_of,
+    plan_of_profile,
+    words_of,
+)
+from .profiles import bundled
+
+SEED = 20261123_4
+SITES = 10
+EACH = 2
+
+Words = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of change, and what is predicted of it."""
+
+    change: Callable[[LabSpec, str], LabSpec]
+
+    becomes: str
+    """`runs`: Slurm takes a right plan, and the job can start. `refused`: Slurm takes no form of the request.
+    `waits`: Slurm queues the job, and nothing starts it as the cluster is. `unknowable`: only sbatch can say it."""
+
+    signs: Words = ()
+    """One of these has to be named where Slurm does not run the script that rests on the profile alone."""
+
+    unsaid: Words = ()
+    """None of these may be said."""
+
+    shown: Words = ()
+    """One of these stands in the plan either way."""
+
+    typed: Callable[[LabSpec, str], Words] | None = None
+    words: Callable[[Words], Words] = tuple
+
+
+def _set(**options: str) -> Callable[[LabSpec, str], LabSpec]:
+    return lambda spec, name: _options(spec, name, **options)
+
+
+def _cluster(**options: str) -> Callable[[LabSpec, str], LabSpec]:
+    return lambda spec, _: replace(spec, options=tuple({**dict(spec.options), **options}.items()))
+
+
+def _account(users: Words = ("alice", "bob"), **limits: str) -> Callable[[LabSpec, str], LabSpec]:
+    def change(spec: LabSpec, _: str) -> LabSpec:
+        first, *others = spec.accounts
+        return replace(spec, accounts=(Account(first.name, users, tuple(limits.items())), *others))
+
+    return change
+
+
+def _every_qos(**limits: str) -> Callable[[LabSpec, str], LabSpec]:
+    """Each QOS that the job may get has these limits, and only these."""
+
+    def change(spec: LabSpec, _: str) -> LabSpec:
+        names = dict.fromkeys(["normal", *(qos.name for qos in spec.qos)])
+        return replace(spec, qos=tuple(Qos(name, tuple(limits.items())) for name in names))
+
+    return change
+
+
+def _partition_qos(**limits: str) -> Callable[[LabSpec, str], LabSpec]:
+    return lambda spec, name: _own_qos(spec, name, **limits)
+
+
+def _same(spec: LabSpec, _: str) -> LabSpec:
+    return spec
+
+
+def _hosts(spec: LabSpec, name: str) -> Words:
+    return next(each.hosts for each in spec.partitions if each.name == name) or spec.hosts
+
+
+def _half_of_the_memory(spec: LabSpec, name: str) -> LabSpec:
+    """Of each kind of host in the partition, the last has half of the memory."""
+    groups: list[HostGroup] = []
+    renamed: dict[str, str] = {}
+    for group in spec.groups:
+        if not {*group.names} & {*_hosts(spec, name)} or group.count < 2:
+            groups.append(group)
+            continue
+        small = replace(group, count=1, prefix=f"{group.prefix}small", memory_mib=group.memory_mib // 2)
+        groups += [replace(group, count=group.count - 1), small]
+        renamed[group.names[-1]] = small.names[0]
+    partitions = tuple(
+        replace(each, hosts=tuple(renamed.get(host, host) for host in each.hosts)) for each in spec.partitions
+    )
+    return replace(spec, groups=tuple(groups), partitions=partitions)
+
+
+def _preempting_qos(spec: LabSpec, _: str) -> LabSpec:
+    names = [qos.name for qos in spec.qos if qos.name != "normal"]
+    urgent = Qos("urgent", (("Preempt", ",".join(["normal", *names])),))
+    options = (*spec.options, ("PreemptType", "preempt/qos"), ("PreemptMode", "REQUEUE"))
+    return replace(spec, qos=(*spec.qos, urgent), options=options)
+
+
+def _lua(condition: str, sentence: str) -> Callable[[LabSpec, str], LabSpec]:
+    def change(spec: LabSpec, _: str) -> LabSpec:
+        mark = "  return slurm.SUCCESS\nend\n\nfunction slurm_job_modify"
+        assert spec.job_submit_lua is not None
+        assert mark in spec.job_submit_lua
+        rule = f'  if {condition} then return refuse("{sentence}") end\n'
+        return replace(spec, job_submit_lua=spec.job_submit_lua.replace(mark, rule + mark))
+
+    return change
+
+
+def _reserved(start: str, where: Callable[[LabSpec, str], str]) -> Callable[[LabSpec, str], Words]:
+    def typed(spec: LabSpec, name: str) -> Words:
+        words = f"ReservationName=works StartTime={start} Duration=1-0 Users=root Flags=MAINT Nodes={where(spec, name)}"
+        return "scontrol", "create", "reservation", *words.split()
+
+    return typed
+
+
+def _elsewhere(spec: LabSpec, name: str) -> str:
+    """Hosts that are not in the partition; where it has all of them, one host a year from now."""
+    return ",".join(host for host in spec.hosts if host not in _hosts(spec, name)) or spec.hosts[0]
+
+
+def _without(words: Words, option: str) -> Words:
+    if option not in words:
+        return words
+    place = words.index(option)
+    return words[:place] + words[place + 2 :]
+
+
+def _part_of_a_node(words: Words) -> Words:
+    changed = [*words]
+    for option in ("-N", "-g"):
+        changed[changed.index(option) + 1] = "1"
+    return tuple(changed)
+
+
+KINDS: dict[str, Kind] = {
+    # slurm.conf, a partition
+    "cpus-per-gpu-default": Kind(_set(DefCpuPerGPU="2"), "runs"),
+    "exclusive": Kind(_set(OverSubscribe="EXCLUSIVE"), "runs", shown=("whole", "exclusive"), words=_part_of_a_node),
+    "cancels-for-others": Kind(
+        lambda spec, name: _options(
+            replace(
+                spec, options=(*spec.options, ("PreemptType", "preempt/partition_prio"), ("PreemptMode", "REQUEUE"))
+            ),
+            name,
+            PreemptMode="CANCEL",
+            GraceTime="300",
+            PriorityTier="1",
+        ),
+        "runs",
+    ),
+    "billed": Kind(_set(TRESBillingWeights="CPU=1.0,Mem=0.25G,GRES/gpu=64"), "runs"),
+    "for-a-group": Kind(_set(AllowGroups="staff"), "refused", ("group",)),
+    "account-denied": Kind(
+        lambda spec, name: _options(spec, name, DenyAccounts=spec.accounts[0].name), "refused", ("account",)
+    ),
+    "qos-denied": Kind(
+        lambda spec, name: _options(spec, name, DenyQos=",".join(["normal", *(qos.name for qos in spec.qos)])),
+        "refused",
+        ("QOS", "qos"),
+    ),
+    "least-loaded": Kind(_set(LLN="YES"), "runs"),
+    "one-user-a-node": Kind(_set(ExclusiveUser="YES"), "runs"),
+    "forced-sharing": Kind(_set(OverSubscribe="FORCE:4"), "runs"),
+    "one-minute": Kind(_set(DefaultTime="00:01:00"), "runs", words=lambda words: _without(words, "-t")),
+    "limits-not-enforced": Kind(
+        lambda spec, name: _options(_cluster(EnforcePartLimits="NO")(spec, name), name, MaxTime="00:10:00"),
+        "waits",
+        ("10",),
+    ),
+    # slurm.conf, the cluster
+    "memory-not-counted": Kind(_cluster(SelectTypeParameters="CR_Core"), "runs"),
+    "one-task-a-core": Kind(_cluster(SelectTypeParameters="CR_Core_Memory,CR_ONE_TASK_PER_CORE"), "runs"),
+    "one-mib-a-cpu": Kind(_cluster(DefMemPerCPU="1"), "runs", shown=("--mem",)),
+    "preempting-qos": Kind(_preempting_qos, "runs", shown=("--requeue",)),
+    "no-accounting": Kind(lambda spec, _: replace(spec, accounting=False, accounts=(), qos=()), "runs"),
+    # slurm.conf, the nodes
+    "features-renamed": Kind(
+        lambda spec, _: _groups(
+            spec, lambda group: replace(group, features=tuple(f"new-{each}" for each in group.features))
+        ),
+        "runs",
+        ("feature", "constraint", "new-"),
+    ),
+    "gpus-without-type": Kind(
+        lambda spec, _: _groups(spec, lambda group: replace(group, gpu_type=None)), "runs", ("gpu", "type")
+    ),
+    "memory-differs": Kind(_half_of_the_memory, "runs", ("memory", "--mem", "MiB", "GiB")),
+    "twice-the-gpus": Kind(lambda spec, _: _groups(spec, lambda group: replace(group, gpus=2 * group.gpus)), "runs"),
+    # scontrol
+    "draining": Kind(_same, "refused", ("DRAIN", "drain", "closed"), typed=lambda _, name: _state(name, "DRAIN")),
+    "inactive": Kind(_same, "refused", ("INACTIVE", "closed"), typed=lambda _, name: _state(name, "INACTIVE")),
+    "one-node-drained": Kind(
+        _same,
+        "waits",
+        ("drain",),
+        typed=lambda spec, name: (
+            "scontrol",
+            "update",
+            f"NodeName={_hosts(spec, name)[0]}",
+            "State=DRAIN",
+            "Reason=repair",
+        ),
+    ),
+    "works-elsewhere": Kind(
+        _same,
+        "runs",
+        unsaid=("works",),
+        typed=_reserved("now+300days", _elsewhere),
+    ),
+    "works-next-week": Kind(_same, "runs", unsaid=("works",), typed=_reserved("now+7days", lambda _, __: "ALL")),
+    # sacctmgr, a QOS
+    "qos-over-partition": Kind(
+        lambda spec, name: _options(_every_qos(Flags="PartitionTimeLimit")(spec, name), name, MaxTime="00:10:00"),
+        "runs",
+    ),
+    "qos-group-nodes": Kind(_partition_qos(GrpTRES="node=1"), "refused", ("house",)),
+    "qos-waits-for-nodes": Kind(_every_qos(GrpTRES="node=1"), "waits", ("QOS",)),
+    "qos-nodes-of-a-user": Kind(_every_qos(MaxTRESPerUser="node=1"), "waits", ("QOS",)),
+    "qos-min-waits": Kind(_every_qos(MinTRESPerJob="node=64"), "waits", ("QOS",)),
+    "qos-cpus-of-a-node": Kind(_every_qos(MaxTRESPerNode="cpu=2"), "waits", ("QOS",)),
+    "qos-no-reserve": Kind(_every_qos(Flags="NoReserve,DenyOnLimit"), "runs"),
+    # sacctmgr, an account
+    "account-nodes": Kind(_account(GrpTRES="node=1"), "waits", ("account",)),
+    "account-submits-nothing": Kind(_account(MaxSubmitJobs="0"), "refused", ("account",)),
+    "account-runs-nothing": Kind(_account(MaxJobs="0"), "waits", ("account",)),
+    "account-ten-minutes": Kind(_account(MaxWall="10"), "waits", ("account", "10")),
+    "account-of-bob": Kind(_account(users=("bob",)), "refused", ("account", "association")),
+    # job_submit.lua
+    "license-needed": Kind(
+        _lua('job.licenses == nil or job.licenses == ""', "this cluster wants --licenses=scratch"), "unknowable"
+    ),
+    "account-needed": Kind(
+        _lua("not given(job.account)", "type an account"), "unknowable", words=lambda words: _without(words, "-A")
+    ),
+}
+
+
+@dataclass(frozen=True)
+class FourthLab(ChangedLab):
+    """A changed lab with its prediction."""
+
+    kind: Kind = Kind(_same, "runs")
+
+
+def fourth_labs(seed: int = SEED) -> Iterator[FourthLab]:
+    """Yield twenty labs: ten sites, two kinds of change for each, no kind twice."""
+    chance = random.Random(seed)  # noqa: S311  # a seed that stands here
+    sites = chance.sample(SITES_OF_SECOND, SITES)
+    drawn = chance.sample(sorted(KINDS), SITES * EACH)
+    for place, change in enumerate(drawn):
+        site, kind = sites[place % SITES], KINDS[change]
+        words = kind.words(words_of(site))
+        if header_of(words, site) is None:
+            words = words_of(site)
+        name = _partition_of(site, plan_of_profile(site, words))
+        account = words[words.index("-A") + 1] if "-A" in words else None
+        spec = lab_like(bundled(site).profile, name=f"fourth-{place}", nodes=2, other_nodes=1, account=account)
+        changed = kind.change(spec, name)
+        typed = (kind.typed(changed, name),) if kind.typed else ()
+        yield FourthLab(site, change, changed, words, name, typed, kind.signs, kind)
