@@ -7,7 +7,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from muster.policy.cluster import choose_partition, gpus_of, is_slice, kind_for, refusals_here
+from muster.policy.cluster import (
+    choose_partition,
+    gpus_of,
+    is_slice,
+    kind_for,
+    lifted_rules,
+    refusals_here,
+    why_not_now,
+)
 from muster.policy.rules import Ask
 from muster.slurm.cluster_facts import ClusterFacts
 from muster.units import Memory
@@ -110,7 +118,7 @@ def test_what_slurm_may_take_is_not_refused(ask: Ask) -> None:
 
 
 def accounts(
-    rows: str, qos: str = "normal||||||cluster|", enforced: str = "associations,qos", **words: str
+    rows: str, qos: str = "normal||||||cluster|", enforced: str = "associations,limits,qos", **words: str
 ) -> ClusterFacts:
     return cluster(
         [partition_line("main", Default="YES", **words), partition_line("other")],
@@ -156,7 +164,7 @@ def test_an_account_that_is_not_mine_is_refused_where_accounts_are_enforced() ->
 def test_an_account_of_one_partition_pays_there_only() -> None:
     known = accounts("chem|chem|other|normal|")
     (refusal,) = refusals_here(known, Ask(account="chem", partition="main"))
-    assert refusal.message == "your account chem pays in other only"
+    assert refusal.message == "main is closed to the account chem, which pays in other only"
     assert list(refusals_here(known, Ask(account="chem", partition="other"))) == []
     assert choose_partition(known, Ask(gpus_per_node=1)).partition == "other"
 
@@ -176,7 +184,7 @@ def test_the_limits_of_the_qos_that_a_job_gets_unasked_hold() -> None:
     messages = [refusal.message for refusal in refusals_here(known, Ask(nodes=3, gpus_per_node=2, time_s=HOUR))]
     assert messages == [
         "01:00:00, but the QOS short allows 00:30:00",
-        "3 nodes, but the QOS short allows 2",
+        "3 nodes, but the QOS short allows a job 2",
         "3 × 2 = 6 GPUs, but the QOS short allows a job 4",
     ]
     assert list(refusals_here(known, Ask(nodes=3, qos="normal"))) == []
@@ -187,6 +195,135 @@ def test_the_qos_of_a_partition_holds_for_all_its_jobs() -> None:
     messages = [refusal.message for refusal in refusals_here(known, Ask(gpus_per_node=4, time_s=60))]
     assert messages == ["1 × 4 = 4 GPUs, but the QOS gpuq allows a user 2"]
     assert list(refusals_here(known, Ask(partition="other", gpus_per_node=4))) == []
+
+
+@pytest.mark.parametrize(
+    ("limits", "bent", "part"),
+    [
+        ("mintres=node=64", {}, "2 nodes, but the QOS house is for 64 or more"),
+        ("mintres=node=2", {}, ""),
+        ("mintres=gres/gpu=9", {}, "2 × 4 = 8 GPUs, but the QOS house is for 9 or more"),
+        ("grptres=node=1", {}, "2 nodes, but the QOS house allows all jobs together 1"),
+        ("grptres=node=2,mem=1G", {}, ""),
+        ("maxtrespu=node=1", {}, "2 nodes, but the QOS house allows a user 1"),
+        ("maxtrespa=gres/gpu:a100=4", {"gpu_type": "a100"}, "2 × 4 = 8 GPUs, but the QOS house allows an account 4"),
+        ("maxtrespa=gres/gpu:h100=4", {"gpu_type": "a100"}, ""),
+        ("maxtres=cpu=15", {"cpus_per_task": 2}, "16 CPUs, but the QOS house allows a job 15"),
+        ("maxtres=cpu=16", {"cpus_per_task": 2}, ""),
+        ("maxtrespernode=gres/gpu=2", {}, "4 gres/gpu of a node, but the QOS house allows 2"),
+        ("maxtrespernode=cpu=8", {"cpus_per_task": 2}, ""),
+        ("maxsubmitpu=0", {}, "the QOS house takes no job now (maxsubmitpu=0)"),
+        ("maxsubmitpu=1", {}, ""),
+        ("maxjobspu=0", {}, ""),
+    ],
+)
+def test_each_limit_of_a_qos_is_held_against_the_job(limits: str, bent: dict[str, Any], part: str) -> None:
+    words: dict[str, Any] = {"nodes": 2, "gpus_per_node": 4, "ntasks_per_node": 4, "gpu_type": "a100", **bent}
+    known = accounts("chem|chem||normal|", f"house|;{limits}\nnormal|", QoS="house")
+    found = [each for each in refusals_here(known, Ask(**words)) if each.rule != "gpu-type"]
+    assert [each.message for each in found] == ([part] if part else [])
+    assert all(each.queue == "house" and each.key == "qos.house" for each in found)
+
+
+def test_of_limits_the_first_counts_as_slurm_has_it() -> None:
+    def messages(
+        *, flags: str = "", enforced: str = "limits", of_job: str = "maxtres=node=9", **words: str
+    ) -> list[str]:
+        qos = f"house|;maxtres=node=2\nfast|;flags={flags} {of_job}"
+        known = accounts("chem|chem||fast|;maxtres=node=1 maxjobs=0", qos, enforced, **words)
+        return [each.message for each in refusals_here(known, Ask(nodes=3))]
+
+    assert messages(QoS="house") == ["3 nodes, but the QOS house allows a job 2"]
+    assert messages(QoS="house", flags="OverPartQOS") == []
+    assert messages() == []
+    assert messages(of_job="maxwall=00:10:00") == ["3 nodes, but your account chem allows a job 1"]
+    assert messages(QoS="house", enforced="associations") == []
+
+
+def test_a_limit_of_an_account_in_another_partition_is_not_this_jobs() -> None:
+    rows = "chem|chem|other|normal|;maxtres=node=1\nchem|chem|main|normal|;maxtres=node=3"
+    known = accounts(rows)
+    assert list(refusals_here(known, Ask(nodes=2, partition="main"))) == []
+    assert [each.limit for each in refusals_here(known, Ask(nodes=2, partition="other"))] == [1]
+    assert [each.limit for each in refusals_here(known, Ask(nodes=4, partition="main"))] == [3]
+
+
+def test_a_qos_may_lift_the_limits_of_its_partition() -> None:
+    known = accounts("chem|chem||normal|", "normal|;flags=PartitionTimeLimit,DenyOnLimit\nfast|;flags=NoReserve")
+    assert lifted_rules(known, Ask()) == {"time-max"}
+    assert lifted_rules(known, Ask(qos="fast")) == set()
+    assert lifted_rules(accounts(""), Ask()) == set()
+
+
+def unsure(**config: str) -> ClusterFacts:
+    """Four nodes with GPUs and two without: one drained, one that boots, and a reservation of two."""
+    nodes = kind_line("main", 4, gres="gpu:4").splitlines()
+    nodes[0] = nodes[0].replace("State=IDLE", "State=IDLE+DRAIN")
+    nodes[1] = nodes[1].replace("State=IDLE", "State=DOWN+REBOOT_ISSUED")
+    cpu_nodes = kind_line("main", 6).replace("State=IDLE", "State=DOWN*").splitlines()[4:]
+    return cluster(
+        [partition_line("main", Default="YES", MaxTime="01:00:00", TotalNodes="6"), partition_line("other")],
+        [*nodes, *cpu_nodes, *([config.pop("reservation")] if "reservation" in config else [])],
+        **config,
+    )
+
+
+def waiting(known: ClusterFacts, name: str = "main", **words: Any) -> list[str]:
+    partition = known.partition(name)
+    assert partition is not None
+    return list(why_not_now(known, partition, Ask(**words)))
+
+
+def test_nodes_that_are_out_are_told_where_too_few_are_left() -> None:
+    known = unsure()
+    assert waiting(known, nodes=3, gpus_per_node=4) == []
+    assert waiting(known, nodes=4, gpus_per_node=4) == [
+        "1 of the 4 nodes of main that have what it asks for are drained or down"
+    ]
+    assert waiting(known, nodes=5, gpus_per_node=4) == [], "so many there are not: that is another sentence"
+    assert waiting(known, nodes=4) == ["3 of the 6 nodes of main that have what it asks for are drained or down"]
+    assert waiting(known, "other", nodes=1) == [], "of its nodes nothing is known"
+
+
+WORKS = (
+    "ReservationName=works StartTime=2026-11-23T04:30:00 EndTime=2026-11-24T04:30:00 Duration=1-00:00:00 "
+    "Nodes=main[1-2] NodeCnt=2 CoreCnt=16 Features=(null) PartitionName=(null) Flags=MAINT,SPEC_NODES TRES=cpu=16 "
+    "Users=root Groups=(null) Accounts=(null) Licenses=(null) State=INACTIVE BurstBuffer=(null)"
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "words", "is_told"),
+    [
+        (WORKS, {}, True),
+        (WORKS, {"nodes": 1}, False),
+        (WORKS, {"flags": {"reservation": "works"}}, False),
+        # It is 03:52 there, and answers are kept for an hour.
+        (WORKS.replace("T04:30:00 End", "T04:57:00 End"), {"time_s": 240}, False),
+        (WORKS.replace("T04:30:00 End", "T04:57:00 End"), {"time_s": 360}, True),
+        (WORKS.replace("T04:30:00 End", "T05:51:00 End"), {}, True),
+        (WORKS.replace("T04:30:00 End", "T05:53:00 End"), {}, False),
+        (WORKS.replace("CoreCnt=16", "CoreCnt=2"), {}, False),
+        (WORKS.replace("Flags=", "Flags=MAGNETIC,"), {}, False),
+        (WORKS.replace("main[1-2]", "(null)"), {}, False),
+        (WORKS.replace("main[1-2]", "other[1-2]"), {}, False),
+        (WORKS.replace("main[1-2]", "main[1-"), {}, False),
+        (WORKS.replace("2026-11-23T04:30:00", "tomorrow"), {}, False),
+    ],
+)
+def test_a_reservation_is_told_where_it_leaves_too_few_nodes(line: str, words: dict[str, Any], is_told: bool) -> None:
+    told = waiting(unsure(reservation=line), **{"nodes": 2, "gpus_per_node": 4, **words})
+    assert bool(told) is is_told
+    start = line.partition("StartTime=")[2].partition(" ")[0]
+    sentence = f"2 of the 3 nodes of main are reserved (works) from {start} to 2026-11-24T04:30:00"
+    assert all(sentence in text for text in told), told
+
+
+def test_an_account_that_runs_nothing_is_told_and_not_refused() -> None:
+    known = accounts("chem|chem||normal|;maxjobs=0")
+    assert waiting(known) == ["your account chem runs no job now (maxjobs=0)"]
+    assert list(refusals_here(known, Ask())) == []
+    assert waiting(accounts("chem|chem||normal|;maxjobs=1")) == []
 
 
 def test_a_partition_of_other_groups_is_refused_and_not_chosen() -> None:

@@ -82,5 +82,6 @@ def test_what_was_predicted_holds(case: FourthLab, tester: Person, scratch: Path
     elif kind.becomes == "unknowable":
         assert planned.ok, everything
         assert done.status == 3, everything
+        assert theirs.said.partition("\n")[0].removeprefix("sbatch: error: ") in done.stderr, everything
     else:
         assert not theirs.runs, everything

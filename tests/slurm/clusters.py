@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from muster.sites.schema import NodeKind, Profile
-from muster.slurm.cluster_facts import ClusterFacts, facts_of_cluster, read_accounting, read_controller
+from muster.slurm.cluster_facts import (
+    _QOS_COLUMNS,
+    _USER_COLUMNS,
+    ClusterFacts,
+    facts_of_cluster,
+    read_accounting,
+    read_controller,
+)
 from muster.units import parse_memory_mib
 
 _PARTITION = (
@@ -72,9 +79,21 @@ def kind_line(
     return "\n".join(line.replace("NAME", f"{partition}{number}") for number in range(nodes))
 
 
+_COLUMNS_OF_TESTS = ("name", "maxwall", "maxtres", "mintres", "maxtrespu", "preempt", "preemptmode", "flags")
+
+
 def accounting_text(user_rows: str, qos_rows: str = "normal||||||cluster|") -> str:
-    """What one `sacctmgr` prints for both commands."""
-    return f"sacctmgr: show user ada withassoc\n{user_rows}\nsacctmgr: show qos\n{qos_rows}\nsacctmgr: quit\n"
+    """What one `sacctmgr` prints for both commands; rows are short: cells behind a `;` are COLUMN=VALUE."""
+    users = [_row(_USER_COLUMNS, _USER_COLUMNS, row) for row in user_rows.splitlines()]
+    qos = [_row(_QOS_COLUMNS, _COLUMNS_OF_TESTS, row) for row in qos_rows.splitlines()]
+    lines = ["sacctmgr: show user ada withassoc", *users, "", "sacctmgr: show qos", *qos, "", "sacctmgr: quit"]
+    return "\n".join(lines) + "\n"
+
+
+def _row(columns: Sequence[str], written: Sequence[str], row: str) -> str:
+    text, _, more = row.partition(";")
+    cells = dict(zip(written, text.split("|"))) | dict(cell.split("=", 1) for cell in more.split())
+    return "|".join(cells.get(name, "") for name in columns)
 
 
 def cluster(

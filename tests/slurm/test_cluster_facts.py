@@ -164,8 +164,15 @@ def test_accounts_and_qos_are_told_apart_by_their_columns() -> None:
         Association("phys", "debug", ("normal",), "", is_default=False),
     )
     normal, gpu = answer.qos
-    assert (normal.time_limit, normal.nodes, normal.preempts) == ("", None, ())
-    assert (gpu.time_limit, gpu.nodes, gpu.gpus_max, gpu.nodes_min, gpu.gpus_per_user) == ("1-00:00:00", "2", 8, 1, 16)
+    assert (normal.limits, normal.preempts) == ({}, ())
+    assert gpu.limits == {
+        "maxwall": 86400,
+        "maxtres:cpu": 64,
+        "maxtres:gres/gpu": 8,
+        "maxtres:node": 2,
+        "mintres:node": 1,
+        "maxtrespu:gres/gpu": 16,
+    }
     assert (gpu.preempts, gpu.preempt_mode, gpu.flags) == (("normal", "slow"), "requeue", ("DenyOnLimit",))
 
 

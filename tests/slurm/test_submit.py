@@ -62,6 +62,24 @@ def test_a_near_miss_is_passed_on_in_sbatchs_own_words(stderr: str) -> None:
     assert rejection.sentence == f"Slurm refuses the job: {rejection.reason}"
 
 
+@pytest.mark.parametrize(
+    ("said", "reason", "part"),
+    [
+        ("type an account\nBatch job submission failed: Unspecified error", "type an account", "type an account"),
+        ("Batch job submission failed: Unspecified error", "Unspecified error", "Unspecified error"),
+        (
+            "QOSMinNode\nBatch job submission failed: Job violates accounting/QOS policy (job submit limit)",
+            "QOSMinNode",
+            "a limit of your account or QOS does not allow this job: number of jobs, size or time (QOSMinNode)",
+        ),
+    ],
+)
+def test_what_says_nothing_gives_way_to_the_lines_above(said: str, reason: str, part: str) -> None:
+    rejection = parse_rejection("\n".join(f"sbatch: error: {line}" for line in said.split("\n")))
+    assert rejection.reason == reason
+    assert rejection.sentence == f"Slurm refuses the job: {part}"
+
+
 def test_a_sites_own_words_above_the_refusal_are_not_its_reason() -> None:
     said = "sbatch: error: Dear user, hello\nsbatch: error: Batch job submission failed: Invalid qos specification\n"
     assert parse_rejection(said).reason == "Invalid qos specification"

@@ -247,11 +247,12 @@ def _notes_of_names(asked: Asked, size: Size, launcher: Launcher, directives: Se
 
 def _live_notes(asked: Asked, size: Size, job: Situation, directives: Sequence[Directive]) -> Iterator[Note]:
     if asked.site.cluster is not None and asked.has_header:
-        partition = next((directive.value for directive in directives if directive.name == "partition"), None)
+        header = {directive.name: directive.value for directive in directives}
+        partition = header.get("partition")
         kind_name, _ = node_kind(asked.site, replace(asked.request, partition=partition))
         gone = queue_of(asked.site, asked.request, job).gone
         used_keys = {f"partitions.{name}" for name in (partition, gone)} | {f"nodes.{kind_name}", "memory", "request"}
-        yield from live_notes(asked, used_keys, gpus=size.shape.gpus_per_node, partition=partition)
+        yield from live_notes(asked, used_keys, gpus=size.shape.gpus_per_node, header=header)
 
 
 def _sweep_notes(

@@ -17,7 +17,7 @@ from muster.plan.finish import check_limit
 from muster.plan.live import ask_of, live_kind_name
 from muster.plan.size import Size
 from muster.plan.terms import Terms
-from muster.policy.cluster import NAMED_BY_SLURM, refusals_here
+from muster.policy.cluster import NAMED_BY_SLURM, lifted_rules, refusals_here
 from muster.policy.elsewhere import name_others
 from muster.policy.names import say_unlisted, unlisted_names
 from muster.policy.rules import Ask, refusals, say_origin
@@ -197,6 +197,8 @@ def _check_limits(
         refused_by_profile = name_others(site, as_typed, (ask.partition, ask.qos), refused_by_profile)
     broken = [(refusal, say_origin(site, refusal)) for refusal in refused_by_profile]
     if site.cluster is not None:
+        lifted = lifted_rules(site.cluster, ask)
+        broken = [pair for pair in broken if not (pair[0].rule in lifted and pair[0].key.startswith("partitions."))]
         known_rules = {refusal.rule for refusal, _ in broken}
         said_here = (refusal for refusal in refusals_here(site.cluster, ask) if refusal.rule not in known_rules)
         broken += [(refusal, SAID_HERE) for refusal in said_here]

@@ -5,7 +5,7 @@ Where the profile of a site says how jobs reach their queue, that stays: a site 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from msgspec.structs import replace
 
@@ -13,7 +13,7 @@ from muster.job.option import OriginKind, ValueOrigin
 from muster.job.request import Request
 from muster.model.plan import Note
 from muster.plan.asked import Asked
-from muster.policy.cluster import choose_partition, is_slice, kind_for, why_not_default
+from muster.policy.cluster import choose_partition, is_slice, kind_for, why_not_default, why_not_now
 from muster.policy.rules import Ask
 from muster.sites.live import SAID_HERE, signature
 from muster.sites.site import Site
@@ -87,7 +87,9 @@ def with_cluster(asked: Asked) -> Asked:
     return replace(asked, request=replace(request, partition=chosen.partition, origins=origins), reasons=reasons)
 
 
-def live_notes(asked: Asked, used_keys: Collection[str], *, gpus: int, partition: str | None) -> Iterator[Note]:
+def live_notes(
+    asked: Asked, used_keys: Collection[str], *, gpus: int, header: Mapping[str, str | None]
+) -> Iterator[Note]:
     """Yield what the cluster says against the profile in what this job uses, and GPUs that the job omits."""
     site = asked.site
     cluster = site.cluster
@@ -98,7 +100,9 @@ def live_notes(asked: Asked, used_keys: Collection[str], *, gpus: int, partition
             yield Note(disagreement.words(), warning=True)
     for client in cluster.unanswered:
         yield Note(f"Slurm did not say all of this cluster: {client}")
-    why = why_not_default(cluster, ask_of(asked.request)) if partition is None else ""
+    named = {key: header[key] for key in ("partition", "qos", "account") if key in header}
+    ask = replace(ask_of(asked.request), gpus_per_node=gpus, flags=header, **named)
+    why = why_not_default(cluster, ask)
     if why and cluster.default_partition is not None:
         text = f"{cluster.default_partition.name}, the default partition, is closed to this job: {why} ({SAID_HERE})"
         yield Note(f"{text}; a plug-in of the site may send it to another one", warning=True)
@@ -107,15 +111,19 @@ def live_notes(asked: Asked, used_keys: Collection[str], *, gpus: int, partition
     if cluster.associations == () and "associations" in cluster.enforces:
         text = "Slurm knows no account of yours on this cluster, and takes no job without one"
         yield Note(f"{text}: ask the site's support", warning=True)
-    name = partition or (cluster.default_partition.name if cluster.default_partition else None)
-    used = cluster.partition(name) if name else None
-    if used is not None and used.takes_jobs and not used.is_up:
-        yield Note(f"{used.name} is down now ({SAID_HERE}): the job waits until it is up again", warning=True)
-    kinds = cluster.kinds_of(name) if name else ()
-    if not kinds:
+    used = cluster.partition(ask.partition) if ask.partition else cluster.default_partition
+    if used is None:
         return
-    if not gpus and asked.request.gpus_per_node == 0 and all(kind.gpu_count for kind in kinds):
-        choice = choose_partition(cluster, replace(ask_of(asked.request), partition=None))
+    for why in why_not_now(cluster, used, ask):
+        yield Note(f"the job waits: {why} ({SAID_HERE}; --fresh asks again)", warning=True)
+    kinds = cluster.kinds_of(used.name)
+    most = max((kind.gpu_count for kind in kinds), default=0)
+    if used.is_exclusive and 0 < gpus < most and site.profile.request.sharing != "exclusive":
+        yield Note(
+            f"{used.name} gives whole nodes ({SAID_HERE}): the job has all {most} GPUs of a node, and uses {gpus}"
+        )
+    if kinds and not gpus and asked.request.gpus_per_node == 0 and all(kind.gpu_count for kind in kinds):
+        choice = choose_partition(cluster, replace(ask, partition=None))
         other = f": -p {choice.partition} has nodes without" if choice.partition else ""
         where = "" if choice.partition else ": no partition without GPUs takes it"
-        yield Note(f"this job asks for no GPU, and all nodes of {name} have GPUs{other}{where}", warning=True)
+        yield Note(f"this job asks for no GPU, and all nodes of {used.name} have GPUs{other}{where}", warning=True)

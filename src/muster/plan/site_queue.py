@@ -76,7 +76,8 @@ def memory_of(site: Site, job: Situation, request: Request, shape: Shape) -> Ite
         (of_kind, f"nodes.{job.gpu_kind}.mem_per_gpu") if of_kind else (memory.mem_per_gpu, "memory.mem_per_gpu")
     )
     if memory.policy == "explicit" and job.whole_node and memory.mem and not of_kind:
-        yield Directive("mem", memory.mem, reason_for(site, "memory.mem", "memory has to be asked for here"))
+        reason = reason_for(site, "memory.mem", "memory has to be asked for here")
+        yield _of_node(site, request, shape, parse_memory_mib(memory.mem), memory.mem, reason)
     elif memory.policy in {"explicit", "per-gpu"} and share and job.gpus_per_node:
         yield Directive("mem-per-gpu", share, reason_for(site, key, "a GPU's share"))
     elif memory.policy != "forbidden" and (memory.policy != "whole-node" or site.cluster is not None):
@@ -113,13 +114,28 @@ def _instead_of_default(site: Site, job: Situation, request: Request, shape: Sha
     if unasked.mib > most_mib:
         reason = replace(reason, text=f"a job gets {most_mib} MiB of a node at most, and {unasked.reason.text}")
     if job.whole_node:
-        yield Directive("mem", f"{most_mib}M", reason)
+        yield _of_node(site, request, shape, most_mib, f"{most_mib}M", reason)
     elif job.gpus_per_node and node.gpus:
         share_mib = min(whole_mib * job.gpus_per_node // node.gpus, most_mib)
-        yield Directive("mem", f"{share_mib}M", replace(reason, text=f"the share of its GPUs: {reason.text}"))
+        reason = replace(reason, text=f"the share of its GPUs: {reason.text}")
+        yield _of_node(site, request, shape, share_mib, f"{share_mib}M", reason)
     else:
         share_mib = min(whole_mib // (node.cores * threads_counted(site.profile, node)), most_mib // _cpus(shape))
         yield Directive("mem-per-cpu", f"{share_mib}M", replace(reason, text=f"the share of a CPU: {reason.text}"))
+
+
+def _of_node(site: Site, request: Request, shape: Shape, mib: int, text: str, reason: Reason) -> Directive:
+    """Return what asks for so much memory of each node (0: all of it).
+
+    Where a GPU brings memory unasked, --mem does not overrule that: Slurm then wants both, and refuses the job.
+    """
+    _, node = node_kind(site, request)
+    gpus, mib = shape.gpus_per_node, mib or node.memory_mib or 0
+    facts = (_partition_of(site, request.partition), site.cluster)
+    if not gpus or not mib or not any(said is not None and said.memory_per_gpu_mib for said in facts):
+        return Directive("mem", text, reason)
+    text = f"{reason.text}; --mem would not replace what a GPU brings here"
+    return Directive("mem-per-gpu", f"{mib // gpus}M", replace(reason, text=text))
 
 
 def _cpus(shape: Shape) -> int:

@@ -7,17 +7,19 @@ is not judged.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import NamedTuple
 
 import msgspec
 
-from muster.errors import Refusal, RequestError, nearest_hint
+from muster.errors import Refusal, nearest_hint
 from muster.policy.rules import LEADS_ELSEWHERE, Ask
 from muster.policy.topology import topology_refusals
 from muster.sites.live import how_preempted
-from muster.slurm.cluster import QosLimit
 from muster.slurm.cluster_facts import ClusterFacts, KindFacts, PartitionFacts
-from muster.units import format_walltime, parse_walltime_s
+from muster.units import format_walltime
 
 NAMED_BY_SLURM = frozenset({"partition", "QOS", "GPU type", "account", "feature"})
 """The kinds of names of which Slurm has the last word where it was asked."""
@@ -100,7 +102,7 @@ def refusals_here(cluster: ClusterFacts, ask: Ask) -> Iterator[Refusal]:
     if partition is None:
         yield from _any_partition(cluster, ask)
         return
-    for rule in (_access, _of_default_qos, _nodes_there, _types):
+    for rule in (_access, _limited, _nodes_there, _types):
         yield from rule(cluster, partition, ask)
 
 
@@ -116,8 +118,8 @@ def why_not_default(cluster: ClusterFacts, ask: Ask) -> str:
     default = cluster.default_partition
     if default is None or ask.partition or not cluster.routes:
         return ""
-    broken = (refusal for refusal in _reached(cluster, default, ask) if refusal.rule != "down-queue")
-    return next((refusal.message for refusal in broken), "")
+    broken = (refusal for rule in (_reached, _limited) for refusal in rule(cluster, default, ask))
+    return next((refusal.message for refusal in broken if refusal.rule != "down-queue"), "")
 
 
 def _any_partition(cluster: ClusterFacts, ask: Ask) -> Iterator[Refusal]:
@@ -190,33 +192,35 @@ def _features(cluster: ClusterFacts, ask: Ask) -> Iterator[Refusal]:
 _Rule = Callable[[ClusterFacts, PartitionFacts, Ask], Iterator[Refusal]]
 
 
-def _access(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[Refusal]:
-    """Yield why this user, account or QOS may not use a partition."""
-    key, name = f"partitions.{partition.name}", partition.name
+def _closed(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[tuple[str, str]]:
+    """Yield why this user, account or QOS may not use a partition, and what to type where that is known."""
     account, qos = account_of(cluster, ask), qos_of(cluster, ask)
-    others = f"muster queues lists the partitions; {_others(cluster, ask, name)}"
     if not partition.takes_jobs:
-        yield Refusal("closed-queue", f"{name} takes no new jobs now", others, key, name)
+        yield "takes no new jobs now", ""
     if partition.needs_reservation and "reservation" not in ask.flags:
-        yield Refusal("closed-queue", f"{name} takes jobs of a reservation only", others, key, name)
+        yield "takes jobs of a reservation only", ""
     if partition.only_root and not _is_root(cluster):
-        yield Refusal("closed-queue", f"{name} takes jobs of administrators only", others, key, name)
+        yield "takes jobs of administrators only", ""
     if partition.groups is not None and _is_outside(partition.groups, cluster):
-        message = f"{name} is for the groups {_some(partition.groups)}, and you are in none of them"
-        yield Refusal("closed-queue", message, others, key, name)
+        yield f"is for the groups {_some(partition.groups)}, and you are in none of them", ""
     if account is not None and not _may(account, partition.accounts, partition.accounts_denied):
-        message = f"{name} does not take the account {account}"
-        hint = f"its accounts: {_some(partition.accounts)}" if partition.accounts else others
-        yield Refusal("closed-queue", message, hint, key, name)
-    if account is not None and cluster.associations and "associations" in cluster.enforces:
-        places = {each.partition for each in cluster.associations if each.account.lower() == account.lower()}
-        if places and "" not in places and name not in places:
-            message = f"your account {account} pays in {_some(sorted(places))} only"
-            yield Refusal("closed-queue", message, f"-p {min(places)}", key, name)
+        hint = f"its accounts: {_some(partition.accounts)}" if partition.accounts else ""
+        yield f"does not take the account {account}", hint
+    if account is not None and "associations" in cluster.enforces:
+        places = {each.partition for each in cluster.associations or () if each.account.lower() == account.lower()}
+        if places and "" not in places and partition.name not in places:
+            yield f"is closed to the account {account}, which pays in {_some(sorted(places))} only", f"-p {min(places)}"
     if qos is not None and not _may(qos, partition.qos, partition.qos_denied):
         mine = [each for each in partition.qos or () if each in _own_qos(cluster)]
-        hint = f"--qos {mine[0]}" if mine else (f"its QOS: {_some(partition.qos)}" if partition.qos else others)
-        yield Refusal("closed-queue", f"{name} does not take the QOS {qos}", hint, key, name)
+        hint = f"--qos {mine[0]}" if mine else (f"its QOS: {_some(partition.qos)}" if partition.qos else "")
+        yield f"does not take the QOS {qos}", hint
+
+
+def _access(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[Refusal]:
+    key, name = f"partitions.{partition.name}", partition.name
+    for words, hint in _closed(cluster, partition, ask):
+        others = hint or f"muster queues lists the partitions; {_others(cluster, ask, name)}"
+        yield Refusal("closed-queue", f"{name} {words}", others, key, name)
 
 
 def _is_root(cluster: ClusterFacts) -> bool:
@@ -243,40 +247,134 @@ def _others(cluster: ClusterFacts, ask: Ask, name: str) -> str:
     return f"these take this job: {_some(names)}" if names else "no other takes this job"
 
 
-def _of_default_qos(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[Refusal]:
-    """Yield what the QOS of the partition, or the one that the job gets unasked, does not allow."""
-    names = [partition.own_qos, None if ask.qos is not None else qos_of(cluster, ask)]
-    for name in filter(None, dict.fromkeys(names)):
-        qos = cluster.qos_named(name)
-        if qos is not None:
-            yield from _limits_of(qos, ask)
+class _Limit(NamedTuple):
+    """One limit, and whose it is."""
+
+    most: int
+    owner: str
+    key: str
+    queue: str = ""
+
+    def refusal(self, rule: str, words: str, hint: str, accepted: Mapping[str, str] = MappingProxyType({})) -> Refusal:
+        return Refusal(rule, words, hint, self.key, self.queue, self.most, accepted)
 
 
-def _limits_of(qos: QosLimit, ask: Ask) -> Iterator[Refusal]:
-    longest_s, key = _seconds(qos.time_limit), f"qos.{qos.name}"
-    if ask.time_s is not None and longest_s is not None and ask.time_s > longest_s:
-        longest = format_walltime(longest_s)
-        message = f"{format_walltime(ask.time_s)}, but the QOS {qos.name} allows {longest}"
-        yield Refusal("time-max", message, f"--time {longest}", key, qos.name, longest_s, {"time": longest})
-    nodes_max = int(qos.nodes) if qos.nodes else None
-    if nodes_max is not None and ask.nodes > nodes_max:
-        message = f"{ask.nodes} nodes, but the QOS {qos.name} allows {nodes_max}"
-        yield Refusal("nodes-max", message, f"-N {nodes_max}", key, qos.name, nodes_max)
-    gpus = ask.nodes * ask.gpus_per_node
-    for limit, whose in ((qos.gpus_max, "a job"), (qos.gpus_per_user, "a user")):
-        if limit is not None and gpus > limit:
-            message = f"{ask.nodes} × {ask.gpus_per_node} = {gpus} GPUs, but the QOS {qos.name} allows {whose} {limit}"
-            yield Refusal("gpus-max", message, f"{limit} GPUs or fewer", key, qos.name, limit)
-    if qos.gpus_min is not None and gpus < qos.gpus_min:
-        message = f"{gpus} GPUs, but the QOS {qos.name} is for {qos.gpus_min} or more"
-        yield Refusal("gpus-min", message, "another QOS", key, qos.name, qos.gpus_min)
+def _limits_here(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> dict[str, _Limit]:
+    """Return the limits that hold: the first counts of the partition's QOS, the job's QOS, and its account.
+
+    So Slurm has it; a QOS may say that it comes before the partition's.
+    """
+    found: dict[str, _Limit] = {}
+    if "limits" not in cluster.enforces:
+        return found
+    named = [cluster.qos_named(name) for name in (partition.own_qos, qos_of(cluster, ask)) if name]
+    order = sorted(filter(None, named), key=lambda qos: "OverPartQOS" not in qos.flags)
+    for qos in order:
+        for name, count in qos.limits.items():
+            found.setdefault(name, _Limit(count, f"the QOS {qos.name}", f"qos.{qos.name}", qos.name))
+    account = (account_of(cluster, ask) or "").lower()
+    for each in cluster.associations or ():
+        if each.account.lower() == account and each.partition in {"", partition.name}:
+            for name, count in each.limits.items():
+                found.setdefault(name, _Limit(count, f"your account {each.account}", "request"))
+    return found
 
 
-def _seconds(text: str) -> int | None:
+_WHOSE = {"maxtres": "a job", "maxtrespu": "a user", "maxtrespa": "an account", "grptres": "all jobs together"}
+_NO_JOBS = {
+    "takes": ("maxsubmit", "maxsubmitpu", "maxsubmitpa", "grpsubmit"),
+    "runs": ("maxjobs", "maxjobspu", "maxjobspa", "grpjobs"),
+}
+
+
+def _limited(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[Refusal]:
+    """Yield what a QOS or the account does not allow, however long the job waits."""
+    limits = _limits_here(cluster, partition, ask)
+    limit = limits.get("maxwall")
+    if limit and ask.time_s is not None and ask.time_s > limit.most:
+        longest = format_walltime(limit.most)
+        words = f"{format_walltime(ask.time_s)}, but {limit.owner} allows {longest}"
+        yield limit.refusal("time-max", words, f"--time {longest}", {"time": longest})
+    gpus, cpus = ask.nodes * ask.gpus_per_node, ask.ntasks_per_node * (ask.cpus_per_task or 1)
+    gpu_words = f"{ask.nodes} × {ask.gpus_per_node} = {gpus} GPUs"
+    for tres, rule, need, words in (
+        ("node", "nodes", ask.nodes, f"{ask.nodes} nodes"),
+        ("gres/gpu", "gpus", gpus, gpu_words),
+        (f"gres/gpu:{ask.gpu_type}", "gpus", gpus, gpu_words),
+        ("cpu", "cpus", ask.nodes * cpus, f"{ask.nodes * cpus} CPUs"),
+    ):
+        for column, whose in _WHOSE.items():
+            limit = limits.get(f"{column}:{tres}")
+            if limit and need > limit.most:
+                yield limit.refusal(
+                    f"{rule}-max", f"{words}, but {limit.owner} allows {whose} {limit.most}", "ask for less"
+                )
+        limit = limits.get(f"mintres:{tres}")
+        if limit and need < limit.most:
+            yield limit.refusal(
+                f"{rule}-min",
+                f"{words}, but {limit.owner} is for {limit.most} or more",
+                "ask for more, or for another QOS (-q)",
+            )
+    for tres, need in (("gres/gpu", ask.gpus_per_node), ("cpu", cpus)):
+        limit = limits.get(f"maxtrespernode:{tres}")
+        if limit and need > limit.most:
+            words = f"{need} {tres} of a node, but {limit.owner} allows {limit.most}"
+            yield limit.refusal(f"{tres}-of-node", words, f"{limit.most} or fewer on each node")
+    yield from (
+        limit.refusal(
+            "closed-queue", f"{limit.owner} takes no job now ({column}=0)", "another account (-A) or QOS (-q)"
+        )
+        for column, limit in _held(limits, "takes")
+    )
+
+
+def _held(limits: Mapping[str, _Limit], what: str) -> list[tuple[str, _Limit]]:
+    return [(name, limits[name]) for name in _NO_JOBS[what] if name in limits and not limits[name].most]
+
+
+def why_not_now(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[str]:
+    """Yield why Slurm takes this job and does not start it: what runs no job now, nodes that are out or reserved."""
+    if partition.takes_jobs and not partition.is_up:
+        yield f"{partition.name} is down"
+    for column, limit in _held(_limits_here(cluster, partition, ask), "runs"):
+        yield f"{limit.owner} runs no job now ({column}=0)"
+    kinds = [kind for kind in cluster.kinds_of(partition.name) if gpus_of(kind, ask.gpu_type) >= ask.gpus_per_node]
+    count, out = sum(kind.nodes for kind in kinds), sum(kind.out for kind in kinds)
+    if not count - out < ask.nodes <= count:
+        yield from _reserved(cluster, partition, ask, kinds, count - out)
+        return
+    yield f"{out} of the {count} nodes of {partition.name} that have what it asks for are drained or down"
+
+
+def _reserved(
+    cluster: ClusterFacts, partition: PartitionFacts, ask: Ask, kinds: Sequence[KindFacts], usable: int
+) -> Iterator[str]:
+    """Yield the reservations that begin before this job would end, and leave too few nodes."""
+    longest_s = ask.time_s or partition.time_default_s or partition.time_max_s
+    for each in cluster.reservations if "reservation" not in ask.flags else ():
+        taken = sum(kind.reserved.get(each.name, 0) for kind in kinds)
+        if usable - taken < ask.nodes <= usable and _begins_within(cluster.asked, each.start, longest_s):
+            where = f"{taken} of the {usable} nodes of {partition.name}"
+            yield f"{where} are reserved ({each.name}) from {each.start} to {each.end}, for what does not end before"
+
+
+def _begins_within(asked: str, start: str, longest_s: int | None) -> bool:
+    """Return whether a job of an hour from now at the latest would run then: so long an answer of Slurm's is kept."""
     try:
-        return parse_walltime_s(text) if text else None
-    except RequestError:
-        return None
+        begins, now = datetime.fromisoformat(start), datetime.fromisoformat(asked)
+    except ValueError:
+        return False
+    return longest_s is None or begins < now + timedelta(seconds=longest_s, hours=1)
+
+
+_OF_PARTITION = {"PartitionTimeLimit": "time-max", "PartitionMaxNodes": "nodes-max", "PartitionMinNodes": "nodes-min"}
+
+
+def lifted_rules(cluster: ClusterFacts, ask: Ask) -> set[str]:
+    """Return the rules of a partition that do not hold for a job of this QOS."""
+    qos = cluster.qos_named(qos_of(cluster, ask) or "")
+    return {rule for flag, rule in _OF_PARTITION.items() if qos is not None and flag in qos.flags}
 
 
 def _nodes_there(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[Refusal]:
@@ -390,8 +488,9 @@ def _cost(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> tuple[o
 
 def _why_not(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask, *, any_nodes: bool = False) -> str:
     """Return the first reason why a partition does not take a request; empty where none is known."""
+    ignored = lifted_rules(cluster, ask) | ({"only-gpus"} if any_nodes else set())
     broken = (refusal for rule in _JUDGES for refusal in rule(cluster, partition, ask))
-    return next((refusal.message for refusal in broken if not (any_nodes and refusal.rule == "only-gpus")), "")
+    return next((refusal.message for refusal in broken if refusal.rule not in ignored), "")
 
 
 def _size(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[Refusal]:
@@ -425,25 +524,13 @@ def _cpus_and_memory(kinds: Sequence[KindFacts], ask: Ask) -> Iterator[Refusal]:
 
 
 def _reached(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[Refusal]:
-    """Yield what _access says, without its hints, which look at all other partitions."""
-    if not partition.is_up:
-        yield Refusal("closed-queue" if not partition.takes_jobs else "down-queue", "it is not up", "")
-    if partition.needs_reservation:
-        yield Refusal("closed-queue", "it takes jobs of a reservation only", "")
-    if partition.only_root and not _is_root(cluster):
-        yield Refusal("closed-queue", "it takes jobs of administrators only", "")
-    if partition.groups is not None and _is_outside(partition.groups, cluster):
-        yield Refusal("closed-queue", f"it is for the groups {_some(partition.groups)}", "")
-    account, qos = account_of(cluster, ask), qos_of(cluster, ask)
-    if account is not None and not _may(account, partition.accounts, partition.accounts_denied):
-        yield Refusal("closed-queue", f"it does not take the account {account}", "")
-    if account is None and partition.accounts is not None:
+    """Yield why a job that does not name the partition is better kept out of it."""
+    for words, _ in _closed(cluster, partition, ask):
+        yield Refusal("closed-queue", f"it {words}", "")
+    if partition.takes_jobs and not partition.is_up:
+        yield Refusal("down-queue", "it is not up", "")
+    if account_of(cluster, ask) is None and partition.accounts is not None:
         yield Refusal("closed-queue", f"it is for the accounts {_some(partition.accounts)}", "")
-    if qos is not None and not _may(qos, partition.qos, partition.qos_denied):
-        yield Refusal("closed-queue", f"it does not take the QOS {qos}", "")
-    places = {each.partition for each in cluster.associations or () if each.account.lower() == (account or "").lower()}
-    if places and "" not in places and partition.name not in places:
-        yield Refusal("closed-queue", f"the account {account} pays in {_some(sorted(places))} only", "")
 
 
-_JUDGES: tuple[_Rule, ...] = (_reached, _size, _of_default_qos, _types)
+_JUDGES: tuple[_Rule, ...] = (_reached, _size, _limited, _types)

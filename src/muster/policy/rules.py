@@ -177,6 +177,14 @@ def _instead_of(rule: Forbidden) -> dict[str, str | None]:
     return {whole_flag[1]: whole_flag[2]} if whole_flag else {rule.flag: None}
 
 
+def _with(
+    option: str, value: str | None, rule: str, message: str, key: str, queue: str = "", limit: int | None = None
+) -> Refusal:
+    """Return the refusal after which the option, with this value or without any, would be accepted."""
+    hint = f"--{option} {value}" if value else f"omit --{option}"
+    return Refusal(rule, message, hint, key, queue, limit, {option: value})
+
+
 def _renamed_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     for kind, word, name in (("partitions", "partition", ask.partition), ("qos", "QOS", ask.qos)):
         known_queues = getattr(profile, kind)
@@ -250,15 +258,14 @@ def _time_of_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
         if ask.time_s is not None and longest is not None and ask.time_s > longest:
             size = f" for {ask.nodes} nodes" if queue.time_by_nodes else ""
             message = f"{format_walltime(ask.time_s)}, but {name} allows {format_walltime(longest)}{size}"
-            accepted = {"time": format_walltime(longest)}
             key = f"{kind}.{name}.time_max"
-            yield Refusal("time-max", message, f"--time {accepted['time']}", key, name, longest, accepted)
+            yield _with("time", format_walltime(longest), "time-max", message, key, name, longest)
         budget = queue.node_minutes_max
         if ask.time_s is not None and budget is not None and ask.nodes * ask.time_s > budget * 60:
             equation = f"{ask.nodes} nodes × {ask.time_s // 60} minutes = {ask.nodes * ask.time_s // 60} node-minutes"
-            accepted = {"time": format_walltime(budget * 60 // ask.nodes)}
             key, message = f"{kind}.{name}.node_minutes_max", f"{equation}, but {name} allows {budget}"
-            yield Refusal("node-minutes", message, f"--time {accepted['time']}", key, name, budget, accepted)
+            longest_here = format_walltime(budget * 60 // ask.nodes)
+            yield _with("time", longest_here, "node-minutes", message, key, name, budget)
 
 
 def _time_of_site(profile: Profile, ask: Ask) -> Iterator[Refusal]:
@@ -268,14 +275,14 @@ def _time_of_site(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     for key, name, limit in shortest:
         least = parse_walltime_s(limit) if limit else None
         if ask.time_s is not None and least is not None and ask.time_s < least:
-            accepted = {"time": format_walltime(least)}
-            message = f"{format_walltime(ask.time_s)}, but {name or profile.name} wants {accepted['time']} or more"
-            yield Refusal("time-min", message, f"--time {accepted['time']}", key, name, least, accepted)
+            message = (
+                f"{format_walltime(ask.time_s)}, but {name or profile.name} wants {format_walltime(least)} or more"
+            )
+            yield _with("time", format_walltime(least), "time-min", message, key, name, least)
     longest = parse_walltime_s(profile.request.time_max) if profile.request.time_max else None
     if ask.time_s is not None and longest is not None and ask.time_s > longest:
-        accepted = {"time": format_walltime(longest)}
-        message = f"{format_walltime(ask.time_s)}, but {profile.name} allows {accepted['time']}"
-        yield Refusal("time-max", message, f"--time {accepted['time']}", "request.time_max", "", longest, accepted)
+        message = f"{format_walltime(ask.time_s)}, but {profile.name} allows {format_walltime(longest)}"
+        yield _with("time", format_walltime(longest), "time-max", message, "request.time_max", limit=longest)
 
 
 def _total_gpus(profile: Profile, ask: Ask) -> Iterator[Refusal]:
@@ -298,16 +305,12 @@ def _total_gpus(profile: Profile, ask: Ask) -> Iterator[Refusal]:
             listed = " or ".join(map(str, counts))
             message = f"{ask.gpus_per_node} GPUs of a node, but {name} gives {listed}"
             larger = min((count for count in counts if count > ask.gpus_per_node), default=max(counts))
-            accepted = {"gpus-per-node": str(larger)}
-            hint = f"--gpus-per-node {accepted['gpus-per-node']}"
-            yield Refusal("gpus-per-node", message, hint, f"{key}.gpus_per_node", name, accepted=accepted)
+            yield _with("gpus-per-node", str(larger), "gpus-per-node", message, f"{key}.gpus_per_node", name)
         elif counts is not None and ask.nodes > 1 and 0 < ask.gpus_per_node < max(counts):
             message = (
                 f"{ask.gpus_per_node} GPUs on each of {ask.nodes} nodes, but {name} gives several nodes whole only"
             )
-            accepted = {"gpus-per-node": str(max(counts))}
-            hint = f"--gpus-per-node {max(counts)}"
-            yield Refusal("gpus-per-node", message, hint, f"{key}.gpus_per_node", name, accepted=accepted)
+            yield _with("gpus-per-node", str(max(counts)), "gpus-per-node", message, f"{key}.gpus_per_node", name)
 
 
 def _gpus_of_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
@@ -342,9 +345,7 @@ def _partial_nodes(profile: Profile, ask: Ask) -> Iterator[Refusal]:
         is_said = sentence_of(profile, key)
         whole_only = "gives whole nodes only" if is_said else "is asked by Muster for whole nodes only"
         message = f"{ask.gpus_per_node} of {whole} GPUs, but {profile.name} {whole_only}"
-        accepted = {"gpus-per-node": str(whole)}
-        hint = f"--gpus-per-node {whole}"
-        yield Refusal("whole-nodes", message, hint, key, limit=whole, accepted=accepted)
+        yield _with("gpus-per-node", str(whole), "whole-nodes", message, key, limit=whole)
 
 
 def _cores(profile: Profile, ask: Ask) -> Iterator[Refusal]:
@@ -361,31 +362,28 @@ def _cores(profile: Profile, ask: Ask) -> Iterator[Refusal]:
         product = f"{ask.ntasks_per_node} × {ask.cpus_per_task} = {cores_asked}"
         message = f"{product} CPUs per node, but {usable} can be had{reserved_words}"
         key = f"nodes.{kind_name}.{'reserved_cores' if reserved else 'cores'}"
-        accepted = {"cpus-per-task": str(max(1, usable // ask.ntasks_per_node))}
-        hint = f"--cpus-per-task {accepted['cpus-per-task']}"
-        yield Refusal("cores-max", message, hint, key, limit=usable, accepted=accepted)
+        fitting = str(max(1, usable // ask.ntasks_per_node))
+        yield _with("cpus-per-task", fitting, "cores-max", message, key, limit=usable)
     usual_cores = (node.cores_per_gpu or 0) * ask.gpus_per_node
     if node.cores_per_gpu_required and ask.gpus_per_node and cores_asked != usual_cores:
         who = _who_wants(profile, f"nodes.{kind_name}.cores_per_gpu_required")
         message = f"{cores_asked} CPUs for {ask.gpus_per_node} GPUs, but {who} {node.cores_per_gpu} for each"
-        accepted = {"cpus-per-task": str(max(1, usual_cores // ask.ntasks_per_node))}
-        hint, key = f"--cpus-per-task {accepted['cpus-per-task']}", f"nodes.{kind_name}.cores_per_gpu_required"
-        yield Refusal("cores-per-gpu", message, hint, key, limit=usual_cores, accepted=accepted)
+        usual = str(max(1, usual_cores // ask.ntasks_per_node))
+        key = f"nodes.{kind_name}.cores_per_gpu_required"
+        yield _with("cpus-per-task", usual, "cores-per-gpu", message, key, limit=usual_cores)
 
 
 def _memory(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     if ask.mem is None:
         return
     if profile.memory.zero_allowed is False and ask.mem.mib == 0:
-        hint = f"--mem {profile.memory.mem}" if profile.memory.mem else "omit it"
-        accepted = {"mem": profile.memory.mem}
-        yield Refusal("mem-zero", "--mem=0 is refused here", hint, "memory.zero_allowed", accepted=accepted)
+        yield _with("mem", profile.memory.mem, "mem-zero", "--mem=0 is refused here", "memory.zero_allowed")
     node = node_of(profile, ask)
     limit = node[1].memory_usable if node else None
     if node and limit and ask.mem.mib > parse_memory_mib(limit):
         message = f"--mem {ask.mem}, but {limit} of a node can be had"
         key, mib = f"nodes.{node[0]}.memory_usable", parse_memory_mib(limit)
-        yield Refusal("mem-max", message, f"--mem {limit}", key, limit=mib, accepted={"mem": limit})
+        yield _with("mem", limit, "mem-max", message, key, limit=mib)
 
 
 def _account(profile: Profile, ask: Ask) -> Iterator[Refusal]:
@@ -396,8 +394,7 @@ def _account(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     if ask.account is not None and paid_kind and node and node[0] in suffixes and paid_kind != node[0]:
         right = ask.account.removesuffix(suffixes[paid_kind]) + suffixes[node[0]]
         message = f"{ask.account!r} pays for nodes of kind {paid_kind}, but the job gets nodes of kind {node[0]}"
-        accepted = {"account": right}
-        yield Refusal("account-suffix", message, f"--account {right}", "request.account_suffix", accepted=accepted)
+        yield _with("account", right, "account-suffix", message, "request.account_suffix")
 
 
 def _kinds(profile: Profile, ask: Ask) -> Iterator[Refusal]:
@@ -451,10 +448,7 @@ def _modules(profile: Profile, ask: Ask) -> Iterator[Refusal]:
             if name in profile.modules.renamed:
                 new = profile.modules.renamed[name]
                 message = f"the module {module} is gone: {new} is there now"
-                accepted = {"module": new}
-                yield Refusal(
-                    "renamed-module", message, f"--module {new}", f"modules.renamed.{name}", accepted=accepted
-                )
+                yield _with("module", new, "renamed-module", message, f"modules.renamed.{name}")
                 break
 
 

@@ -202,17 +202,6 @@ def _node(
     return value, []
 
 
-# What a profile says of the inside of a node: of another node it says nothing.
-_OF_PLACES = (
-    "numa",
-    "gpu_numa",
-    "reserved_cores",
-    "cores_per_gpu",
-    "cores_per_gpu_required",
-    "memory_usable",
-    "mem_per_gpu",
-    "gpu",
-)
 
 
 def _counts_threads(profile: Profile, cluster: ClusterFacts, names: Mapping[Signature, str]) -> bool | None:
@@ -254,7 +243,7 @@ def _takes_qos(partition: PartitionFacts, name: str) -> bool:
 def _limits(cluster: ClusterFacts, partition: PartitionFacts, said: Queue) -> dict[str, Any]:
     value: dict[str, Any] = {}
     own_qos = cluster.qos_named(partition.own_qos or "")
-    limits = (partition.time_max_s, _seconds(own_qos.time_limit) if own_qos else None)
+    limits = (partition.time_max_s, own_qos.limits.get("maxwall") if own_qos else None)
     longest_s = min((limit for limit in limits if limit is not None), default=None)
     if longest_s and longest_s != _seconds(said.time_max):
         value["time_max"] = format_walltime(longest_s)
@@ -302,10 +291,10 @@ def _qos(profile: Profile, cluster: ClusterFacts, qos: QosLimit) -> dict[str, An
     preempted = how_preempted_by_qos(cluster, qos.name)
     if preempted is not None and preempted != said.preempted:
         value["preempted"] = preempted
-    longest_s = _seconds(qos.time_limit)
+    longest_s = qos.limits.get("maxwall")
     if longest_s and longest_s != _seconds(said.time_max):
         value["time_max"] = format_walltime(longest_s)
-    for field, limit in (("nodes_max", int(qos.nodes) if qos.nodes else None), ("nodes_min", qos.nodes_min)):
+    for field, limit in (("nodes_max", qos.limits.get("maxtres:node")), ("nodes_min", qos.limits.get("mintres:node"))):
         if limit and limit != getattr(said, field):
             value[field] = limit
     return value

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from contextlib import suppress
 
 import msgspec
 
+from muster.errors import RequestError
 from muster.older import StrEnum
 from muster.slurm.flags import gpus_in_gres
 from muster.slurm.question import Question
+from muster.units import parse_walltime_s
 
 
 def _read_configuration(stdout: str) -> dict[str, str]:
@@ -34,18 +38,15 @@ def mpi_offered(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*lines, *(name for line in versions for name in line.split(","))]))
 
 
+Limits = Mapping[str, int]
+"""What an account or a QOS sets, by sacctmgr's names: maxtres:node, mintres:gres/gpu, maxsubmitpu; maxwall in s."""
+
+
 class QosLimit(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A quality of service, and what it allows one job."""
+    """A quality of service, and what it allows."""
 
     name: str
-    time_limit: str
-    nodes: str | None
-    gpus_max: int | None = None
-    """Of one job."""
-
-    nodes_min: int | None = None
-    gpus_min: int | None = None
-    gpus_per_user: int | None = None
+    limits: Limits = msgspec.field(default_factory=dict)
     preempts: tuple[str, ...] = ()
     """The QOS whose jobs it may take nodes from."""
 
@@ -61,41 +62,18 @@ def _read_shares(stdout: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if re.fullmatch(r"[\w.@+-]+", name)))
 
 
-def read_qos(stdout: str) -> tuple[QosLimit, ...]:
-    """Return the QOS of rows of sacctmgr; the columns behind the third may be absent."""
-    rows = (line.split("|") for line in stdout.splitlines() if "|" in line)
-    return tuple(_qos(*row[:8]) for row in rows if re.fullmatch(r"[\w.-]+", row[0]))
-
-
-def _qos(
-    name: str,
-    longest: str,
-    most: str = "",
-    least: str = "",
-    of_user: str = "",
-    preempts: str = "",
-    preempt_mode: str = "",
-    flags: str = "",
-) -> QosLimit:
-    nodes = _tres(most, "node")
-    return QosLimit(
-        name,
-        longest,
-        None if nodes is None else str(nodes),
-        _tres(most, "gres/gpu"),
-        _tres(least, "node"),
-        _tres(least, "gres/gpu"),
-        _tres(of_user, "gres/gpu"),
-        tuple(filter(None, preempts.split(","))),
-        preempt_mode.lower(),
-        tuple(filter(None, flags.split(","))),
-    )
-
-
-def _tres(text: str, name: str) -> int | None:
-    """Return the count of one resource in cpu=4,gres/gpu=2,node=1; None: it is not limited."""
-    match = re.search(rf"(?:^|,){re.escape(name)}=(\d{{1,15}})\b", text)
-    return int(match[1]) if match else None
+def read_limits(cells: Mapping[str, str]) -> Limits:
+    """Return each limit that these cells set; a size with a unit (mem=4G) is not read."""
+    limits: dict[str, int] = {}
+    for column, text in cells.items():
+        counts = re.findall(r"(?:^|,)([a-z/:_.\w-]+)=(\d{1,15})(?=,|$)", text)
+        limits |= {f"{column}:{name}": int(count) for name, count in counts}
+        if column == "maxwall":
+            with suppress(RequestError):
+                limits |= {column: seconds} if text and (seconds := parse_walltime_s(text)) is not None else {}
+        elif text.isdigit():
+            limits[column] = int(text)
+    return limits
 
 
 CONTROLLER = Question(("scontrol", "ping"), _read_ping)

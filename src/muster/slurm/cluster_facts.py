@@ -8,21 +8,35 @@ The file is long because the value and the readers of all its parts, for ten yea
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from muster.errors import RequestError
-from muster.slurm.cluster import CONFIGURATION, QosLimit, read_qos
+from muster.rank.errors import HostlistError
+from muster.rank.hostlist import expand
+from muster.slurm.cluster import CONFIGURATION, Limits, QosLimit, read_limits
 from muster.slurm.question import Question
 from muster.units import parse_walltime_s, whole_number
 
 Names = tuple[str, ...]
 
 
-class PartitionFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class MemoryFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a job gets where it does not ask, and the most that it may have; None: not so."""
+
+    memory_per_cpu_mib: int | None = None
+    memory_per_node_mib: int | None = None
+    memory_per_cpu_max_mib: int | None = None
+    memory_per_node_max_mib: int | None = None
+    memory_per_gpu_mib: int | None = None
+
+
+class PartitionFacts(MemoryFacts, frozen=True, kw_only=True, omit_defaults=True):
     """One partition, as `scontrol show partition` has it."""
 
     name: str
@@ -55,14 +69,7 @@ class PartitionFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     needs_reservation: bool = False
     only_root: bool = False
     cpus_per_node_max: int | None = None
-    memory_per_cpu_mib: int | None = None
-    """What a job gets for each CPU where it does not ask; None: not so."""
-
-    memory_per_node_mib: int | None = None
-    memory_per_cpu_max_mib: int | None = None
-    memory_per_node_max_mib: int | None = None
     cpus_per_gpu: int | None = None
-    memory_per_gpu_mib: int | None = None
 
     @property
     def takes_jobs(self) -> bool:
@@ -90,6 +97,11 @@ class KindFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Type and count, as gres names them; the type is empty where Slurm has none."""
 
     features: Names = ()
+    out: int = 0
+    """How many of them are drained or down."""
+
+    reserved: Mapping[str, int] = msgspec.field(default_factory=dict)
+    """Of the others, how many each reservation has."""
 
     @property
     def gpu_count(self) -> int:
@@ -111,17 +123,30 @@ class Association(msgspec.Struct, frozen=True, omit_defaults=True):
     qos: Names = ()
     default_qos: str = ""
     is_default: bool = False
+    limits: Limits = msgspec.field(default_factory=dict)
 
 
-class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Reservation(msgspec.Struct, frozen=True):
+    """Whole nodes that only jobs which name the reservation get, from one moment to another, as Slurm writes both."""
+
+    name: str
+    start: str
+    end: str
+
+
+class ClusterFacts(MemoryFacts, frozen=True, kw_only=True, omit_defaults=True):
     """What one cluster says of itself to one user."""
 
     name: str
+    asked: str = ""
+    """When it said so, by its own clock: 2026-11-23T11:05:00."""
+
     version: str = ""
     partitions: tuple[PartitionFacts, ...] = ()
     kinds: tuple[KindFacts, ...] = ()
     """Empty: the nodes are not shown to this user."""
 
+    reservations: tuple[Reservation, ...] = ()
     qos: tuple[QosLimit, ...] = ()
     associations: tuple[Association, ...] | None = None
     """None: the cluster keeps none, or did not tell."""
@@ -145,11 +170,6 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     shares_memory: bool = False
     """Memory is given out, so a job has what it asked for, or the default."""
 
-    memory_per_cpu_mib: int | None = None
-    memory_per_node_mib: int | None = None
-    memory_per_cpu_max_mib: int | None = None
-    memory_per_node_max_mib: int | None = None
-    memory_per_gpu_mib: int | None = None
     requeues: bool | None = None
     routes: bool = False
     """A plug-in of the site reads every job, and may send it to a partition that nobody named."""
@@ -178,30 +198,67 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class ControllerAnswer(msgspec.Struct, frozen=True):
-    """What the controller says: its configuration, its partitions, and their kinds of node."""
+    """What the controller says: its configuration, its partitions, their kinds of node, and what is reserved."""
 
+    asked: str
     config: Mapping[str, str]
     partitions: tuple[PartitionFacts, ...]
     kinds: tuple[KindFacts, ...]
+    reservations: tuple[Reservation, ...]
 
 
 def read_controller(stdout: str) -> ControllerAnswer:
     """Return all that `scontrol` printed for its three commands."""
     text = _without_prompts(stdout, "scontrol")
-    config = "\n".join(line for line in text.splitlines() if not line.startswith(("PartitionName=", "NodeName=")))
-    return ControllerAnswer(CONFIGURATION.read(config), tuple(_partitions(text)), read_kinds(text))
+    lines = text.splitlines()
+    config = "\n".join(line for line in lines if not line.startswith(("PartitionName=", "NodeName=", "Reserv")))
+    asked = re.search(r"(?m)^Configuration data as of (\S+)$", text)
+    reserved = dict(_reservations(lines))
+    return ControllerAnswer(
+        asked[1] if asked else "",
+        CONFIGURATION.read(config),
+        tuple(_partitions(text)),
+        read_kinds(text, {each.name: nodes for each, nodes in reserved.items()}),
+        tuple(reserved),
+    )
 
 
-def read_kinds(text: str) -> tuple[KindFacts, ...]:
-    """Return the kinds of node; nodes that differ in features or in memory alone are one kind."""
+def _reservations(lines: Sequence[str]) -> Iterator[tuple[Reservation, frozenset[str]]]:
+    """Yield each reservation of whole nodes with their names; one that draws jobs in by itself keeps nobody out."""
+    reserving = [line for line in lines if line.startswith("ReservationName=")]
+    cores = {
+        _name_of(line): _least(_word(line, "Sockets")) * _least(_word(line, "CoresPerSocket"))
+        for line in lines
+        if reserving and line.startswith("NodeName=")
+    }
+    for line in reserving:
+        words = dict(word.split("=", 1) for word in line.split() if "=" in word)
+        names: frozenset[str] = frozenset()
+        with suppress(HostlistError):
+            names = frozenset(cores.keys() & expand(words.get("Nodes", "")))
+        is_whole = _least(words.get("CoreCnt")) >= sum(cores[name] for name in names)
+        if names and is_whole and "MAGNETIC" not in words.get("Flags", ""):
+            yield Reservation(words["ReservationName"], words.get("StartTime", ""), words.get("EndTime", "")), names
+
+
+def _name_of(line: str) -> str:
+    """Return the name at the start of a line: NodeName=n1 Arch=…"""
+    return line.partition("=")[2].partition(" ")[0]
+
+
+def read_kinds(text: str, reserved: Mapping[str, Collection[str]] | None = None) -> tuple[KindFacts, ...]:
+    """Return the kinds of node; nodes that differ in features, memory or state alone are one kind.
+
+    `reserved`: reservation → its nodes.
+    """
     alike: dict[tuple[str | None, ...], list[_NodeWords]] = {}
     for line in text.splitlines():
         if line.startswith("NodeName="):
-            node = _NodeWords(*(_word(line, name) for name in _NodeWords._fields))
+            node = _NodeWords(_name_of(line), *(_word(line, word) for word in _NodeWords._fields[1:]))
             alike.setdefault((node.Partitions, node.CPUTot, node.CPUEfctv, node.Sockets, node.Gres), []).append(node)
     kinds: dict[tuple[object, ...], KindFacts] = {}
     for nodes in alike.values():
-        for kind in _kinds(nodes):
+        for kind in _kinds(nodes, reserved or {}):
             key = (kind.partition, kind.cpus, kind.cores, kind.gpus)
             kinds[key] = _joined(kinds[key], kind) if key in kinds else kind
     return tuple(kinds.values())
@@ -210,6 +267,8 @@ def read_kinds(text: str) -> tuple[KindFacts, ...]:
 class _NodeWords(NamedTuple):
     """The words of one node that are read, under Slurm's own names."""
 
+    name: str
+    State: str | None
     CPUTot: str | None
     CPUEfctv: str | None
     """The CPUs that jobs get; before 22.05 it is not said."""
@@ -250,16 +309,20 @@ def read_accounting(stdout: str) -> AccountingAnswer | None:
     """
     lines = _without_prompts(stdout, "sacctmgr").splitlines()
     rows = [line.split("|") for line in lines]
-    associations = tuple(_association(row) for row in rows if len(row) == len(_USER_COLUMNS) and row[1])
-    qos = read_qos("\n".join(line for line in lines if line.count("|") == _QOS_BARS))
+    of_users = (dict(zip(_USER_COLUMNS, row)) for row in rows if len(row) == len(_USER_COLUMNS) and row[1])
+    of_qos = (dict(zip(_QOS_COLUMNS, row)) for row in rows if len(row) == len(_QOS_COLUMNS) and row[0])
+    associations, qos = tuple(map(_association, of_users)), tuple(map(_qos, of_qos))
     return AccountingAnswer(associations, qos) if associations or qos else None
 
 
-_USER_COLUMNS = ("defaultaccount", "account", "partition", "qos", "defaultqos")
-_QOS_COLUMNS = ("name", "maxwall", "maxtres", "mintres", "maxtrespu", "preempt", "preemptmode", "flags")
-_QOS_BARS = len(_QOS_COLUMNS) - 1
+_JOB_COLUMNS = ("maxwall", "maxtres", "maxtrespernode", "grptres", "grpjobs", "grpsubmit")
+_USER_COLUMNS = ("defaultaccount", "account", "partition", "qos", "defaultqos", *_JOB_COLUMNS, "maxjobs", "maxsubmit")
+_QOS_COLUMNS = (
+    *("name", "preempt", "preemptmode", "flags", *_JOB_COLUMNS, "mintres", "maxtrespu", "maxtrespa"),
+    *("maxjobspu", "maxjobspa", "maxsubmitpu", "maxsubmitpa"),
+)
 
-_CONTROLLER_COMMANDS = "show config\nshow partition\nshow node\nquit\n"
+_CONTROLLER_COMMANDS = "show config\nshow partition\nshow node\nshow reservation\nquit\n"
 CONTROLLER_FACTS = Question(("scontrol", "--all", "--oneliner"), read_controller, stdin=_CONTROLLER_COMMANDS)
 
 
@@ -287,9 +350,11 @@ def facts_of_cluster(
     enforced = config.get("AccountingStorageEnforce", "none").lower()
     return ClusterFacts(
         name=config.get("ClusterName", ""),
+        asked=controller.asked,
         version=config.get("SLURM_VERSION", ""),
         partitions=_with_share(controller.partitions, _gpu_default(config, "DefCpuPerGPU")),
         kinds=controller.kinds,
+        reservations=controller.reservations,
         qos=accounting.qos if accounting else (),
         associations=accounting.associations if accounting else None,
         enforces=() if enforced == "none" else tuple(enforced.split(",")),
@@ -301,11 +366,7 @@ def facts_of_cluster(
         preempt_mode=config.get("PreemptMode", "OFF").upper(),
         counts_gpus="cons_tres" in f"{config.get('SelectType')} {config.get('SelectTypeParameters')}".lower(),
         shares_memory="MEMORY" in config.get("SelectTypeParameters", "").upper(),
-        memory_per_cpu_mib=_size(config.get("DefMemPerCPU")),
-        memory_per_node_mib=_size(config.get("DefMemPerNode")),
-        memory_per_cpu_max_mib=_size(config.get("MaxMemPerCPU")),
-        memory_per_node_max_mib=_size(config.get("MaxMemPerNode")),
-        memory_per_gpu_mib=_gpu_default(config, "DefMemPerGPU"),
+        **_memory_words(config),
         routes=config.get("JobSubmitPlugins", "(null)") not in {"(null)", "", "N/A"},
         requeues={"0": False, "1": True}.get(config.get("JobRequeue", "")),
         unanswered=tuple(unanswered),
@@ -319,6 +380,12 @@ def _with_share(partitions: tuple[PartitionFacts, ...], cpus: int | None) -> tup
         replace(partition, cpus_per_gpu=cpus) if partition.cpus_per_gpu is None else partition
         for partition in partitions
     )
+
+
+def _memory_words(words: Mapping[str, str]) -> dict[str, int | None]:
+    keys = {"cpu": "DefMemPerCPU", "node": "DefMemPerNode", "cpu_max": "MaxMemPerCPU", "node_max": "MaxMemPerNode"}
+    sizes = {f"memory_per_{name}_mib": _size(words.get(key)) for name, key in keys.items()}
+    return {**sizes, "memory_per_gpu_mib": _gpu_default(words, "DefMemPerGPU")}
 
 
 def _gpu_default(words: Mapping[str, str], name: str) -> int | None:
@@ -364,12 +431,8 @@ def _partition(words: Mapping[str, str]) -> PartitionFacts:
         needs_reservation=words.get("ReqResv") == "YES",
         only_root=words.get("RootOnly") == "YES",
         cpus_per_node_max=_count(words.get("MaxCPUsPerNode")),
-        memory_per_cpu_mib=_size(words.get("DefMemPerCPU")),
-        memory_per_node_mib=_size(words.get("DefMemPerNode")),
-        memory_per_cpu_max_mib=_size(words.get("MaxMemPerCPU")),
-        memory_per_node_max_mib=_size(words.get("MaxMemPerNode")),
+        **_memory_words(words),
         cpus_per_gpu=_gpu_default(words, "DefCpuPerGPU"),
-        memory_per_gpu_mib=_gpu_default(words, "DefMemPerGPU"),
     )
 
 
@@ -405,7 +468,13 @@ def _memory_of(node: _NodeWords) -> int:
     return real_mib - _least(node.MemSpecLimit) if real_mib > 1 else 0
 
 
-def _kinds(nodes: Sequence[_NodeWords]) -> Iterator[KindFacts]:
+def _is_out(state: str | None) -> bool:
+    """Return whether a node takes no job before somebody repairs it: one that boots, or is switched off, comes back."""
+    words = set(re.split(r"[*+]+", (state or "").upper()))
+    return bool(words & {"DRAIN", "DOWN", "FAIL", "ERROR"}) and "REBOOT" not in (state or "")
+
+
+def _kinds(nodes: Sequence[_NodeWords], reserved: Mapping[str, Collection[str]]) -> Iterator[KindFacts]:
     """Yield the kind of these nodes, which look alike, once for each of their partitions."""
     first = nodes[0]
     all_cpus, core_count = _least(first.CPUTot), _least(first.Sockets) * _least(first.CoresPerSocket)
@@ -414,6 +483,8 @@ def _kinds(nodes: Sequence[_NodeWords]) -> Iterator[KindFacts]:
     texts = dict.fromkeys(node.AvailableFeatures or node.Features or "" for node in nodes)
     features = dict.fromkeys(word for text in texts for word in text.split(",") if word and word != "(null)")
     memory_mib = min(map(_memory_of, nodes))
+    usable = [node.name for node in nodes if not _is_out(node.State)]
+    taken = {name: sum(node in those for node in usable) for name, those in reserved.items()}
     for partition in (first.Partitions or "").split(","):
         if partition:
             yield KindFacts(
@@ -424,6 +495,8 @@ def _kinds(nodes: Sequence[_NodeWords]) -> Iterator[KindFacts]:
                 memory_mib=memory_mib,
                 gpus=tuple(_gpus(first.Gres or "")),
                 features=tuple(features),
+                out=len(nodes) - len(usable),
+                reserved={name: count for name, count in taken.items() if count},
             )
 
 
@@ -449,9 +522,19 @@ def _joined(one: KindFacts, other: KindFacts) -> KindFacts:
         nodes=one.nodes + other.nodes,
         memory_mib=min(one.memory_mib, other.memory_mib),
         features=tuple(dict.fromkeys((*one.features, *other.features))),
+        out=one.out + other.out,
+        reserved=dict(Counter(one.reserved) + Counter(other.reserved)),
     )
 
 
-def _association(row: list[str]) -> Association:
-    default, account, partition, qos, default_qos = (cell.strip() for cell in row)
-    return Association(account, partition, tuple(filter(None, qos.split(","))), default_qos, account == default)
+def _association(row: Mapping[str, str]) -> Association:
+    qos = tuple(filter(None, row["qos"].split(",")))
+    is_default = row["account"] == row["defaultaccount"]
+    limits = read_limits({name: row[name] for name in _USER_COLUMNS[5:]})
+    return Association(row["account"], row["partition"], qos, row["defaultqos"], is_default, limits)
+
+
+def _qos(row: Mapping[str, str]) -> QosLimit:
+    preempts, flags = (tuple(filter(None, row[name].split(","))) for name in ("preempt", "flags"))
+    limits = read_limits({name: row[name] for name in _QOS_COLUMNS[4:]})
+    return QosLimit(row["name"], limits, preempts, row["preemptmode"].lower(), flags)

@@ -169,6 +169,10 @@ _REJECTIONS = (
 )
 
 
+_SAYS_NOTHING = r"unspecified error|job violates accounting/qos policy"
+"""What Slurm ends with where the lines above say it: a plug-in of the site, or the limit by its name."""
+
+
 def is_without_cluster(stderr: str) -> bool:
     """Return whether a client of Slurm says that it finds no cluster to speak to."""
     return bool(re.search(r"(?i)failed to fetch config|configuration source|unable to establish configuration", stderr))
@@ -179,6 +183,8 @@ def parse_rejection(stderr: str) -> Rejection:
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     errors = [re.sub(r"^(sbatch|salloc|srun|allocation failure)?:?\s*(error:)?\s*", "", line) for line in lines]
     reason = next((line for line in reversed(errors) if "failed" in line.lower()), errors[-1] if errors else "nothing")
+    if re.search(_SAYS_NOTHING, reason, re.IGNORECASE):
+        reason = "; ".join(line for line in errors if line != reason) or reason
     reason = re.sub(r"^(Batch job submission failed|allocation failure):\s*", "", reason)
     text = " ".join(errors).lower()
     for pattern, sentence, hint in _REJECTIONS:
