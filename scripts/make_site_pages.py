@@ -22,7 +22,6 @@ import msgspec
 from muster.plan.site_terms import say_ran, say_trust
 from muster.policy.masks import gpu_cores, spell_cores
 from muster.sites import schema, schema_launch, schema_queues, schema_words
-from muster.sites.documents import Document, documents
 from muster.sites.heads import BUNDLED, INDEX, SearchPath, heads_in
 from muster.sites.load import load
 from muster.sites.schema import NodeKind, Queue
@@ -34,6 +33,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PUBLISHED = {path.stem for path in (ROOT / "tests/sites/published").glob("*.toml")} - {"all", "said"}
 sys.path.insert(0, str(ROOT / "tests"))
 from sites.differences import Row, compare, published  # noqa: E402  # what is published is a fact of the tests
+from sites.documents import Document, documents  # noqa: E402
 from sites.published_jobs import SCRIPTS, Script  # noqa: E402
 
 DOCS = ROOT / "docs"

@@ -11,9 +11,9 @@ import shlex
 import pytest
 
 from muster.cli.app import main
-from muster.sites.documents import Document, documents
 from muster.sites.site import Site
 
+from .documents import Document, documents
 from .profiles import FILLED, bundled
 
 ALL = {each.name: each for each in documents()}

@@ -9,10 +9,9 @@ from typing import Literal
 import msgspec
 
 from muster.errors import ProfileError
-from muster.sites.heads import BUNDLED
 from muster.sites.text import parse_toml, read_text
 
-DOCUMENTS = BUNDLED / "documents"
+DOCUMENTS = Path(__file__).parent / "by_hand"
 
 
 class Item(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -54,7 +53,7 @@ def document(path: Path) -> Document:
     try:
         return msgspec.convert(parse_toml(read_text(path), str(path)), Document)
     except msgspec.ValidationError as error:
-        raise ProfileError(str(error), str(path), hint="see Item and Document in muster/sites/documents.py") from None
+        raise ProfileError(str(error), str(path), hint="see Item and Document in tests/sites/documents.py") from None
 
 
 def documents() -> list[Document]:
