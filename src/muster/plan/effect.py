@@ -94,79 +94,59 @@ def _is_program(launcher: Launcher) -> bool:
     return launcher.starter(Engine.SLURM) is Starter.PROGRAM
 
 
+def _typed(request: Request, field: str, why: str, hint: str, launcher: str = "") -> Iterator[_Idle]:
+    """Yield the option of this field where it was typed."""
+    if request.typed(field):
+        yield _Idle(request.origin(field), why, hint, launcher)
+
+
 def _of_launcher(request: Request, launcher: Launcher) -> Iterator[_Idle]:
+    other = "use --launcher srun, or omit it"
     blocks = (request.distribution or "block").partition(":")[0] in {"block", "*"}
     if launcher.leaves_daemons and not blocks:
         why = f"{launcher.name} can only fill one node after the other"
-        yield _Idle(request.origin("distribution"), why, "use --launcher srun, or omit it", "srun")
-    if request.typed("torchrun") and not launcher.agent:
-        yield _Idle(
-            request.origin("torchrun"),
-            f"{launcher.name} starts no agents",
-            "--launcher torchrun, or omit it",
-            "torchrun",
-        )
-    if _is_program(launcher):
-        for field in ("mpi", "srun"):
-            if request.typed(field):
-                yield _Idle(
-                    request.origin(field),
-                    f"it is for srun, but {launcher.name} starts the ranks",
-                    "--launcher srun",
-                    "srun",
-                )
+        yield _Idle(request.origin("distribution"), why, other, "srun")
+    if not launcher.agent:
+        why = f"{launcher.name} starts no agents"
+        yield from _typed(request, "torchrun", why, "--launcher torchrun, or omit it", "torchrun")
+    for field in ("mpi", "srun") if _is_program(launcher) else ():
+        why = f"it is for srun, but {launcher.name} starts the ranks"
+        yield from _typed(request, field, why, "--launcher srun", "srun")
     if request.closed and not launcher.closes:
         why = f"the doors of a closed job share a secret, which {launcher.name} cannot carry to other hosts"
         yield _Idle(request.origin("closed"), why, "--launcher srun, or omit it", "srun")
-    if request.typed("per_rank_files") and not launcher.rank_tasks:
-        yield _Idle(
-            request.origin("per_rank_files"),
-            f"{launcher.name} writes one file",
-            "use --launcher srun, or omit it",
-            "srun",
-        )
+    if not launcher.rank_tasks:
+        yield from _typed(request, "per_rank_files", f"{launcher.name} writes one file", other, "srun")
 
 
 def _of_run(request: Request) -> Iterator[_Idle]:
     shown = {"output": "muster run … >FILE", "error": "muster run … 2>FILE", "per_rank_files": "muster submit"}
     for field, hint in shown.items():
-        if request.typed(field):
-            yield _Idle(
-                request.origin(field),
-                "muster run shows what the ranks write on the terminal where it was typed",
-                hint,
-            )
-    if request.typed("requeue"):
-        yield _Idle(
-            request.origin("requeue"),
-            "muster run ends with its terminal, and is not run again",
-            "muster submit --requeue",
-        )
-    if request.typed("until_done"):
-        why = "muster run ends with its terminal, and no job follows it"
-        yield _Idle(request.origin("until_done"), why, "muster submit --until-done")
-    if request.typed("export") and request.export == "NONE":
-        yield _Idle(
-            request.origin("export"), "muster run passes your environment on", "--unset-env NAME, or muster submit"
-        )
+        why = "muster run shows what the ranks write on the terminal where it was typed"
+        yield from _typed(request, field, why, hint)
+    why = "muster run ends with its terminal, and is not run again"
+    yield from _typed(request, "requeue", why, "muster submit --requeue")
+    why = "muster run ends with its terminal, and no job follows it"
+    yield from _typed(request, "until_done", why, "muster submit --until-done")
+    if request.export == "NONE":
+        hint = "--unset-env NAME, or muster submit"
+        yield from _typed(request, "export", "muster run passes your environment on", hint)
 
 
 def _of_here(request: Request, launcher: Launcher) -> Iterator[_Idle]:
     why = "it is for Slurm, but this run is on this machine without Slurm"
     for field in _WITHOUT_SLURM:
-        if request.typed(field):
-            yield _Idle(request.origin(field), why, _HERE_HINTS.get(field, "omit it"))
-    if request.typed("hang") and request.hang:
-        yield _Idle(request.origin("hang"), why, "muster stacks --here shows where the ranks stand")
-    if request.typed("gres") and "gpu" not in (request.gres or ""):
-        yield _Idle(request.origin("gres"), why, "omit it; use -g N for GPUs")
-    for field in ("module", "module_use"):
-        if request.typed(field) and launcher.starter(Engine.HERE) is Starter.MUSTER:
-            yield _Idle(
-                request.origin(field),
-                "on this machine the ranks have the modules of your shell",
-                f"module load {' '.join(getattr(request, field))}, then type this without --{field.replace('_', '-')}",
-            )
+        yield from _typed(request, field, why, _HERE_HINTS.get(field, "omit it"))
+    if request.hang:
+        yield from _typed(request, "hang", why, "muster stacks --here shows where the ranks stand")
+    if "gpu" not in (request.gres or ""):
+        yield from _typed(request, "gres", why, "omit it; use -g N for GPUs")
+    for field in ("module", "module_use") if launcher.starter(Engine.HERE) is Starter.MUSTER else ():
+        why = "on this machine the ranks have the modules of your shell"
+        names = " ".join(getattr(request, field))
+        yield from _typed(
+            request, field, why, f"module load {names}, then type this without --{field.replace('_', '-')}"
+        )
 
 
 def _of_allocation(
@@ -175,24 +155,18 @@ def _of_allocation(
     job = f"this runs inside job {environment.get('SLURM_JOB_ID', '')}"
     leave = "omit it, or type the command outside of the allocation"
     for field, variable in _OF_THE_JOB.items():
-        has, asked = environment.get(variable, ""), getattr(request, field)
-        if request.typed(field) and asked != has:
-            yield _Idle(request.origin(field), f"{job}, whose {field} is {has or 'settled'}", leave)
+        has = environment.get(variable, "")
+        if getattr(request, field) != has:
+            yield from _typed(request, field, f"{job}, whose {field} is {has or 'settled'}", leave)
     yield from _memory_of_job(request, job, environment)
     for field in ("exclusive", "trial", "gpu_type"):
-        if request.typed(field):
-            yield _Idle(request.origin(field), f"{job}, whose nodes are settled", leave)
+        yield from _typed(request, field, f"{job}, whose nodes are settled", leave)
     for flag in more:
         if flag.is_typed:
             yield _Idle(flag.origin, f"{job}, and sbatch asks for no other", "use --srun=FLAG for the step, or omit it")
     for field in (*_OF_STEPS_TOO, "gres") if _is_program(launcher) else ():
-        if request.typed(field):
-            yield _Idle(
-                request.origin(field),
-                f"{job}, over all of whose nodes {launcher.site_name} starts",
-                "use --launcher srun, or omit it",
-                "srun",
-            )
+        why = f"{job}, over all of whose nodes {launcher.site_name} starts"
+        yield from _typed(request, field, why, "use --launcher srun, or omit it", "srun")
 
 
 def _memory_of_job(request: Request, job: str, environment: Mapping[str, str]) -> Iterator[_Idle]:
