@@ -202,8 +202,6 @@ def _node(
     return value, []
 
 
-
-
 def _counts_threads(profile: Profile, cluster: ClusterFacts, names: Mapping[Signature, str]) -> bool | None:
     """Return whether a CPU is a thread here, where the profile does not say so; None: the profile holds."""
     kinds = [kind for kind in cluster.kinds if not profile.nodes or names[signature(kind)] in profile.nodes]
