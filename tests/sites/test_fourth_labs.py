@@ -14,8 +14,8 @@ import pytest
 from muster.runner import ProgramResult
 from plugins.labs import Lab, Person
 
-from .changed_labs import header_of
-from .fourth_labs import FourthLab, fourth_labs
+from .changed_labs import ChangedLab, header_of
+from .fourth_labs import KINDS, fourth_labs, made_fourth
 from .labs_as_alice import PYTHON, copy_muster, header_lines, lab_of, muster_of_alice
 
 FOURTH = tuple(fourth_labs())
@@ -55,16 +55,17 @@ def _became(lab: Lab, sent: ProgramResult) -> Sent:
 @pytest.mark.lab
 @pytest.mark.long
 @pytest.mark.parametrize("case", FOURTH, ids=str)
-def test_what_was_predicted_holds(case: FourthLab, tester: Person, scratch: Path, shared_directory: Path) -> None:
+def test_what_was_predicted_holds(case: ChangedLab, tester: Person, scratch: Path, shared_directory: Path) -> None:
     folder = copy_muster(scratch / "muster-for-all")
-    bare = header_of(case.words, case.site)
-    kind = case.kind
-    with lab_of(case.spec, tester) as lab:
-        for typed in case.typed:
+    spec, words, typed_by_root = made_fourth(case)
+    bare = header_of(words, case.site)
+    kind = KINDS[case.change]
+    with lab_of(spec, tester) as lab:
+        for typed in typed_by_root:
             assert lab.exec(typed).ok
-        planned = muster_of_alice(lab, folder, "plan", "--fresh", *case.words, "--", "python3", "train.py")
+        planned = muster_of_alice(lab, folder, "plan", "--fresh", *words, "--", "python3", "train.py")
         state = f"XDG_STATE_HOME={shared_directory / 'state'}"
-        submit = ["env", state, PYTHON, "-m", "muster", "submit", *case.words, "--", "python3", "train.py"]
+        submit = ["env", state, PYTHON, "-m", "muster", "submit", *words, "--", "python3", "train.py"]
         environment = {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
         (shared_directory / "train.py").write_text("print(1)\n")
         done = lab.exec(submit, user="alice", env=environment, cwd=shared_directory)
