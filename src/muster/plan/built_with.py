@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from muster.facts import Facts, VenvRecord
-from muster.model.plan import Engine, Note, Shape
+from muster.model.plan import Engine, Shape
 from muster.plan.asked import Asked
 from muster.plan.site_values import node_kind
 from muster.rank.vendors import VENDORS, kind_of_version
@@ -21,11 +21,6 @@ class RunsOn(msgspec.Struct, frozen=True):
     gpu_kind: str | None = None
     gpus: bool = False
     """Whether any are asked for."""
-
-
-def venv_notes(venv: VenvRecord, node: RunsOn) -> Iterator[Note]:
-    """Yield a warning for each difference between the building of the environment and the launch."""
-    yield from (Note(text, warning=True) for text in differences(venv, node))
 
 
 def nodes_of(asked: Asked, facts: Facts, shape: Shape) -> RunsOn:

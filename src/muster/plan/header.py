@@ -209,14 +209,7 @@ def _check_limits(
 def _ask(site: Site, request: Request, shape: Shape, launcher: str | None, header: Mapping[str, str | None]) -> Ask:
     memory = header.get("mem")  # the profile's own, where nothing was asked
     known_names = {
-        "nodes",
-        "ntasks-per-node",
-        "cpus-per-task",
-        "time",
-        "mem",
-        "partition",
-        "qos",
-        "account",
+        *("nodes", "ntasks-per-node", "cpus-per-task", "time", "mem", "partition", "qos", "account"),
         "constraint",
     }
     return Ask(

@@ -82,6 +82,7 @@ def notes_of_nodes(asked: Asked, facts: Facts, size: Size) -> Iterator[Note]:
 
         yield from fork_notes(asked.site, facts)
     if facts.venv is not None:
-        from muster.plan.built_with import nodes_of, venv_notes
+        from muster.plan.built_with import differences, nodes_of
 
-        yield from venv_notes(facts.venv, nodes_of(asked, facts, size.shape))
+        found = differences(facts.venv, nodes_of(asked, facts, size.shape))
+        yield from (Note(text, warning=True) for text in found)

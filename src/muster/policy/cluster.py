@@ -1,7 +1,7 @@
 """What this cluster takes, by its own word: the partition for a request, the kind of node, and what is refused. Pure.
 
 A partition that is asked about is judged by one table, whether it was named or is to be found. What Slurm did not say
-is not judged.
+is not judged. The file is long because the table, its rules and the choice by them belong together.
 """
 
 from __future__ import annotations
@@ -211,7 +211,8 @@ def _closed(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Itera
         if places and "" not in places and partition.name not in places:
             yield f"is closed to the account {account}, which pays in {_some(sorted(places))} only", f"-p {min(places)}"
     if qos is not None and not _may(qos, partition.qos, partition.qos_denied):
-        mine = [each for each in partition.qos or () if each in _own_qos(cluster)]
+        own = {name for association in cluster.associations or () for name in association.qos}
+        mine = [each for each in partition.qos or () if each in own]
         hint = f"--qos {mine[0]}" if mine else (f"its QOS: {_some(partition.qos)}" if partition.qos else "")
         yield f"does not take the QOS {qos}", hint
 
@@ -230,10 +231,6 @@ def _is_root(cluster: ClusterFacts) -> bool:
 def _is_outside(groups: Sequence[str], cluster: ClusterFacts) -> bool:
     """Return whether this user is in none of these groups, as far as this host knows the user's groups."""
     return bool(cluster.user_groups) and not _is_root(cluster) and not set(groups) & set(cluster.user_groups)
-
-
-def _own_qos(cluster: ClusterFacts) -> set[str]:
-    return {name for association in cluster.associations or () for name in association.qos}
 
 
 def _may(name: str, allowed: Sequence[str] | None, denied: Sequence[str]) -> bool:
@@ -341,10 +338,9 @@ def why_not_now(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> I
         yield f"{limit.owner} runs no job now ({column}=0)"
     kinds = [kind for kind in cluster.kinds_of(partition.name) if gpus_of(kind, ask.gpu_type) >= ask.gpus_per_node]
     count, out = sum(kind.nodes for kind in kinds), sum(kind.out for kind in kinds)
-    if not count - out < ask.nodes <= count:
-        yield from _reserved(cluster, partition, ask, kinds, count - out)
-        return
-    yield f"{out} of the {count} nodes of {partition.name} that have what it asks for are drained or down"
+    yield from _reserved(cluster, partition, ask, kinds, count - out)
+    if count - out < ask.nodes <= count:
+        yield f"{out} of the {count} nodes of {partition.name} that have what it asks for are drained or down"
 
 
 def _reserved(
@@ -355,8 +351,8 @@ def _reserved(
     for each in cluster.reservations if "reservation" not in ask.flags else ():
         taken = sum(kind.reserved.get(each.name, 0) for kind in kinds)
         if usable - taken < ask.nodes <= usable and _begins_within(cluster.asked, each.start, longest_s):
-            where = f"{taken} of the {usable} nodes of {partition.name}"
-            yield f"{where} are reserved ({each.name}) from {each.start} to {each.end}, for what does not end before"
+            words = f"{taken} of the {usable} nodes of {partition.name} are reserved ({each.name})"
+            yield f"{words} from {each.start} to {each.end}: it starts then, unless it can end before"
 
 
 def _begins_within(asked: str, start: str, longest_s: int | None) -> bool:

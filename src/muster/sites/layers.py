@@ -23,17 +23,8 @@ _IDENTITY = {
 # What a profile says of itself only, and not of those that extend it.
 _OWN = frozenset(
     {
-        "name",
-        "title",
-        "system",
-        "summary",
-        "extends",
-        "without",
-        "complete",
-        "trust",
-        "detect",
-        "unpublished",
-        "muster_site",
+        *("name", "title", "system", "summary", "extends", "without", "complete", "trust", "detect"),
+        *("unpublished", "muster_site"),
     }
 )
 

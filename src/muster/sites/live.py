@@ -179,13 +179,8 @@ def _node(
         if types and named_type is not None and named_type not in types:
             value["gpu_type"] = types[0]
         places = (
-            "numa",
-            "gpu_numa",
-            "reserved_cores",
-            "cores_per_gpu",
-            "cores_per_gpu_required",
-            "memory_usable",
-            "gpu",
+            *("numa", "gpu_numa", "reserved_cores", "cores_per_gpu", "cores_per_gpu_required"),
+            *("memory_usable", "gpu"),
         )
         return value, [f"nodes.{name}.{key}" for key in places if node is not None and getattr(node, key) is not None]
     value = {}
@@ -310,7 +305,8 @@ def _memory(profile: Profile, cluster: ClusterFacts) -> dict[str, Any]:
     nodes = [kind for kind in cluster.kinds if kind.gpu_count] or list(cluster.kinds)
     largest = max((kind.memory_mib for kind in nodes), default=0)
     memory, value = profile.memory, dict[str, Any]()
-    if cluster.memory_per_cpu_mib and _mib(memory.default_per_cpu) != cluster.memory_per_cpu_mib:
+    said_mib = parse_memory_mib(memory.default_per_cpu) if memory.default_per_cpu else None
+    if cluster.memory_per_cpu_mib and said_mib != cluster.memory_per_cpu_mib:
         value["default_per_cpu"] = f"{cluster.memory_per_cpu_mib}M"
     if largest and memory.mem and parse_memory_mib(memory.mem) > largest:
         value["mem"] = f"{largest}M"
@@ -318,10 +314,6 @@ def _memory(profile: Profile, cluster: ClusterFacts) -> dict[str, Any]:
     if any(shares) and memory.mem_per_gpu and parse_memory_mib(memory.mem_per_gpu) > max(shares):
         value["mem_per_gpu"] = f"{max(shares)}M"
     return value
-
-
-def _mib(text: str | None) -> int | None:
-    return parse_memory_mib(text) if text else None
 
 
 # ---------------------------------------------------------------- what becomes of a preempted job

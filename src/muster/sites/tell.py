@@ -123,29 +123,12 @@ _OPTIONAL = frozenset(
 
 # Parts that a complete profile fills, entry by entry or as a whole.
 _PARTS = (
-    "request",
-    "memory",
-    "launch",
-    "rendezvous",
-    "devices",
-    "binding",
-    "modules",
-    "fabric",
-    "network",
-    "probes",
-    "help",
+    *("request", "memory", "launch", "rendezvous", "devices", "binding", "modules", "fabric", "network"),
+    *("probes", "help"),
 )
 _COLLECTIONS = (
-    "nodes",
-    "partitions",
-    "qos",
-    "environment",
-    "commands",
-    "containers",
-    "images",
-    "filesystems",
-    "bandwidth",
-    "quirks",
+    *("nodes", "partitions", "qos", "environment", "commands", "containers", "images", "filesystems"),
+    *("bandwidth", "quirks"),
 )
 
 
