@@ -195,12 +195,8 @@ class Facts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     python: str | None = None
     """The active environment's python, as a path: it runs a first word that ends in .py."""
 
-    logical_cpus: int | None = None
     gpus: int | None = None
     hostname: str = ""
-
-    slurm_version: tuple[int, int] | None = None
-    """(24, 11): None where no Slurm client was found, or none was asked."""
 
     mpi_types: tuple[str, ...] | None = None
     """What `srun --mpi=list` offers; None: not asked."""

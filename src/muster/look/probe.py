@@ -39,7 +39,6 @@ def look(environment: Mapping[str, str] | None = None) -> Facts:
         home=home,
         user=account.pw_name,
         python=python,
-        logical_cpus=len(os.sched_getaffinity(0)),
         gpus=_count_gpus(Path("/dev"), Path("/sys/class/kfd/kfd/topology/nodes"), Path("/sys/class/drm")),
         hostname=os.uname().nodename,
         own_python=(sys.executable or None) if is_there("hang-watch") else None,

@@ -1,7 +1,4 @@
-"""`muster build`: environments, made once and proved: images, virtual environments, locks.
-
-Long: the last two fifths are the options of its five verbs.
-"""
+"""`muster build`: environments, made once and proved: images, virtual environments, locks."""
 
 from __future__ import annotations
 
