@@ -25,7 +25,7 @@ job() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Below is Muster's own text (0.2.0, sha256 cfbc639d), explained in docs/explanation/script.md.
+# Below is Muster's own text (0.2.0, sha256 d84fdad8), explained in docs/explanation/script.md.
 
 muster_common=$(
     cat <<'MUSTER_TEXT'
@@ -285,7 +285,7 @@ muster_end_step() {
     (
         [ -z "${3:-}" ] || read -rt "$3" <> <(:)
         step=$(scontrol --oneliner show step "$SLURM_JOB_ID" |
-            sed -nE "s/^StepId=([^ ]*) .*SrunHost:Pid=[^ ]*:$2( .*|$)/\\1/p")
+            sed -nE "s/^StepId=([^ ]*) .*SrunHost:Pid=$(uname -n | cut -d. -f1)(\.[^ :]*)?:$2( .*|$)/\\1/p")
         [ -n "$step" ] || exec kill "$2"
         exec scancel --quiet --signal="$1" "$step"
     ) </dev/null >/dev/null 2>&1 7>&- 8>&- 9>&- &

@@ -2,7 +2,8 @@
 
 The script of the job becomes this program, so it keeps the script's pid, by which Slurm signals it. It starts the same
 script again as "bash FILE attempt NUMBER RUN OWN [LOST]", once for each attempt, in its own process group: Ctrl-C
-reaches both, and who ends the group ends all. Standard library only, Python 3.6.
+reaches both, and who ends the group ends all. Standard library only, Python 3.6. The file is long:
+events and actions each have a method here.
 """
 
 import os
@@ -367,7 +368,7 @@ class Supervisor:
         )
         hint = "submit it again"
         if self.state.checkpoint is None:
-            hint = "where %s is gone for good, make it anew: the job then begins from nothing" % self.rules.checkpoint
+            hint = "where %s is gone for good, make it again: the job then begins from nothing" % self.rules.checkpoint
         elif cause.kind == "idle":
             hint = "a longer time limit, or a checkpoint more often, before %s is written within one link"
             hint %= self.rules.checkpoint
