@@ -204,7 +204,7 @@ class _Order:
         if self.cancelled_at and any(float(row[1]) > self.cancelled_at + 5 for row in attempts):
             yield "an attempt begins after the cancellation"
         yield from self._wrong_cause(ends)
-        begun = [int(line.split()[-1]) for line in self._logged() if "begins" in line and " 0 " in line]
+        begun = [int(step) for line in self._logged() for step in re.findall("begins [0-9]+ 0 ([0-9]+)", line)]
         if begun != sorted(begun):
             yield f"attempts begin at {begun}"
         if not done and not self.cancelled_at and not ends:

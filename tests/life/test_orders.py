@@ -166,6 +166,23 @@ def test_the_next_step_starts_beside_one_whose_srun_was_killed() -> None:
     assert [action.beside for action in actions if isinstance(action, machine.StartRanks)] == [True]
 
 
+def test_a_node_that_was_lost_is_taken_last_while_slurm_still_lists_it() -> None:
+    terms = LifeTerms(2, 2, restarts=5, spares=1)
+    state = LifeState(phase=LifePhase.RUNS, hosts=("n1", "n2"), pool=("n1", "n2", "n3"))
+    hosts = []
+    for number, dead in enumerate([("n2",), (), ("n3",)]):
+        for event in (
+            machine.RankEnded(0, "n1", number + 3),
+            machine.StepEnded(number + 3),
+            machine.SlurmSays("RUNNING", ("n1", "n2", "n3")),
+            machine.NodesSay(dead),
+        ):
+            state, actions = decide(terms, state, event, float(number))
+        hosts += [action.hosts for action in actions if isinstance(action, machine.StartRanks)]
+
+    assert hosts == [("n1", "n3"), ("n1", "n3"), ("n1", "n2")]
+
+
 @pytest.mark.parametrize("is_reached", [False, True])
 def test_a_rank_is_named_for_its_silence_only_where_slurm_got_the_signals(is_reached: bool) -> None:
     """A killed srun reports no end: without a controller nobody ended the other rank."""

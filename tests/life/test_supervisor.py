@@ -404,6 +404,7 @@ def test_a_text_that_is_not_there_is_said_at_the_beginning(programs: Path) -> No
     ("words", "dead"),
     [
         ("srun: error: Unable to confirm allocation: Unable to contact slurm controller (connect failure)", None),
+        ("srun: error: Unable to confirm allocation for job 7: Socket timed out on send/recv operation", None),
         ("srun: error: Unable to create step: Invalid generic resource", ()),
         ("srun: error: Task launch for StepId=7.1 failed on node b: Communication connection failure", ("b",)),
     ],

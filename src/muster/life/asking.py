@@ -175,7 +175,7 @@ def _read_dead(child: "subprocess.Popen[bytes]", hosts: Sequence[str], until: fl
             return tuple(host for host in hosts if host == dead) or (dead,)
         if ended:
             # Without the controller no step starts anywhere, which says nothing of the nodes.
-            return None if child.returncode and re.search("ontact slurm", text) else ()
+            return None if child.returncode and re.search("ontact slurm|Socket timed out", text) else ()
         time.sleep(0.05)
     return None
 

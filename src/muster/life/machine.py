@@ -709,7 +709,10 @@ def _judge(terms: LifeTerms, state: LifeState) -> Result:
         return _close(terms, state, "end", why, is_outside=False)
     if state.restarts >= terms.restarts:
         return _close(terms, state, "end", "that was allowed %d times" % terms.restarts, is_outside=bool(lost))
-    pool = tuple(host for host in (state.slurm.hosts if state.slurm else ()) or state.pool if host not in lost)
+    listed = (state.slurm.hosts if state.slurm else ()) or state.pool
+    # Slurm may list a node that was lost before for as long as SlurmdTimeout: it is the last to be taken.
+    ordered = sorted(listed, key=lambda host: state.pool.index(host) if host in state.pool else len(state.pool))
+    pool = tuple(host for host in ordered if host not in lost)
     if len(pool) < terms.nodes:
         why = "%d nodes are left, and the ranks need %d" % (len(pool), terms.nodes)
         return _close(terms, state, "end", why, is_outside=True)
