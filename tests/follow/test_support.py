@@ -102,6 +102,25 @@ def test_a_damaged_record_is_packed_as_far_as_it_goes(run: Run, damaged: dict[st
     )
 
 
+def test_the_files_of_each_role_have_a_folder_of_their_own(run: Run) -> None:
+    document = json.loads((run.directory / "plan.json").read_text())
+    (run.directory / "plan.json").write_text(json.dumps({**document, "roles": [{"name": "serve"}, {"name": "train"}]}))
+    for name in ("serve", "train"):
+        (run.directory / "roles" / name / "logs").mkdir(parents=True)
+        (run.directory / "roles" / name / "plan.json").write_text(json.dumps(document))
+        (run.directory / "roles" / name / "logs" / "batch.log").write_text(f"of {name}\n")
+    (run.directory / "roles" / "events").write_text('{"role": "serve", "what": "ready"}\n')
+    (run.directory / "roles" / "roles.json").write_text('{"serve": {}}')
+    parts, missing = _report(JobCase("7", None, run, ()))
+
+    assert [parts[f"logs/attempt-1/{name}/batch.log"].text for name in ("serve", "train")] == [
+        "of serve\n",
+        "of train\n",
+    ]
+    assert "ready" in parts["roles/events"].text
+    assert not [sentence for sentence in missing if "roles" in sentence]
+
+
 def test_a_run_directory_that_is_gone_is_a_sentence_for_each_part(tmp_path: Path) -> None:
     parts, missing = _report(JobCase("7", None, Run("7", tmp_path / "gone", "boom", cluster="c")))
 

@@ -77,12 +77,19 @@ def plan_of(run: Run | None) -> dict[str, Any]:
     return {} if run is None else _json_of(run.directory / "plan.json")
 
 
+_ROLE_FILES = (
+    ("roles/roles.json", "the places of the roles"),
+    ("roles/events", "what happened to each role, and when"),
+)
+
+
 def record_parts(run: Run, redactor: Redactor) -> Iterator[ReportFile | str]:
     """Yield the script, the plan and the record; a sentence for one that cannot be read."""
     for name, subject in (
         ("job.sh", "the script that was queued"),
         ("plan.json", "the plan, each value with its reason"),
         ("record.json", "how it was made: command, commit, names of all variables, values of a few"),
+        *(_ROLE_FILES if (run.directory / "roles").is_dir() else ()),
     ):
         text = _text_of(run.directory / name)
         if text is None:
@@ -118,7 +125,7 @@ def log_parts(job: SlurmJob | None, run: Run | None, asked_id: str, redactor: Re
         if len(files) > LOGS:
             yield f"of the {len(files)} logs of attempt {number} the last {LOGS} are in it"
         for file in files[-LOGS:]:
-            part = _log_part(file, f"logs/attempt-{number}", redactor)
+            part = _log_part(file, f"logs/attempt-{number}/{file.role}".rstrip("/"), redactor)
             part_count += isinstance(part, ReportFile)
             yield part
     if not part_count:
