@@ -7,9 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from launch.plans import plan
 from muster.errors import RequestError, UnknownName
+from muster.follow.first_failure import first_failure
 from muster.follow.roles import failed_role, of_role, role_of, stands_of
+from muster.follow.watch import output_of_run
 from muster.model.failure import Failure
+from muster.render.document import plan_as_json
 
 PLACES = {
     "serve": {"host": "n1", "hosts": "n1", "port": "20001", "url": "http://n1:20001", "nodes": ["n1"], "ranks": 1},
@@ -87,3 +91,25 @@ def test_a_rank_that_failed_is_named_with_its_role() -> None:
     assert late.sentence.endswith("exit status 5 (it ended before it was ready)")
     assert late.as_json()["role"] == "train"
     assert of_role("train", None, 5, "").sentence == "role train: it ended with status 5"
+
+
+@pytest.mark.parametrize(
+    ("line", "cause"),
+    [
+        ("srun: error: n3: task 1: Exited with exit code 5", "role train, rank 1 on n3: exit status 5"),
+        ("srun: error: n3: task 1: Terminated", None),
+        ("srun: Job step aborted: Waiting up to 32 seconds for job step to finish.", None),
+    ],
+)
+def test_a_role_that_slurm_ended_with_the_job_is_not_the_cause(run: Path, line: str, cause: str | None) -> None:
+    happened(run, ("serve", "ended", 143, ""), ("train", "ended", 143, ""))
+    document = json.loads(plan_as_json(plan("-N", "2", "--", "train")))
+    document["roles"] = [{"name": "train"}]
+    for folder in (run, run / "roles" / "train"):
+        (folder / "logs").mkdir(parents=True)
+        (folder / "plan.json").write_text(json.dumps(document))
+        document["roles"] = []
+    (run / "roles" / "train" / "logs" / "batch.log").write_text(line + "\n")
+    failure = first_failure(output_of_run(run))
+
+    assert (failure and failure.sentence) == cause

@@ -109,8 +109,9 @@ def test_the_files_of_each_role_have_a_folder_of_their_own(run: Run) -> None:
         (run.directory / "roles" / name / "logs").mkdir(parents=True)
         (run.directory / "roles" / name / "plan.json").write_text(json.dumps(document))
         (run.directory / "roles" / name / "logs" / "batch.log").write_text(f"of {name}\n")
+    places = {"serve": {"nodes": ["n1"], "ranks": 1, "port": 1, "url": ""}}
     (run.directory / "roles" / "events").write_text('{"role": "serve", "what": "ready"}\n')
-    (run.directory / "roles" / "roles.json").write_text('{"serve": {}}')
+    (run.directory / "roles" / "roles.json").write_text(json.dumps(places))
     parts, missing = _report(JobCase("7", None, run, ()))
 
     assert [parts[f"logs/attempt-1/{name}/batch.log"].text for name in ("serve", "train")] == [

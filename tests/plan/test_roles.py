@@ -208,6 +208,15 @@ def test_another_division_is_another_job() -> None:
     assert digest_of(job(*LAYOUT)) != digest_of(job(*other))
 
 
+@pytest.mark.parametrize(
+    ("rule", "outlives"), [(("--on-failure", "note"), True), (("--restart", "1"), False), ((), False)]
+)
+def test_a_job_outlives_a_node_only_where_a_role_may_fail(rule: tuple[str, ...], outlives: bool) -> None:
+    plan = job("-g", "0", "-t", "5", "--role", "serve", *rule, "--", "true", "--role", "train", "--", "true")
+
+    assert ("no-kill" in header(plan)) is outlives
+
+
 RAY = ("-t", "60", "--role", "ray", "--preset", "ray", "-N", "3", "-c", "4", "-g", "2", "--", "--object-store-memory=9")
 DRIVER = ("--role", "driver", "--beside", "ray", "-N", "1", "--after", "ray", "--", "python", "driver.py")
 

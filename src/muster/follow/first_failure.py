@@ -27,6 +27,8 @@ _UNSAID = re.compile(
 # The shell around a rank writes it.
 _OF_THE_SHELL = b"muster: rank "
 _FEW = 1000
+_SIGTERM = 143
+_ENDED_BY_OTHERS = {FailureKind.OUTSIDE, FailureKind.ABORTED}
 
 
 def first_failure(output: JobOutput) -> Failure | None:
@@ -40,13 +42,21 @@ def first_failure(output: JobOutput) -> Failure | None:
 
 
 def _of_roles(output: JobOutput, directory: Path) -> Failure | None:
-    """Return the failure of the role that ended the job; where the runner could not say which, of any that failed."""
+    """Return the failure of the role that ended the job; where the runner could not say which, of any that failed.
+
+    Where a node of the job dies, Slurm ends all roles: that is the failure of none.
+    """
     failed = failed_role(directory)
     if failed is not None:
         failure = None if failed.is_late else first_failure(output.of_role(failed.name))
         return of_role(failed.name, failure, failed.status, failed.words)
     failures = ((name, first_failure(of_one)) for name, of_one in output.roles)
-    return next((of_role(name, failure, 1, "") for name, failure in failures if failure is not None), None)
+    own = (
+        of_role(name, failure, 1, "")
+        for name, failure in failures
+        if failure is not None and failure.kind not in _ENDED_BY_OTHERS and failure.status != _SIGTERM
+    )
+    return next(own, None)
 
 
 def failure_in(text: str, launcher: str) -> Failure | None:

@@ -15,7 +15,7 @@ from muster.job.option import OriginKind, ValueOrigin
 from muster.job.request import Request
 from muster.launchers import launcher_named
 from muster.launchers.base import Starter
-from muster.model.plan import Engine, Flag, Note, Plan, Ready, ReadyKind, Reason, Role, Variable
+from muster.model.plan import Directive, Engine, Flag, Note, Plan, Ready, ReadyKind, Reason, Role, Variable
 from muster.model.words import Fragment, Template, Word
 from muster.plan.build import make_plan
 from muster.plan.header import add_comment
@@ -350,6 +350,11 @@ def _job(
     job_request = Request(command=main_request.command, **own_fields, **held, origins=origins)
     facts = look(job_request)
     plan = make_plan(job_request, site, facts, typed=typed)
+    directives = tuple(directive for directive in plan.directives if directive.name != "comment")
+    noted = next((placed.request for placed in places if placed.request.on_failure == "note"), None)
+    if noted is not None:
+        reason = Reason("the job outlives a node of a role whose failure is noted", noted.origin("on_failure"))
+        directives += (Directive("no-kill", None, reason),)
     notes = tuple(dict.fromkeys(plan.notes))
     notes_of_roles = (
         replace(note, text=f"role {role.name}: {note.text}")
@@ -359,7 +364,7 @@ def _job(
     )
     bare = replace(
         plan,
-        directives=tuple(directive for directive in plan.directives if directive.name != "comment"),
+        directives=directives,
         prelude=(),
         variables=(),
         conditions=(),
