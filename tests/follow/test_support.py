@@ -112,7 +112,7 @@ def test_the_files_of_each_role_have_a_folder_of_their_own(run: Run) -> None:
     places = {"serve": {"nodes": ["n1"], "ranks": 1, "port": 1, "url": ""}}
     (run.directory / "roles" / "events").write_text('{"role": "serve", "what": "ready"}\n')
     (run.directory / "roles" / "roles.json").write_text(json.dumps(places))
-    parts, missing = _report(JobCase("7", None, run, ()))
+    parts, missing = _report(JobCase("7", None, run))
 
     assert [parts[f"logs/attempt-1/{name}/batch.log"].text for name in ("serve", "train")] == [
         "of serve\n",
