@@ -112,7 +112,7 @@ def _ended(case: JobCase) -> Iterator[str]:
     elif job is not None and job.node_list:
         yield f"  on {job.node_list}"
     if job is not None and _names_no_node(job, failure):
-        yield from _which_node(case, job)
+        yield from _which_node(job)
     yield from _of_status(job, failure)
     lines = last_words(output, failure)
     if lines:
@@ -144,19 +144,14 @@ def _nodes_down(job: SlurmJob) -> list[str] | None:
     return None if down is None else list(down)
 
 
-def _which_node(case: JobCase, job: SlurmJob) -> Iterator[str]:
+def _which_node(job: SlurmJob) -> Iterator[str]:
     """Yield which nodes of a job are down now: Slurm keeps no record of the one that failed."""
-    from muster.follow.roles import stands_of
-
     if job.nodes == 1 or not job.node_list:
         return
     down = _nodes_down(job)
     now_words = ""
     if down is not None:
-        stands = stands_of(case.run.directory) if case.run is not None else ()
-        names = {node: ", ".join(stand.name for stand in stands if node in stand.hosts) for node in down}
-        subject = ", ".join(f"{node} (role {name})" if name else node for node, name in names.items())
-        subject = subject or "none of them"
+        subject = ", ".join(down) if down else "none of them"
         now_words = f"; {subject} {'are' if len(down) > 1 else 'is'} down now"
     yield f"  Slurm does not say which of them failed{now_words}"
 
