@@ -86,8 +86,8 @@ def _ranks(request: Request, node: NodeShape, gpus: int, reasons: dict[str, Reas
     if gpus:
         reasons["ntasks_per_node"] = Reason("one rank for each GPU")
         return gpus
-    why = "the node has no GPU" if node.gpus == 0 else "no GPU is asked for"
-    reasons["ntasks_per_node"] = Reason(f"one rank: no number was asked for, and {why}")
+    reason_words = "the node has no GPU" if node.gpus == 0 else "no GPU is asked for"
+    reasons["ntasks_per_node"] = Reason(f"one rank: no number was asked for, and {reason_words}")
     return 1
 
 

@@ -91,4 +91,4 @@ def node_shape(site: Site, request: Request) -> NodeShape:
 def _sharing(site: Site, queue: str | None) -> str | None:
     """Return whether the jobs of a partition or QOS share its nodes; None: the profile does not say."""
     named = (site.profile.partitions.get(queue or ""), site.profile.qos.get(queue or ""))
-    return next((each.sharing for each in named if each is not None), None)
+    return next((queue_named.sharing for queue_named in named if queue_named is not None), None)

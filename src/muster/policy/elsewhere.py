@@ -87,7 +87,7 @@ def _takes(site: Site, ask: Ask) -> bool:
     if node is None or node[1].gpus is None or bool(node[1].gpus) != bool(ask.gpus_per_node):
         return False
     broken = refusals(site.profile, ask, is_counted=site.cluster is not None)
-    if any(not (each.rule in _IN_EACH_QUEUE or each.rule.startswith("required-")) for each in broken):
+    if any(not (refusal.rule in _IN_EACH_QUEUE or refusal.rule.startswith("required-")) for refusal in broken):
         return False
     return site.cluster is None or not any(refusals_here(site.cluster, ask))
 

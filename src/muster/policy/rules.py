@@ -239,13 +239,13 @@ def _nodes_there(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     if any(refusal.rule == "nodes-max" for refusal in _nodes_of_queue(profile, ask)):
         return
     for kind, name, queue in _queues(profile, ask):
-        kinds = [each for each in kinds_in(queue) if each in profile.nodes]
+        kinds = [kind_name for kind_name in kinds_in(queue) if kind_name in profile.nodes]
         if ask.gpu_type is not None:
-            kinds = [each for each in kinds if profile.nodes[each].gpu_type in {None, ask.gpu_type}]
-        counts = [profile.nodes[each].nodes for each in kinds]
+            kinds = [kind_name for kind_name in kinds if profile.nodes[kind_name].gpu_type in {None, ask.gpu_type}]
+        counts = [profile.nodes[kind_name].nodes for kind_name in kinds]
         key, count = f"{kind}.{name}.nodes", queue.nodes if len(kinds) == len(kinds_in(queue)) else None
         if count is None and counts and None not in counts:
-            key, count = f"nodes.{kinds[0]}.nodes", sum(each or 0 for each in counts)
+            key, count = f"nodes.{kinds[0]}.nodes", sum(node_count or 0 for node_count in counts)
         if count is not None and ask.nodes > count:
             of_kind = f" of kind {' and '.join(kinds)}" if len(kinds) < len(kinds_in(queue)) else ""
             message = f"{_nodes_of(ask)}, but {name} has {count}{of_kind}"
@@ -417,7 +417,7 @@ def _types(profile: Profile, ask: Ask) -> Iterator[Refusal]:
             there = {
                 other_name: gpu_types_of(profile, other)
                 for other_name, other in profile.partitions.items()
-                if other.open and any(profile.nodes[each].gpus != 0 for each in kinds_in(other))
+                if other.open and any(profile.nodes[kind_name].gpus != 0 for kind_name in kinds_in(other))
             }
             message = f"{name} has GPUs of type {' and '.join(types)}, none of type {ask.gpu_type}"
             if there and all(other_types and ask.gpu_type not in other_types for other_types in there.values()):
