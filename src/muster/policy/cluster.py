@@ -211,8 +211,8 @@ def _closed(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Itera
         if places and "" not in places and partition.name not in places:
             yield f"is closed to the account {account}, which pays in {_some(sorted(places))} only", f"-p {min(places)}"
     if qos is not None and not _may(qos, partition.qos, partition.qos_denied):
-        own = {name for association in cluster.associations or () for name in association.qos}
-        mine = [each for each in partition.qos or () if each in own]
+        own_qos = {name for association in cluster.associations or () for name in association.qos}
+        mine = [each for each in partition.qos or () if each in own_qos]
         hint = f"--qos {mine[0]}" if mine else (f"its QOS: {_some(partition.qos)}" if partition.qos else "")
         yield f"does not take the QOS {qos}", hint
 
@@ -261,20 +261,20 @@ def _limits_here(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> 
 
     So Slurm has it; a QOS may say that it comes before the partition's.
     """
-    found: dict[str, _Limit] = {}
+    limits: dict[str, _Limit] = {}
     if "limits" not in cluster.enforces:
-        return found
+        return limits
     named = [cluster.qos_named(name) for name in (partition.own_qos, qos_of(cluster, ask)) if name]
     order = sorted(filter(None, named), key=lambda qos: "OverPartQOS" not in qos.flags)
     for qos in order:
         for name, count in qos.limits.items():
-            found.setdefault(name, _Limit(count, f"the QOS {qos.name}", f"qos.{qos.name}", qos.name))
+            limits.setdefault(name, _Limit(count, f"the QOS {qos.name}", f"qos.{qos.name}", qos.name))
     account = (account_of(cluster, ask) or "").lower()
-    for each in cluster.associations or ():
-        if each.account.lower() == account and each.partition in {"", partition.name}:
-            for name, count in each.limits.items():
-                found.setdefault(name, _Limit(count, f"your account {each.account}", "request"))
-    return found
+    for association in cluster.associations or ():
+        if association.account.lower() == account and association.partition in {"", partition.name}:
+            for name, count in association.limits.items():
+                limits.setdefault(name, _Limit(count, f"your account {association.account}", "request"))
+    return limits
 
 
 _WHOSE = {"maxtres": "a job", "maxtrespu": "a user", "maxtrespa": "an account", "grptres": "all jobs together"}
@@ -348,11 +348,11 @@ def _reserved(
 ) -> Iterator[str]:
     """Yield the reservations that begin before this job would end, and leave too few nodes."""
     longest_s = ask.time_s or partition.time_default_s or partition.time_max_s
-    for each in cluster.reservations if "reservation" not in ask.flags else ():
-        taken = sum(kind.reserved.get(each.name, 0) for kind in kinds)
-        if usable - taken < ask.nodes <= usable and _begins_within(cluster.asked, each.start, longest_s):
-            words = f"{taken} of the {usable} nodes of {partition.name} are reserved ({each.name})"
-            yield f"{words} from {each.start} to {each.end}: it starts then, unless it can end before"
+    for reservation in cluster.reservations if "reservation" not in ask.flags else ():
+        taken = sum(kind.reserved.get(reservation.name, 0) for kind in kinds)
+        if usable - taken < ask.nodes <= usable and _begins_within(cluster.asked, reservation.start, longest_s):
+            words = f"{taken} of the {usable} nodes of {partition.name} are reserved ({reservation.name})"
+            yield f"{words} from {reservation.start} to {reservation.end}: it starts then, unless it can end before"
 
 
 def _begins_within(asked: str, start: str, longest_s: int | None) -> bool:

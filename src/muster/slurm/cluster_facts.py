@@ -212,13 +212,13 @@ def read_controller(stdout: str) -> ControllerAnswer:
     text = _without_prompts(stdout, "scontrol")
     lines = text.splitlines()
     config = "\n".join(line for line in lines if not line.startswith(("PartitionName=", "NodeName=", "Reserv")))
-    asked = re.search(r"(?m)^Configuration data as of (\S+)$", text)
+    moment = re.search(r"(?m)^Configuration data as of (\S+)$", text)
     reserved = dict(_reservations(lines))
     return ControllerAnswer(
-        asked[1] if asked else "",
+        moment[1] if moment else "",
         CONFIGURATION.read(config),
         tuple(_partitions(text)),
-        read_kinds(text, {each.name: nodes for each, nodes in reserved.items()}),
+        read_kinds(text, {reservation.name: nodes for reservation, nodes in reserved.items()}),
         tuple(reserved),
     )
 
