@@ -407,8 +407,8 @@ def _end_idle(state: LifeState, why: str) -> Result:
 def _begin_link(terms: LifeTerms, state: LifeState) -> Result:
     queue = (QueueNext(),) if terms.link < terms.links else ()
     if len(state.pool) < terms.nodes:
-        why = "%d nodes are left, and the ranks need %d" % (len(state.pool), terms.nodes)
-        state, actions = _close(terms, state._replace(status=1), "end", why, is_outside=False)
+        reason = "%d nodes are left, and the ranks need %d" % (len(state.pool), terms.nodes)
+        state, actions = _close(terms, state._replace(status=1), "end", reason, is_outside=False)
         return state, queue + actions
     if state.checkpoint is None:
         state, actions = _close(terms, state, "end", "the newest checkpoint is not known", is_outside=True)
@@ -627,8 +627,8 @@ def step_ended(terms: LifeTerms, state: LifeState, event: StepEnded) -> Result:
     if state.first is None and not state.told and not _is_to_end(state):
         state = state._replace(first=FirstCause("", status=state.status))
     if state.told or _is_to_end(state):
-        why = "the job was told to end" if state.told else "the ranks were told to save (%s)" % state.saved
-        return _close(terms, state, "end", why, is_outside=True)
+        reason = "the job was told to end" if state.told else "the ranks were told to save (%s)" % state.saved
+        return _close(terms, state, "end", reason, is_outside=True)
     questions = [AskFor("Slurm"), AskFor("nodes", state.hosts)]
     if terms.checkpoints:
         questions.append(AskFor("disk"))
