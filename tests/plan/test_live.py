@@ -448,3 +448,29 @@ def test_a_cluster_says_whether_it_binds() -> None:
     assert cluster([partition_line("main")], [], TaskPlugin="task/none").binds is False
     assert cluster([partition_line("main")], [], TaskPlugin="task/affinity,task/cgroup").binds is None
     assert cluster([partition_line("main")], []).binds is None
+
+
+@pytest.mark.parametrize(
+    ("words", "limits", "small", "cpus"),
+    [
+        ({}, "", 0, "128"),
+        ({"MaxCPUsPerNode": "64"}, "", 0, None),
+        ({"MaxCPUsPerNode": "256"}, "", 0, "128"),
+        ({}, "maxtrespernode=cpu=64", 0, None),
+        ({}, "maxtrespu=node=64", 0, "128"),
+        ({}, "mintres=cpu=64", 0, "128"),
+        ({}, "", 10, None),
+    ],
+)
+def test_all_cores_are_asked_for_only_where_each_node_gives_them(
+    words: dict[str, str], limits: str, small: int, cpus: str | None
+) -> None:
+    kinds = [kind_line("cpu", 80, 256, shape="2:64:2", memory="256000")]
+    kinds += [kind_line("cpu", small, 64, shape="2:16:2", memory="256000")] if small else []
+    known = cluster(
+        [partition_line("cpu", Default="YES", TotalNodes="90", **words)],
+        kinds,
+        accounting_text("chem|chem||normal|", f"normal|;{limits}"),
+        AccountingStorageEnforce="associations,limits,qos",
+    )
+    assert header(plan_on(known, "-N", "1", "-t", "60", "-p", "cpu", site="vega")).get("cpus-per-task") == cpus

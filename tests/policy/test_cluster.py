@@ -141,6 +141,9 @@ def accounts(
         ("block", "24.11.5", 4, {"switches": "1"}, "switches", "has no effect on this cluster"),
         ("block", "25.11.0", 4, {"switches": "1"}, None, ""),
         ("block", "24.11.5", 4, {"segment": "0"}, None, ""),
+        ("block", "25.11.7", 2, {"segment": "4"}, "segment", "--segment=4 does not divide 2 nodes"),
+        ("block", "26.05.0", 2, {"segment": "4"}, None, ""),
+        ("block", "26.05.0", 6, {"segment": "4"}, "segment", "--segment=4 does not divide 6 nodes"),
     ],
 )
 def test_flags_about_blocks_and_switches_are_for_clusters_that_have_them(
@@ -246,6 +249,34 @@ def test_a_limit_of_an_account_in_another_partition_is_not_this_jobs() -> None:
     assert list(refusals_here(known, Ask(nodes=2, partition="main"))) == []
     assert [each.limit for each in refusals_here(known, Ask(nodes=2, partition="other"))] == [1]
     assert [each.limit for each in refusals_here(known, Ask(nodes=4, partition="main"))] == [3]
+
+
+def test_the_association_of_the_partition_alone_limits_its_jobs() -> None:
+    rows = ["chem|chem||normal|;maxtres=node=1", "chem|chem|main|normal|;maxtres=gres/gpu=8"]
+    for known in (accounts("\n".join(rows)), accounts("\n".join(reversed(rows)))):
+        assert list(refusals_here(known, Ask(nodes=2, partition="main"))) == []
+        assert [each.limit for each in refusals_here(known, Ask(nodes=2, partition="other"))] == [1]
+
+
+@pytest.mark.parametrize(
+    ("qos", "says"),
+    [
+        ("normal|", ["your account chem takes no job now (maxsubmit=0)"]),
+        ("normal|;maxsubmitpu=9", []),
+        ("normal|;maxsubmitpa=9", []),
+        ("normal|;maxjobspu=9", ["your account chem takes no job now (maxsubmit=0)"]),
+    ],
+)
+def test_a_qos_that_counts_the_jobs_of_a_user_overrides_the_account(qos: str, says: list[str]) -> None:
+    known = accounts("chem|chem||normal|;maxsubmit=0", qos)
+    assert [each.message for each in refusals_here(known, Ask())] == says
+
+
+def test_the_counts_of_a_relative_qos_are_per_cent_and_no_limit_here() -> None:
+    limits = "maxtres=node=1,gres/gpu=2 maxwall=00:30:00 maxsubmitpu=0"
+    known = accounts("chem|chem||normal|", f"normal|;{limits} flags=DenyOnLimit,Relative")
+    rules = [each.rule for each in refusals_here(known, Ask(nodes=4, gpus_per_node=4, time_s=HOUR))]
+    assert rules == ["time-max", "closed-queue"]
 
 
 def test_a_qos_may_lift_the_limits_of_its_partition() -> None:

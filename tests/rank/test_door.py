@@ -260,3 +260,13 @@ def test_random_words_do_not_end_the_door(opened: list[OpenDoor]) -> None:
     other_host(opened[0].port)
 
     assert say(opened[0].port, PING) == b"1234"
+
+
+def test_a_queue_of_the_store_gives_the_first_and_loses_it() -> None:
+    store = door.Store()
+    store.push(b"line", b"first")
+    store.push(b"line", b"second")
+    assert store.pop(b"line").endswith(b"first")
+    assert store.pop(b"line").endswith(b"second")
+    assert store.pop(b"line") == bytes(8)
+    assert store.pop(b"other") == bytes(8)

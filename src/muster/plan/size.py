@@ -14,8 +14,10 @@ from muster.plan.asked import Asked
 from muster.plan.live import ask_of
 from muster.plan.shape import NodeShape, make_shape
 from muster.plan.site_values import node_kind, queue_names
+from muster.policy.cluster import gives_all_cpus
 from muster.policy.elsewhere import name_others
 from muster.policy.masks import core_list, threads_counted
+from muster.policy.queues import kinds_in
 from muster.sites.site import Site
 from muster.slurm.flags import gpus_in_gres
 
@@ -80,12 +82,24 @@ def node_shape(site: Site, request: Request) -> NodeShape:
         cpus=None if cores is None else cores * threads,
         cpus_per_gpu=None if share is None else share * threads_counted(site.profile, node),
         cpus_without_gpus=cores * threads_counted(site.profile, node)
-        if cores and node.gpus == 0 and is_there and (request.exclusive or not is_shared)
+        if cores and node.gpus == 0 and is_there and (request.exclusive or not is_shared) and _gives_all(site, request)
         else None,
         queue=partition or qos or "",
         origin=site.origin(f"nodes.{name}").words(),
         is_taken_whole=site.is_described,
     )
+
+
+def _gives_all(site: Site, request: Request) -> bool:
+    """Return whether a job may have all cores of each node that its queue may give it."""
+    partition, qos = queue_names(site, request)
+    queues = (site.profile.partitions.get(partition or ""), site.profile.qos.get(qos or ""))
+    for queue in filter(None, queues):
+        kinds = [site.profile.nodes.get(name) for name in kinds_in(queue)]
+        if len({(kind.cores, kind.threads_per_core) for kind in kinds if kind is not None}) > 1:
+            return False
+    ask = replace(ask_of(request), partition=partition, qos=qos)
+    return site.cluster is None or gives_all_cpus(site.cluster, ask)
 
 
 def _sharing(site: Site, queue: str | None) -> str | None:

@@ -270,9 +270,12 @@ def _limits_here(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> 
         for name, count in qos.limits.items():
             limits.setdefault(name, _Limit(count, f"the QOS {qos.name}", f"qos.{qos.name}", qos.name))
     account = (account_of(cluster, ask) or "").lower()
-    for association in cluster.associations or ():
-        if association.account.lower() == account and association.partition in {"", partition.name}:
-            for name, count in association.limits.items():
+    mine = [each for each in cluster.associations or () if each.account.lower() == account]
+    # Of a user's two associations with an account, the one of the partition alone is the job's.
+    association = next((each for name in (partition.name, "") for each in mine if each.partition == name), None)
+    if association is not None:
+        for name, count in association.limits.items():
+            if not {f"{name}pu", f"{name}pa"} & limits.keys():
                 limits.setdefault(name, _Limit(count, f"your account {association.account}", "request"))
     return limits
 
@@ -328,6 +331,17 @@ def _limited(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iter
 
 def _held(limits: Mapping[str, _Limit], what: str) -> list[tuple[str, _Limit]]:
     return [(name, limits[name]) for name in _NO_JOBS[what] if name in limits and not limits[name].most]
+
+
+def gives_all_cpus(cluster: ClusterFacts, ask: Ask) -> bool:
+    """Return whether a job may have all CPUs of each node: the nodes are alike, and no limit counts CPUs."""
+    partition = cluster.partition(ask.partition or "")
+    if partition is None:
+        return False
+    kinds, most = cluster.kinds_of(partition.name), partition.cpus_per_node_max
+    is_limited = most is not None and any(kind.cpus > most for kind in kinds)
+    limits = [name for name in _limits_here(cluster, partition, ask) if name.endswith(":cpu")]
+    return not is_limited and set(limits) <= {"mintres:cpu"} and len({(kind.cores, kind.threads) for kind in kinds}) < 2
 
 
 def why_not_now(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[str]:

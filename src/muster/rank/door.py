@@ -238,8 +238,8 @@ class Store:
 
     def pop(self, key: bytes) -> bytes:
         """Return how many a queue holds, and the first of them, which the queue loses."""
-        queue = self.queues.get(key, ())
-        return _I64.pack(len(queue)) + (_vector(queue.popleft()) if isinstance(queue, Deque) and queue else b"")
+        queue = self.queues.get(key, collections.deque())
+        return _I64.pack(len(queue)) + (_vector(queue.popleft()) if queue else b"")
 
     def wait(self, client: "Client", keys: List[bytes]) -> bytes:
         """Return the answer of one who waits for keys, or nothing: then the answer comes with the last of them."""

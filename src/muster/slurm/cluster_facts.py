@@ -537,4 +537,6 @@ def _association(row: Mapping[str, str]) -> Association:
 def _qos(row: Mapping[str, str]) -> QosLimit:
     preempts, flags = (tuple(filter(None, row[name].split(","))) for name in ("preempt", "flags"))
     limits = read_limits({name: row[name] for name in _QOS_COLUMNS[4:]})
+    if "Relative" in flags:  # its counts are per cent of the cluster
+        limits = {name: count for name, count in limits.items() if ":" not in name}
     return QosLimit(row["name"], limits, preempts, row["preemptmode"].lower(), flags)
