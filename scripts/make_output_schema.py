@@ -101,6 +101,7 @@ class Running(Exact):
     host: str | None
     file: str | None
     line: int | None
+    role: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class FirstFailure(Exact):
@@ -341,6 +342,7 @@ class GroupOfRanks(Exact):
     function: str | None
     in_collective: bool
     trouble: str | None
+    role: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class OtherProgram(Exact):
@@ -349,6 +351,7 @@ class OtherProgram(Exact):
     rank: int
     host: str
     name: str
+    role: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class Stacks(Exact):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import time
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,25 @@ def test_roles_beside_each_other_have_other_gpus(lab: Lab, shared_directory: Pat
         assert len(gpus["serve", node]) == 1
         assert len(gpus["train", node]) == 3
         assert not set(gpus["serve", node]) & set(gpus["train", node])
+
+
+def test_stacks_and_top_tell_the_rank_0_of_each_role(lab: Lab, shared_directory: Path) -> None:
+    waits = "import time\nprint('hello', flush=True)\ntime.sleep(600)\n"
+    (shared_directory / "wait.py").write_text(waits)
+    serve = ("--role", "serve", "--ready", "http://{host}:{port}/", "--", "python3", "server.py", "{port}")
+    train = ("--role", "train", "-N", "2", "--after", "serve", "--", "python3", "wait.py")
+    job = submit(lab, shared_directory, *serve, *train)
+    while said(lab, "logs", job).count("hello") < 2:
+        time.sleep(0.3)
+    stacks, top = said(lab, "stacks", job), said(lab, "top", job)
+    checked(lab.exec(["scancel", job]))
+
+    assert stacks.startswith("role serve\n1 rank (0) on node1: ")
+    assert "\n\nrole train\n2 ranks (0-1) on 2 hosts: <module> at " in stacks
+    assert "3 of 3 ranks on 3 nodes" in top
+    rows = [line.split()[:3] for line in top.splitlines() if " node" in line and "wait.py:3" in line]
+    assert rows == [["train", "0", "node2"], ["train", "1", "node3"]]
+    assert "role train: ranks 0-1 on 2 hosts sleep at wait.py:3" in " ".join(top.split())
 
 
 def test_a_role_that_may_start_again_does_so_and_the_others_stay(lab: Lab, shared_directory: Path) -> None:

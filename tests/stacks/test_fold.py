@@ -8,7 +8,7 @@ import pytest
 
 from muster_check.stacks.fold import culprits, fold, lines_of, ranks_in_words
 from muster_check.stacks.read import sort_by_task
-from muster_check.verbs.stacks import _as_json
+from muster_check.verbs.stacks import _as_json, _Ranks
 from stacks.answers import read_answers
 
 _TORCH = "/env/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
@@ -105,7 +105,7 @@ def test_ranks_are_written_as_runs() -> None:
 
 def test_the_groups_as_json_say_where_each_stands_and_nothing_where_that_is_unknown() -> None:
     text = "".join(map(_in_reduce, (0, 1))) + "@rank 2 4 node2 102 S 0\nrefused\n@end\n"
-    document = _as_json(fold(read_answers(text)), 4)
+    document = _as_json([_Ranks("", fold(read_answers(text)), (), 4)])
 
     groups = document["groups"]
     assert isinstance(groups, list)

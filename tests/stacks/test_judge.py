@@ -7,6 +7,7 @@ import json
 import pytest
 
 from muster.cli.command_line import read_command
+from muster.errors import RequestError, UnknownName
 from muster_check.stacks.condition import JobCondition
 from muster_check.stacks.judge import Verdict, judge, judge_job
 from muster_check.stacks.read import read_rounds
@@ -271,3 +272,98 @@ def test_stacks_names_in_json_the_ranks_that_are_not_python_and_the_hosts_that_a
     document = json.loads(capsys.readouterr().out)
     assert document["programs"] == [{"rank": 1, "host": "node1", "name": "bash"}]
     assert (document["silent_hosts"], document["groups"][0]["ranks"]) == (["node2"], [0])
+
+
+def _of_roles(nodes: int = 3, **roles: tuple[int, dict[int, _Rank]]) -> Verdict:
+    """The verdict on a job whose roles have so many ranks; those that are given were seen, on nodes 1 to 3."""
+    text = ""
+    for look in (0, 1):
+        text += f"@node 0 node1 {look + 1} {100 + look}.0\n"
+        for role, (size, ranks) in roles.items():
+            answers = [rank.answer(number, size, look) for number, rank in ranks.items()]
+            text += "".join(answers).replace("@rank ", f"@rank {role}.")
+        text += "@done 0\n"
+    return judge_job(read_rounds(text), [f"node{number + 1}" for number in range(nodes)])
+
+
+_IDLE = _Rank(_OWN, waits="inet_csk_accept")
+_WAITS = _Rank(_REDUCE)
+_WORKS = _Rank(_OWN, _NEXT, state="R", cpu=100)
+
+
+def test_the_ranks_of_a_role_wait_for_none_of_another() -> None:
+    found = _of_roles(1, serve=(1, {0: _IDLE}), train=(2, {0: _WAITS, 1: _Rank(_OWN, state="T")}))
+
+    assert found.sentence == (
+        "role serve: rank 0 on node1 waits for the network at data.py:44 (load); "
+        "role train: rank 1 on node2 is stopped at data.py:44 (load); "
+        "1 rank waits in all_reduce at train.py:120 (train)"
+    )
+    assert (found.kind, found.role, found.ranks, found.host) == (JobCondition.STOPPED, "train", (1,), "node2")
+
+
+def test_all_ranks_of_a_role_in_a_collective_are_all_there_are() -> None:
+    found = _of_roles(1, serve=(1, {0: _IDLE}), train=(2, {0: _WAITS, 1: _WAITS}))
+    assert (found.kind, found.role) == (JobCondition.COLLECTIVE, "train")
+    assert "role train: all 2 ranks wait in all_reduce" in found.sentence
+
+
+def test_a_rank_that_a_role_lacks_is_named_with_the_role() -> None:
+    found = _of_roles(1, serve=(1, {0: _IDLE}), train=(3, {0: _WAITS, 2: _WAITS}))
+    assert (found.kind, found.role, found.ranks) == (JobCondition.GONE, "train", (1,))
+    assert "role train: rank 1 has no process; 2 ranks wait in all_reduce" in found.sentence
+    assert "muster logs --role train --rank 1 shows" in found.remedy
+
+
+def test_while_one_role_goes_on_another_may_wait_for_it() -> None:
+    late = {0: _WAITS, 1: _Rank(_OWN, waits="inet_csk_wait")}
+    found = _of_roles(1, serve=(1, {0: _WORKS}), train=(2, late))
+    assert not found.is_hang
+    assert found.role == "serve"
+    assert "role train: rank 1 on node2 waits for the network" in found.sentence
+    assert _of_roles(1, train=(2, late), serve=(1, {0: _IDLE})).is_hang
+
+
+def test_of_roles_that_only_stand_nobody_is_blamed() -> None:
+    found = _of_roles(1, serve=(1, {0: _IDLE}), train=(1, {0: _Rank(_OWN, waits="futex_do_wait")}))
+    assert (found.kind, found.is_hang, found.role, found.ranks) == (JobCondition.ROLES, True, "", ())
+    assert "which role waits for which is not known" in found.remedy
+    assert found.sentence.count("role ") == 2
+
+
+@pytest.mark.parametrize(
+    ("ranks", "words"),
+    [
+        ({0: _WORKS}, "role train: node2, node3 (rank 1) do not answer"),
+        ({0: _WORKS, 1: _WORKS}, "node2, node3 do not answer; role serve: "),
+    ],
+)
+def test_a_node_that_is_silent_is_that_of_the_role_that_lacks_a_rank(ranks: dict[int, _Rank], words: str) -> None:
+    found = _of_roles(3, serve=(1, {0: _IDLE}), train=(2, ranks))
+    assert found.kind is JobCondition.NODE
+    assert words in found.sentence
+    assert "role serve: rank 0 on node1 waits for the network" in found.sentence
+
+
+def test_stacks_shows_each_role_by_itself(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    serve = _IDLE.answer(0, 1, 0).replace("@rank ", "@rank serve.")
+    train = "".join(_WAITS.answer(number, 3, 0) for number in (0, 2)).replace("@rank ", "@rank train.")
+    text = f"@node 0 node1 1 100.0\n{serve}{train}@program data.0 1 node1 bash\n@done 0\n"
+    monkeypatch.setattr(stacks, "_ask_job", lambda *_: (text, ("node1",)))
+
+    assert stacks.main(read_command(stacks.COMMAND, ["7"])) == 0
+    assert capsys.readouterr().out.split("\n\n") == [
+        "role data\nrank 0 on node1: it runs bash, which is not Python",
+        "role serve\n1 rank (0) on node1: load at /home/a/data.py:44 (load)",
+        "role train\n2 ranks (0,2) on 2 hosts: all_reduce at /home/a/train.py:120 (train)\nrank 1: there is no process",
+        "2 ranks wait in all_reduce for rank 1, of which there is no process\n",
+    ]
+    assert stacks.main(read_command(stacks.COMMAND, ["7", "--json", "--role", "train"])) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [(group["role"], group["ranks"]) for group in document["groups"]] == [("train", [0, 2])]
+    assert document["sentence"] == "role train: 2 ranks wait in all_reduce for rank 1, of which there is no process"
+    assert (document["ranks"], document["programs"]) == (3, [])
+    with pytest.raises(UnknownName, match="no role named 'rain'"):
+        stacks.main(read_command(stacks.COMMAND, ["7", "--role", "rain"]))
+    with pytest.raises(RequestError, match="role data: rank 0 runs bash, which is not Python"):
+        stacks.main(read_command(stacks.COMMAND, ["7", "--role", "data"]))

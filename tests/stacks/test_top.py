@@ -24,7 +24,7 @@ from rich.console import Console
 from muster.runner import checked, end_group, run, start
 from muster_check.stacks.ask import StackQuestion, gather_words, jobs_here
 from muster_check.stacks.move import Doing, Movement
-from muster_check.stacks.read import Frame, RankStack, Signs
+from muster_check.stacks.read import Frame, RankStack, Round, Signs, read_rounds
 from muster_check.stacks.screen import Screen, draw_screen
 from muster_check.stacks.stream import Looks
 from plugins.labs import Lab
@@ -58,7 +58,7 @@ def _drawn(screen: Screen, width: int, height: int) -> list[str]:
 def test_the_screen_fits_and_shows_every_rank_or_says_what_is_not_shown(width: int, hosts: int, each: int) -> None:
     ranks = _ranks(hosts, each)
     title = "job 12 train  all ranks on all of its nodes  runs 0:10:00  1:50:00 left"
-    lines = _drawn(Screen(title, ranks, len(ranks), 1, "it works", "last output: 0: step 1"), width, 24)
+    lines = _drawn(Screen(title, ranks, len(ranks), "1", "it works", "last output: 0: step 1"), width, 24)
     assert len(lines) <= 24
     assert max(map(len, lines)) <= width
     text = "\n".join(lines)
@@ -70,12 +70,30 @@ def test_the_screen_fits_and_shows_every_rank_or_says_what_is_not_shown(width: i
 
 def test_the_sentence_is_whole_on_a_narrow_screen() -> None:
     sentence = "rank 3 on node1 runs at one line at train.py:12 (step); 2 ranks wait in all_reduce at train.py:20"
-    lines = _drawn(Screen("job", _ranks(1, 2), 2, 0, sentence, ""), 40, 24)
+    lines = _drawn(Screen("job", _ranks(1, 2), 2, "0", sentence, ""), 40, 24)
     assert " ".join(lines).replace("  ", " ").count("runs at one line at train.py:12 (step); 2 ranks wait") == 1
 
 
+def test_two_ranks_of_one_number_are_told_by_their_roles() -> None:
+    (rank,) = _ranks(1, 1)
+    of_roles = [
+        msgspec.structs.replace(rank, stack=msgspec.structs.replace(rank.stack, role=role))
+        for role in ("serve", "train")
+    ]
+
+    listed = _drawn(Screen("job", of_roles, 1, "train.0", "", ""), 100, 24)
+    assert [line.split()[:3] for line in listed[1:4]] == [
+        ["role", "rank", "host"],
+        ["serve", "0", "node1"],
+        ["train", "0", "node1"],
+    ]
+    grid = _drawn(Screen("job", [each for each in of_roles for _ in range(20)], 1, "train.0", "", ""), 100, 12)
+    assert [line.split()[:2] for line in grid[1:3]] == [["serve", "node1"], ["train", "node1"]]
+    assert any(line.startswith("rank train.0 on node1: ") for line in grid)
+
+
 def test_a_wide_screen_gives_the_room_to_the_line() -> None:
-    (line,) = (line for line in _drawn(Screen("job", _ranks(1, 1), 1, 0, "", ""), 160, 24) if "train.py" in line)
+    (line,) = (line for line in _drawn(Screen("job", _ranks(1, 1), 1, "0", "", ""), 160, 24) if "train.py" in line)
     assert line.split() == ["0", "node1", "moves", "50%", "2,048", "MiB", "train.py:12", "step"]
     assert len(line) < 80
 
@@ -83,18 +101,18 @@ def test_a_wide_screen_gives_the_room_to_the_line() -> None:
 def test_a_line_that_nobody_sees_is_not_known_and_why_is_said_once() -> None:
     stack = RankStack(0, 64, "node1", 100, "S", trouble="py-spy is not on this host")
     blind = Movement(stack, Doing.RESTS, 0.0, 0.0)
-    listed = _drawn(Screen("job", [blind], 1, 0, "it stands", ""), 100, 20)
+    listed = _drawn(Screen("job", [blind], 1, "0", "it stands", ""), 100, 20)
     assert [line.endswith(" not known") for line in listed if "node1" in line] == [True]
-    grid = _drawn(Screen("job", [blind, *_ranks(4, 16)], 64, 0, "it stands", ""), 120, 12)
+    grid = _drawn(Screen("job", [blind, *_ranks(4, 16)], 64, "0", "it stands", ""), 120, 12)
     assert "rank 0 on node1: does not go on, the line is not known (py-spy is not on this host)" in grid
     starts = msgspec.structs.replace(stack, trouble="no Python frame yet: the process starts")
-    drawn = _drawn(Screen("job", [Movement(starts, Doing.MOVES, 1.0, 0.0)], 1, 0, "", ""), 100, 20)
+    drawn = _drawn(Screen("job", [Movement(starts, Doing.MOVES, 1.0, 0.0)], 1, "0", "", ""), 100, 20)
     (line,) = [each for each in drawn if "node1" in each]
     assert line.endswith("the process starts")
 
 
 def test_keys_are_named_where_somebody_can_press_one() -> None:
-    screen = Screen("job", _ranks(1, 1), 1, 0, "it works", "")
+    screen = Screen("job", _ranks(1, 1), 1, "0", "it works", "")
 
     assert any("q quit" in line for line in _drawn(screen, 80, 24))
     assert not any("quit" in line for line in _drawn(screen._replace(takes_keys=False), 80, 24))
@@ -102,7 +120,7 @@ def test_keys_are_named_where_somebody_can_press_one() -> None:
 
 def test_a_page_takes_the_place_of_the_ranks() -> None:
     page = [f"frame {number}" for number in range(100)]
-    lines = _drawn(Screen("job", _ranks(1, 2), 2, 0, "it works", "", page), 80, 24)
+    lines = _drawn(Screen("job", _ranks(1, 2), 2, "0", "it works", "", page), 80, 24)
     assert "frame 0" in lines
     assert len(lines) <= 24
 
@@ -187,7 +205,7 @@ def _check_gpu(looks: Looks, use: int, mib: int) -> None:
         (0, None, 0),
         (1, use, mib),
     ]
-    lines = _drawn(Screen("job", looks.movements(), 2, 0, "", ""), 100, 24)
+    lines = _drawn(Screen("job", looks.movements(), 2, "0", "", ""), 100, 24)
     assert "GPU" in lines[1]
     assert f"{use}% {mib:,} MiB" in lines[3]
 
@@ -248,6 +266,28 @@ def test_a_node_without_ranks_is_reported_and_the_report_ends() -> None:
     ask = gather_words("no-such-job", StackQuestion(None, rounds=2, gap_s=0.05, at_once=4))
     answer = checked(run(ask, timeout_s=60)).stdout
     assert [line.split()[0] for line in answer.splitlines() if line] == ["@node", "@done"] * 2
+
+
+def test_ranks_of_two_roles_are_two_worlds_on_one_node() -> None:
+    """Two Pythons that are both rank 0, and a program that is rank 0 of a third role, as their environments say."""
+    run_words = {"MUSTER_JOB": "here-roles-of-a-test", "RANK": "0"}
+    sleeps = [sys.executable, "-c", "import time; time.sleep(600)"]
+    programs = {"serve": (sleeps, "1"), "train": (sleeps, "3"), "data": (["sleep", "600"], "1")}
+    ask = gather_words("roles-of-a-test", StackQuestion(None, rank=0))
+    ask = [word.replace("MUSTER_JOB=roles", "MUSTER_JOB=here-roles") for word in ask]
+    started = [
+        start(words, env={**run_words, "MUSTER_ROLE": role, "WORLD_SIZE": size}, own_group=True)
+        for role, (words, size) in programs.items()
+    ]
+    try:
+        looks: list[Round] = []
+        while not looks or len(looks[-1].ranks) < 3 or looks[-1].programs[0].name != "sleep":
+            looks = list(read_rounds(checked(run(ask)).stdout))
+    finally:
+        for process in started:
+            end_group(process, grace_s=20)
+    assert [(stack.label, stack.size) for stack in looks[-1].stacks] == [("serve.0", 1), ("train.0", 3)]
+    assert [(program.role, program.rank) for program in looks[-1].programs] == [("data", 0)]
 
 
 def _is_at(job: str, folder: Path) -> bool:

@@ -31,6 +31,7 @@ class JobCondition(StrEnum):
     ORDER = "is in another collective"
     COLLECTIVE = "is in a collective that does not end"
     STANDS = "does not go on"
+    ROLES = "has roles of which none goes on"
 
     @property
     def is_hang(self) -> bool:

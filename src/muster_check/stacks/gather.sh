@@ -1,5 +1,5 @@
-# Reports every rank of this node whose environment has the words $1 or $2 (NAME=VALUE), or only rank $4: its identity, what
-# the kernel counts of it, and its stack by py-spy ($3; -: this node has no py-spy), or by itself where it was started with
+# Reports every rank of this node whose environment has the words $1 or $2 (NAME=VALUE), or only rank $4, of each role: its
+# identity, what the kernel counts of it, and its stack by py-spy ($3; -: this node has no py-spy), or by itself where it was started with
 # --stacks-ready. Reports $5 times, $6 seconds apart. With $7 = 1 the last report holds torch's and NCCL's own records. With
 # $8 above 0 the third report and the later ones hold the stacks of $8 ranks alone, in turn. $9 and the words after it are
 # options of py-spy. A rank is the first Python among the processes with its RANK.
@@ -350,7 +350,7 @@ while [ "$((muster_round += 1))" -le "$muster_rounds" ]; do
     printf '%s\n' "$muster_list" |
         while read -r muster_pid muster_rank muster_size muster_state muster_below muster_counts; do
             [ -n "$muster_pid" ] || continue
-            [ "$muster_only" = - ] || [ "$muster_only" = "$muster_rank" ] || continue
+            [ "$muster_only" = - ] || [ "$muster_only" = "${muster_rank##*.}" ] || continue
             if [ "$muster_pid" = 0 ]; then
                 printf '@program %s %s %s %s\n' "$muster_rank" "$muster_size" "$muster_host" "$muster_counts"
                 continue
@@ -383,7 +383,7 @@ while [ "$((muster_round += 1))" -le "$muster_rounds" ]; do
                 *) muster_shows_itself "$muster_pid" "$muster_state" || muster_ask_torch "$muster_pid" "$muster_state" dump_traceback ;;
             esac
             if [ "$muster_records" = 1 ] && [ "$muster_round" -eq "$muster_rounds" ]; then
-                muster_record_of "$muster_pid" "$muster_rank" "$muster_state"
+                muster_record_of "$muster_pid" "${muster_rank##*.}" "$muster_state"
                 [ -n "$muster_asked" ] || muster_ask_nccl "$muster_pid" "$muster_gpu"
             fi
             muster_let_rest "$muster_pid"

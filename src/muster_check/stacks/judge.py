@@ -5,14 +5,14 @@ Long: the thresholds, the order of the verdicts and their remedies are read toge
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from muster_check.stacks.condition import JobCondition, standing
 from muster_check.stacks.fold import UNKNOWN_LINE, Group, collective_of, fold, ranks_in_words, user_frame
 from muster_check.stacks.move import REST_BYTES_PER_S, Doing, Movement, movements
-from muster_check.stacks.read import Frame, ProgramOfRank, RankStack, Round
+from muster_check.stacks.read import Frame, ProgramOfRank, RankStack, Round, of_role, roles_in
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -31,6 +31,9 @@ class Verdict(msgspec.Struct, frozen=True):
     others_wait: bool = False
     """Whether one rank stands by itself, and others wait for it in a collective."""
 
+    role: str = ""
+    """Of a job of several programs: the one whose ranks these are."""
+
     @property
     def is_hang(self) -> bool:
         """Return whether no rank goes on."""
@@ -39,7 +42,7 @@ class Verdict(msgspec.Struct, frozen=True):
     @property
     def remedy(self) -> str:
         """Return what to do about a hang."""
-        rank = f" --rank {self.ranks[0]}" if self.ranks else ""
+        rank = f" --role {self.role}" * bool(self.role) + (f" --rank {self.ranks[0]}" if self.ranks else "")
         if self.unseen and self.kind not in _TOLD_BY_THE_KERNEL:
             return f"{UNKNOWN_LINE}: start the job with --stacks-ready, and its ranks show their lines by themselves"
         return _REMEDIES.get(self.kind, _LOOK_THERE).format(host=self.host or "the node", rank=rank)
@@ -57,6 +60,7 @@ _REMEDIES = {
     JobCondition.LOCK: "look who holds the lock: muster stacks --full shows every thread",
     JobCondition.FILE_LOCK: "look which process on {host} holds the lock: lsof FILE; or remove a lock that was left",
     JobCondition.ORDER: "let every rank call the same collectives in one order: look for one in an if, or a batch less",
+    JobCondition.ROLES: "look at the line of each role: which role waits for which is not known",
     JobCondition.COLLECTIVE: "compare the shapes of the tensors on all ranks; muster check looks at the network",
 }
 
@@ -108,16 +112,56 @@ def programs_in_words(programs: Sequence[ProgramOfRank]) -> str:
     return f"{ranks} {verb} {', '.join(names)}, which is not Python"
 
 
+def programs_of_roles(programs: Sequence[ProgramOfRank]) -> str:
+    """Return the same of each role of a job of several programs."""
+    roles = roles_in((Round((), frozenset(), programs=tuple(programs)),))
+    words = {role: programs_in_words([each for each in programs if each.role == role]) for role in roles}
+    return "; ".join(f"role {role}: {text}" if role else text for role, text in words.items())
+
+
 def judge_job(rounds: Sequence[Round], nodes: Sequence[str]) -> Verdict:
     """Return what a job does on these nodes: one that did not even begin to answer is named, a slow one is not."""
     begun = frozenset(node for each in rounds for node in (each.begun | each.nodes))
     whole = [each for each in rounds if each.nodes >= begun]
-    size = max((stack.size for each in rounds for stack in each.stacks), default=0)
     silent = [name for number, name in enumerate(nodes) if number not in begun]
-    present = {stack.rank for each in rounds for stack in each.stacks}
-    present |= {program.rank for each in rounds for program in each.programs}
-    missing = sorted(set(range(size)) - present) if silent else []
-    return judge(whole or rounds, size if whole else 0, silent_nodes=silent, silent_ranks=missing)
+    verdicts: dict[str, Verdict] = {}
+    for role in roles_in((whole or rounds)[-1:]):
+        own = [of_role(each, role) for each in rounds]
+        size = max((stack.size for each in own for stack in each.stacks), default=0)
+        present = {one.rank for each in own for one in each.ranks}
+        missing = sorted(set(range(size)) - present) if silent else []
+        # The ranks of a role are a world of their own, and not all nodes have one of them.
+        nodes_of_role = silent if missing or not role else []
+        own_whole = [of_role(each, role) for each in whole]
+        verdicts[role] = judge(own_whole or own, size if whole else 0, silent_nodes=nodes_of_role, silent_ranks=missing)
+    return verdicts[""] if "" in verdicts else _of_roles(verdicts, silent)
+
+
+def _of_roles(verdicts: Mapping[str, Verdict], silent: Sequence[str]) -> Verdict:
+    """Return one verdict of all roles, whose sentence tells of each: the job hangs where none of them goes on."""
+    sentences = [f"role {role}: {verdict.sentence}" for role, verdict in verdicts.items()]
+    named = [msgspec.structs.replace(verdict, role=role) for role, verdict in verdicts.items()]
+    if silent and not any(verdict.kind is JobCondition.NODE for verdict in named):
+        named.append(_silent(silent, (), ()))
+        sentences.insert(0, named[-1].sentence)
+    first = min(named, key=_order_of_roles)
+    if first.is_hang and not _is_sure(first):
+        return Verdict(JobCondition.ROLES, "; ".join(sentences))
+    return msgspec.structs.replace(first, sentence="; ".join(sentences))
+
+
+def _order_of_roles(verdict: Verdict) -> tuple[bool, ...]:
+    """Return what puts first the role of which most is known; a role that goes on may be what another waits for."""
+    kind = verdict.kind
+    is_unknown = kind is JobCondition.NO_PYTHON
+    hang = (kind not in _TOLD_BY_THE_KERNEL, not verdict.others_wait, not _is_sure(verdict))
+    return (kind is not JobCondition.NODE, verdict.is_hang, is_unknown, *hang)
+
+
+def _is_sure(verdict: Verdict) -> bool:
+    """Return whether a role hangs by itself: ranks that only stand may wait for another role."""
+    in_collectives = verdict.kind in {JobCondition.ORDER, JobCondition.COLLECTIVE}
+    return in_collectives or verdict.others_wait or verdict.kind in _TOLD_BY_THE_KERNEL
 
 
 def _working(moved: Sequence[Movement], busy: Sequence[Movement]) -> Verdict:

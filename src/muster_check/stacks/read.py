@@ -11,11 +11,14 @@ import msgspec
 
 from muster_check.stacks.pulse import OF_PULSE, Pulse, read_pulses
 
-_HEAD = re.compile(r"^@rank (?P<rank>\d+) (?P<size>\d+) (?P<host>\S+) (?P<pid>\d+) (?P<state>\S+) (?P<waits>\S*)$")
+_HEAD = re.compile(
+    r"^@rank (?:(?P<role>[^.\s]+)\.)?(?P<rank>\d+) (?P<size>\d+) (?P<host>\S+) (?P<pid>\d+) (?P<state>\S+)"
+    r" (?P<waits>\S*)$"
+)
 _SIGNS = re.compile(
     r"^@signs (?P<cpu>\d+) (?P<io>\d+) (?P<rss>\d+) (?P<threads>\d+) (?P<children>\S+) (?P<gpu>\d+) ?(?P<file>.*)$"
 )
-_PROGRAM = re.compile(r"^@program (?P<rank>\d+) (?P<size>\d+) (?P<host>\S+) (?P<name>\S+)$")
+_PROGRAM = re.compile(r"^@program (?:(?P<role>[^.\s]+)\.)?(?P<rank>\d+) (?P<size>\d+) (?P<host>\S+) (?P<name>\S+)$")
 _NODE = re.compile(r"^@node (?P<node>\d+) (?P<host>\S+) (?P<round>\d+) (?P<now>[\d.]+)$")
 FORBIDDEN = "the kernel forbids to look into the process"
 NO_SPY = "py-spy is not on this host"
@@ -103,6 +106,14 @@ class RankStack(msgspec.Struct, frozen=True):
     ras: str = ""
     """What NCCL says of all ranks, where this rank's node was asked."""
 
+    role: str = ""
+    """Of a job of several programs: the one whose rank it is."""
+
+    @property
+    def label(self) -> str:
+        """Return the rank as its lines are labelled: "3", or "train.3" in a job of several programs."""
+        return f"{self.role}.{self.rank}" if self.role else str(self.rank)
+
     @property
     def unseen(self) -> str:
         """Return why nobody can see its stack; empty where it is seen, and where the process only starts."""
@@ -117,6 +128,8 @@ class ProgramOfRank(msgspec.Struct, frozen=True):
     host: str
     name: str
     """The kernel's name of its program."""
+
+    role: str = ""
 
 
 class Round(msgspec.Struct, frozen=True):
@@ -134,6 +147,11 @@ class Round(msgspec.Struct, frozen=True):
 
     programs: tuple[ProgramOfRank, ...] = ()
     """The ranks that do not run Python."""
+
+    @property
+    def ranks(self) -> tuple[RankStack | ProgramOfRank, ...]:
+        """Return all ranks that were seen."""
+        return (*self.stacks, *self.programs)
 
 
 def read_rounds(text: str) -> tuple[Round, ...]:
@@ -157,14 +175,32 @@ def read_rounds(text: str) -> tuple[Round, ...]:
             start_times.setdefault(number, float(item["now"]))
     return tuple(
         Round(
-            tuple(sorted(stacks.get(number, ()), key=lambda stack: stack.rank)),
+            tuple(sorted(stacks.get(number, ()), key=by_role_and_rank)),
             frozenset(nodes.get(number, ())),
             start_times.get(number, 0.0),
             frozenset(started_nodes.get(number, ())),
-            tuple(sorted(programs.get(number, ()), key=lambda program: program.rank)),
+            tuple(sorted(programs.get(number, ()), key=by_role_and_rank)),
         )
         for number in sorted(stacks.keys() | nodes.keys() | programs.keys())
     )
+
+
+def by_role_and_rank(one: RankStack | ProgramOfRank) -> tuple[str, int]:
+    """Return what ranks are sorted by."""
+    return one.role, one.rank
+
+
+def roles_in(rounds: Sequence[Round]) -> tuple[str, ...]:
+    """Return the roles whose ranks were seen; ("",) in a job of one program."""
+    roles = {each.role for look in rounds for each in look.ranks}
+    return tuple(sorted(roles)) or ("",)
+
+
+def of_role(look: Round, role: str) -> Round:
+    """Return what a look has of one role: its ranks are a world of their own."""
+    stacks = tuple(stack for stack in look.stacks if stack.role == role)
+    programs = tuple(program for program in look.programs if program.role == role)
+    return msgspec.structs.replace(look, stacks=stacks, programs=programs)
 
 
 def sort_by_task(text: str) -> str:
@@ -191,7 +227,9 @@ def _items(text: str) -> Iterator[RankStack | ProgramOfRank | int | re.Match[str
         elif line.startswith("@done ") and line[6:].strip().isdigit():
             yield int(line[6:])
         elif match := _PROGRAM.match(line):
-            yield ProgramOfRank(int(match["rank"]), int(match["size"]), match["host"], match["name"])
+            yield ProgramOfRank(
+                int(match["rank"]), int(match["size"]), match["host"], match["name"], match["role"] or ""
+            )
         elif line.startswith("@gpu "):
             gpus.append(line[5:])
         elif match := _HEAD.match(line):
@@ -230,6 +268,7 @@ def _stack(head: re.Match[str], lines: list[str]) -> RankStack:
         pulses=read_pulses(lines),
         record="".join(line[8:] for line in lines if line.startswith("@record ")),
         ras="\n".join(line[5:] for line in lines if line.startswith("@ras ")),
+        role=head["role"] or "",
     )
     if body.strip() == "@kept":
         return msgspec.structs.replace(bare, is_kept=True, owns_gil=None)

@@ -44,7 +44,9 @@ class Screen(NamedTuple):
     title: str
     ranks: Sequence[Movement]
     size: int
-    chosen: int
+    chosen: str
+    """The label of a rank."""
+
     sentence: str
     last_line: str
     page: Sequence[str] = ()
@@ -100,7 +102,7 @@ def _details(movement: Movement) -> str:
     """Return the line about the rank that was chosen."""
     stack = movement.stack
     place = f"{UNKNOWN_LINE} ({stack.unseen})" if stack.unseen else _place(movement)
-    return f"rank {stack.rank} on {stack.host}: {state_words(movement)}, {place}"
+    return f"rank {stack.label} on {stack.host}: {state_words(movement)}, {place}"
 
 
 def _list(screen: Screen, width: int, room: int) -> Table:
@@ -112,6 +114,8 @@ def _list(screen: Screen, width: int, room: int) -> Table:
         columns = ["rank", "host", "state", "CPU"]
     elif any(each.stack.signs.gpu_use is not None for each in screen.ranks):
         columns.insert(5, "GPU")
+    if any(each.stack.role for each in screen.ranks):
+        columns.insert(0, "role")
     for name in columns:
         right = name in {"rank", "CPU", "memory", "GPU"}
         share = 1 if name == columns[-1] else None  # the last column has the room that the others leave
@@ -120,6 +124,7 @@ def _list(screen: Screen, width: int, room: int) -> Table:
         stack = movement.stack
         gpu = " +GPU" if stack.signs.has_gpu and stack.signs.gpu_use is None else ""
         cells = {
+            "role": stack.role,
             "rank": str(stack.rank),
             "host": plain(stack.host),
             "state": state_words(movement),
@@ -128,16 +133,16 @@ def _list(screen: Screen, width: int, room: int) -> Table:
             "GPU": "" if stack.signs.gpu_use is None else f"{stack.signs.gpu_use}% {stack.signs.gpu_mib:,} MiB",
             "line": plain(_place(movement)),
         }
-        style = _STYLES[movement.doing] + (" reverse" if stack.rank == screen.chosen else "")
+        style = _STYLES[movement.doing] + (" reverse" if stack.label == screen.chosen else "")
         table.add_row(*(cells[name] for name in columns), style=style)
     return table
 
 
 def _grid(screen: Screen, width: int, room: int) -> Lines:
-    """Draw many ranks: a line for each host, a cell for each rank."""
+    """Draw many ranks: a line for each host, of each role, and a cell for each rank."""
     hosts: dict[str, list[Movement]] = {}
     for movement in screen.ranks:
-        hosts.setdefault(movement.stack.host, []).append(movement)
+        hosts.setdefault(f"{movement.stack.role} {movement.stack.host}".lstrip(), []).append(movement)
     name = max(map(len, hosts), default=0)
     digits = len(str(max(screen.size - 1, 0)))
     a_line = max((width - name - 7) // (digits + 2), 1)
@@ -147,7 +152,7 @@ def _grid(screen: Screen, width: int, room: int) -> Lines:
         for begin in range(0, len(ranks), a_line):
             line = Text((f"{plain(host):<{name}} {cpu}" if not begin else " " * (name + 6)), no_wrap=True)
             for movement in ranks[begin : begin + a_line]:
-                style = _STYLES[movement.doing] + (" reverse" if movement.stack.rank == screen.chosen else "")
+                style = _STYLES[movement.doing] + (" reverse" if movement.stack.label == screen.chosen else "")
                 line.append(f"{movement.stack.rank:>{digits}}{_LETTERS[movement.doing]}", style=style)
                 line.append(" ")
             lines.append(line)
@@ -157,6 +162,6 @@ def _grid(screen: Screen, width: int, room: int) -> Lines:
         if hidden_count <= 0
         else [*lines[: room - 3], Text(f"… {hidden_count} more lines: a higher terminal shows them")]
     )
-    chosen_rank = next((each for each in screen.ranks if each.stack.rank == screen.chosen), None)
+    chosen_rank = next((each for each in screen.ranks if each.stack.label == screen.chosen), None)
     details = "" if chosen_rank is None else _details(chosen_rank)
     return Lines(*shown_lines, _one(_LEGEND, "dim"), _one(details, ""))

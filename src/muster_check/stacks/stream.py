@@ -14,7 +14,7 @@ from muster.slurm.allocation import step_of_job
 from muster.slurm.variables import scheduler_environment
 from muster_check.stacks.ask import StackQuestion, gather_words
 from muster_check.stacks.move import Movement, movements
-from muster_check.stacks.read import RankStack, Round, read_rounds
+from muster_check.stacks.read import RankStack, Round, by_role_and_rank, read_rounds
 
 if TYPE_CHECKING:
     from muster.runner import Process
@@ -49,7 +49,7 @@ class Looks(msgspec.Struct):
     def movements(self) -> tuple[Movement, ...]:
         """Return what each rank did between its node's last two looks, by rank."""
         found_movements = [movement for rounds in self.looks.values() for movement in movements(rounds)]
-        return tuple(sorted(found_movements, key=lambda movement: movement.stack.rank))
+        return tuple(sorted(found_movements, key=lambda movement: by_role_and_rank(movement.stack)))
 
     def rounds(self) -> tuple[Round, ...]:
         """Return the last two looks of all nodes as two."""
@@ -79,9 +79,9 @@ def _kept(stack: RankStack, before: RankStack | None) -> RankStack:
 
 
 def _merged(rounds: Sequence[Round]) -> Round:
-    stacks = sorted((stack for answer in rounds for stack in answer.stacks), key=lambda stack: stack.rank)
+    stacks = sorted((stack for answer in rounds for stack in answer.stacks), key=by_role_and_rank)
     nodes = frozenset(node for answer in rounds for node in answer.nodes)
-    programs = sorted((program for answer in rounds for program in answer.programs), key=lambda program: program.rank)
+    programs = sorted((program for answer in rounds for program in answer.programs), key=by_role_and_rank)
     return Round(tuple(stacks), nodes, rounds[0].at_s, programs=tuple(programs))
 
 

@@ -119,6 +119,7 @@ def as_json(case: JobCase) -> dict[str, Any] | None:
         "sentence": verdict.sentence,
         "remedy": verdict.remedy if verdict.is_hang else None,
         "records": list(words),
+        **({"role": verdict.role} if verdict.role else {}),
         "ranks": list(verdict.ranks),
         "host": verdict.host or None,
         "file": place.file if place else None,

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import linecache
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from muster.cli.asked_jobs import ask, cases, ids_or_newest, running_case
 from muster.cli.command_line import JSON, CommandLine, Words
 from muster.cli.output import print_json, say
-from muster.errors import RequestError
+from muster.errors import RequestError, UnknownName
 from muster.job.option import option
 from muster.units import shown, whole_number
 
 if TYPE_CHECKING:
     from muster_check.stacks.fold import Group
-    from muster_check.stacks.read import ProgramOfRank, RankStack
+    from muster_check.stacks.read import ProgramOfRank, RankStack, Round
 
 
 def main(words: Words) -> int:
@@ -24,42 +24,74 @@ def main(words: Words) -> int:
     rank: int | None = words.rank
     options = ("--native",) if words.native else ()
     text, hosts = (_ask_here(rank, options), ()) if words.here else _ask_job(ids_or_newest(words), rank, options)
-    from muster_check.stacks.fold import fold, lines_of
     from muster_check.stacks.own_words import own_words
-    from muster_check.stacks.read import read_rounds
+    from muster_check.stacks.read import Round, of_role, read_rounds, roles_in
 
-    first_round = next(iter(read_rounds(text)), None)
-    stacks = first_round.stacks if first_round is not None else ()
-    answered = first_round.nodes if first_round is not None else frozenset()
+    look = next(iter(read_rounds(text)), Round((), frozenset()))
+    answered = look.nodes
+    if words.role is not None:
+        if words.role not in roles_in([look]):
+            raise UnknownName("role", words.role, [role for role in roles_in([look]) if role])
+        look = of_role(look, words.role)
+    stacks, programs = look.stacks, look.programs
     silent_hosts = [host for number, host in enumerate(hosts) if number not in answered]
     if silent_hosts:
         verb = "does" if len(silent_hosts) == 1 else "do"
         say(f"warning: {', '.join(silent_hosts)} {verb} not answer: nothing is known of the ranks there")
-    programs = first_round.programs if first_round is not None else ()
     if not stacks:
         raise _no_stack(rank, programs, "on the hosts that answer, " if silent_hosts else "")
     _warn(stacks)
-    groups = fold(stacks)
     # Of a host that does not answer it is unknown which ranks have a process.
-    size = 0 if rank is not None or silent_hosts or programs else max(stack.size for stack in stacks)
+    roles = [_of_ranks(of_role(look, role), is_whole=rank is None and not silent_hosts) for role in roles_in([look])]
     if words.json:
-        programs_found = [{"rank": each.rank, "host": each.host, "name": each.name} for each in programs]
-        document = {**_as_json(groups, size), "programs": programs_found, "silent_hosts": silent_hosts}
+        programs_found = [{**_role(each), "rank": each.rank, "host": each.host, "name": each.name} for each in programs]
+        document = {**_as_json(roles), "programs": programs_found, "silent_hosts": silent_hosts}
         print_json({**document, "records": list(own_words(stacks))})
     else:
-        for program in programs:
-            print(f"rank {program.rank} on {program.host}: it runs {program.name}, which is not Python")
-        print("\n".join([*lines_of(groups, size, linecache.getline, full=bool(words.full)), *own_words(stacks)]))
+        blocks = ["\n".join(_lines(each, full=bool(words.full))) for each in roles]
+        print("\n".join(["\n\n".join(blocks), *own_words(stacks)]))
     return 0
+
+
+class _Ranks(NamedTuple):
+    """The ranks of a job of one program, or of one role."""
+
+    role: str
+    groups: Sequence[Group]
+    programs: Sequence[ProgramOfRank]
+    size: int
+    """0: it is unknown which ranks have no process."""
+
+
+def _of_ranks(look: Round, *, is_whole: bool) -> _Ranks:
+    from muster_check.stacks.fold import fold
+
+    sizes = [stack.size for stack in look.stacks if is_whole and not look.programs]
+    role = next((each.role for each in look.ranks), "")
+    return _Ranks(role, fold(look.stacks), look.programs, max(sizes, default=0))
+
+
+def _lines(ranks: _Ranks, *, full: bool) -> Iterator[str]:
+    from muster_check.stacks.fold import lines_of
+
+    if ranks.role:
+        yield f"role {ranks.role}"
+    for program in ranks.programs:
+        yield f"rank {program.rank} on {program.host}: it runs {program.name}, which is not Python"
+    yield from lines_of(ranks.groups, ranks.size, linecache.getline, full=full)
+
+
+def _role(one: ProgramOfRank | _Ranks) -> dict[str, str]:
+    return {"role": one.role} if one.role else {}
 
 
 def _no_stack(rank: int | None, programs: Sequence[ProgramOfRank], where: str) -> RequestError:
     """Return why there is no stack to show: the ranks do not run Python, or none is to be seen."""
-    from muster_check.stacks.judge import NO_RANK, programs_in_words
+    from muster_check.stacks.judge import NO_RANK, programs_of_roles
 
     if programs:
         return RequestError(
-            f"{where}{programs_in_words(programs)}: there is no stack to show",
+            f"{where}{programs_of_roles(programs)}: there is no stack to show",
             hint="muster logs JOB shows what they wrote; gdb -p PID, on the node, shows the C functions",
         )
     subject = "no rank was found" if rank is None else f"rank {rank} was not found"
@@ -120,14 +152,17 @@ def _way_to_the_lines() -> str:
     return f"{installation().command_to_add('py-spy')}, where the nodes see it; or {ready}" if has_wheels() else ready
 
 
-def _as_json(groups: Sequence[Group], size: int) -> dict[str, object]:
+def _as_json(roles: Sequence[_Ranks]) -> dict[str, object]:
     from muster_check.stacks.fold import culprits
 
+    told = ((each, culprits(each.groups, each.size)) for each in roles)
+    sentences = [f"role {each.role}: {text}" if each.role else text for each, text in told if text is not None]
     return {
-        "ranks": size,
-        "sentence": culprits(groups, size),
+        "ranks": sum(each.size for each in roles),
+        "sentence": "; ".join(sentences) or None,
         "groups": [
             {
+                **_role(each),
                 "ranks": list(group.numbers),
                 "hosts": sorted({rank.host for rank in group.ranks}),
                 "what": group.what,
@@ -137,7 +172,8 @@ def _as_json(groups: Sequence[Group], size: int) -> dict[str, object]:
                 "in_collective": group.in_collective,
                 "trouble": group.ranks[0].trouble,
             }
-            for group in groups
+            for each in roles
+            for group in each.groups
         ],
     }
 
@@ -151,6 +187,7 @@ are shown together. The job goes on: each process stops for a few milliseconds."
     options=(
         option("--here", "look at the ranks of muster run on this machine"),
         option("--rank R", "look only at this rank", _rank),
+        option("--role NAME", "look only at this role, of a job with several programs"),
         option("--native", "show the C functions too"),
         option("--full", "show every frame of every thread, for one rank of each group of equal ranks"),
         JSON,

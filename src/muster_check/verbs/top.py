@@ -79,10 +79,10 @@ def _check(case: JobCase, watch: StepWatch) -> None:
 
         raise not_answered(watch.said(), watch.status, case.asked)
     if not watch.looks.movements():
-        from muster_check.stacks.judge import NO_RANK, programs_in_words
+        from muster_check.stacks.judge import NO_RANK, programs_of_roles
 
         programs = [program for each in watch.looks.rounds()[-1:] for program in each.programs]
-        sentence = f"{programs_in_words(programs)}: there is no stack" if programs else f"no rank was found: {NO_RANK}"
+        sentence = f"{programs_of_roles(programs)}: there is no stack" if programs else f"no rank was found: {NO_RANK}"
         raise RequestError(sentence, hint=f"muster logs {case.asked} shows what was written")
 
 
@@ -114,15 +114,15 @@ class _Top:
 
     def __init__(self, case: JobCase, watch: StepWatch) -> None:
         self.case, self.watch = case, watch
-        self.chosen = 0
+        self.chosen = ""
         self.page = ""
 
     def press(self, key: str) -> None:
         """Choose the next rank or the one before, or a page of it; any other key goes back."""
-        ranks = [movement.stack.rank for movement in self.watch.looks.movements()]
-        if key in _UP | _DOWN and ranks:
-            place = ranks.index(self.chosen) if self.chosen in ranks else 0
-            self.chosen = ranks[(place + (1 if key in _DOWN else -1)) % len(ranks)]
+        labels = [movement.stack.label for movement in self.watch.looks.movements()]
+        if key in _UP | _DOWN and labels:
+            place = labels.index(self.chosen) if self.chosen in labels else 0
+            self.chosen = labels[(place + (1 if key in _DOWN else -1)) % len(labels)]
         elif key:
             self.page = key if key in {"s", "l"} and key != self.page else ""
 
@@ -134,14 +134,19 @@ class _Top:
 
         assert self.case.job is not None  # noqa: S101  # it runs
         ranks = self.watch.looks.movements()
-        size = max((movement.stack.size for movement in ranks), default=0)
+        sizes = {movement.stack.role: 0 for movement in ranks}
+        for movement in ranks:
+            sizes[movement.stack.role] = max(sizes[movement.stack.role], movement.stack.size)
+        self.chosen = self.chosen or next((movement.stack.label for movement in ranks), "")
         rounds = self.watch.looks.rounds()
         two = len(rounds) == 2 and rounds[0].at_s < rounds[1].at_s
         # A node that has not answered is named: of its ranks nothing is known.
         nodes = expand(self.case.job.node_list or "")
         sentence = judge_job(rounds, nodes).sentence if two else "the first look …"
         page = tuple(self._stack() if self.page == "s" else self._log()) if self.page else ()
-        return Screen(self._title(size, len(ranks)), ranks, size, self.chosen, sentence, self._last_line(), page)
+        title = self._title(sum(sizes.values()), len(ranks))
+        size = max(sizes.values(), default=0)
+        return Screen(title, ranks, size, self.chosen, sentence, self._last_line(), page)
 
     def _title(self, size: int, found_ranks: int) -> str:
         job = self.case.job
@@ -159,13 +164,12 @@ class _Top:
         return "  ".join(parts)
 
     def _stack(self) -> Iterator[str]:
-        chosen_stack = next(
-            (movement.stack for movement in self.watch.looks.movements() if movement.stack.rank == self.chosen), None
-        )
+        stacks = (movement.stack for movement in self.watch.looks.movements())
+        chosen_stack = next((stack for stack in stacks if stack.label == self.chosen), None)
         if chosen_stack is None:
             yield f"rank {self.chosen} has no process"
             return
-        yield f"rank {chosen_stack.rank}: process {chosen_stack.pid} on {chosen_stack.host}"
+        yield f"rank {chosen_stack.label}: process {chosen_stack.pid} on {chosen_stack.host}"
         if chosen_stack.trouble:
             yield chosen_stack.trouble
         for name, frames in sorted(chosen_stack.threads, key=lambda thread: thread[0] != "MainThread"):
@@ -173,7 +177,8 @@ class _Top:
             yield from (f"    {frame.function} ({frame.file}:{frame.line})" for frame in frames)
 
     def _log(self) -> Iterator[str]:
-        lines = self._lines(self.chosen, 200)
+        role, _, rank = self.chosen.rpartition(".")
+        lines = self._lines(int(rank) if rank else None, 200, role)
         yield f"rank {self.chosen}: its last lines, the newest first"
         yield from reversed(lines)
 
@@ -181,13 +186,14 @@ class _Top:
         lines = self._lines(None, 1)
         return f"last output: {lines[-1]}" if lines else "no line of its output is to be seen here"
 
-    def _lines(self, rank: int | None, count: int) -> list[str]:
+    def _lines(self, rank: int | None, count: int, role: str = "") -> list[str]:
         from muster.follow.find_output import find_output
         from muster.follow.watch import last_lines
 
         output = find_output(self.case.job, self.case.run, self.case.asked)
         if output is None:
             return []
+        output = output.of_role(role) if role else output
         return [plain(line.merged().decode(errors="replace")) for line in last_lines(output, rank=rank, count=count)]
 
 
