@@ -193,7 +193,8 @@ def _check_limits(
     ask = _ask(site, request, shape, launcher, header)
     refused_by_profile = list(refusals(site.profile, ask, is_counted=site.cluster is not None))
     if refused_by_profile:
-        as_typed = replace(ask_of(request), nodes=ask.nodes, gpus_per_node=ask.gpus_per_node)
+        numbers = {"nodes": ask.nodes, "gpus_per_node": ask.gpus_per_node, "ntasks_per_node": ask.ntasks_per_node}
+        as_typed = replace(ask_of(request), **numbers)
         refused_by_profile = name_others(site, as_typed, (ask.partition, ask.qos), refused_by_profile)
     broken = [(refusal, say_origin(site, refusal)) for refusal in refused_by_profile]
     if site.cluster is not None:

@@ -53,7 +53,7 @@ def _ways(site: Site, ask: Ask, partition: str | None, qos: str | None) -> list[
     profile = site.profile
     if any(rule.flag == "partition" and rule.value is None for rule in profile.request.forbidden):
         return []
-    default = next((name for name, queue in profile.partitions.items() if queue.default), None)
+    default = _default(profile)
     taking: dict[str | None, tuple[str, Ask]] = {}
     for words, other in _candidates(site, ask, partition or default, qos):
         if other.partition not in taking and _takes(site, other):
@@ -64,21 +64,26 @@ def _ways(site: Site, ask: Ask, partition: str | None, qos: str | None) -> list[
 
 def _candidates(site: Site, ask: Ask, partition: str | None, qos: str | None) -> Iterator[tuple[str, Ask]]:
     """Yield the options of each other queue with the request that they make: the other QOS of the partition first."""
-    profile = site.profile
+    profile, default = site.profile, _default(site.profile)
     for name in profile.partitions.get(partition or "", Queue()).qos or tuple(profile.qos):
         if name != qos:
             alone = choose_queue(profile, Situation(), qos=name, gpu_type=ask.gpu_type).partition
-            is_led_here = ask.partition is not None or partition is None or alone in {None, partition}
+            is_led_here = ask.partition is not None or partition is None or (alone or default) == partition
             words = f"-q {name}" if is_led_here else f"-p {partition} -q {name}"
             yield words, replace(ask, partition=partition, qos=name)
+    forbidden = {rule.value for rule in profile.request.forbidden if rule.flag == "partition"}
     for name, queue in profile.partitions.items():
-        if name == partition or (site.partitions_there is not None and name not in site.partitions_there):
+        if name in forbidden | {partition} or (site.partitions_there is not None and name not in site.partitions_there):
             continue
         is_taken = ask.qos is not None and (not queue.qos or ask.qos in queue.qos)
         for number, other_qos in enumerate((ask.qos,) if is_taken else queue.qos or (None,)):
             is_unnamed = is_taken or (ask.qos is None and number == 0)
             words = f"-p {name}" if is_unnamed else f"-p {name} -q {other_qos}"
             yield words, replace(ask, partition=name, qos=other_qos)
+
+
+def _default(profile: Profile) -> str | None:
+    return next((name for name, queue in profile.partitions.items() if queue.default), None)
 
 
 def _takes(site: Site, ask: Ask) -> bool:
