@@ -6,13 +6,15 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from launch.plans import plan
 from muster.errors import RequestError, UnknownName
 from muster.follow.first_failure import first_failure
+from muster.follow.last_words import last_words
 from muster.follow.roles import failed_role, of_role, role_of, stands_of
-from muster.follow.watch import output_of_run
-from muster.model.failure import Failure
+from muster.follow.watch import JobOutput, output_of_run
+from muster.model.failure import Failure, FailureKind
 from muster.render.document import plan_as_json
 
 PLACES = {
@@ -81,6 +83,17 @@ def test_the_first_cause_is_the_role_that_ended_the_job(run: Path) -> None:
     assert failed is not None
     assert (failed.name, failed.is_late) == ("serve", True)
     assert of_role("serve", None, 1, failed.words).sentence == "role serve: it was not ready after 4 s"
+    logs = run / "roles/serve/logs"
+    logs.mkdir(parents=True)
+    (logs / "batch.log").write_text(
+        "loading\nslurmstepd-n1: error: *** STEP 4.0 ON n1 CANCELLED ***\nsrun: error: n1: task 0: Terminated\n"
+    )
+    output = JobOutput(run / "logs", roles=(("serve", JobOutput(logs)),))
+    failure = first_failure(output)
+    assert failure is not None
+    assert failure.kind is FailureKind.LATE
+    assert last_words(output, failure) == ["loading"], "that it was ended then is no cause"
+    assert len(last_words(output, replace(failure, kind=FailureKind.OUTSIDE))) == 3
 
 
 def test_a_rank_that_failed_is_named_with_its_role() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import io
+import json
 import os
 import pwd
 import socket
@@ -51,18 +52,40 @@ def port() -> Iterator[int]:
 
 
 def test_an_address_is_ready_at_2xx_alone(port: int) -> None:
-    assert runner._is_2xx(f"http://127.0.0.1:{port}/health")
-    assert not runner._is_2xx(f"http://127.0.0.1:{port}/other")
-    assert not runner._is_2xx("http://127.0.0.1:1/health")
-    assert not runner._is_2xx("no address")
+    assert not runner._lack_of(f"http://127.0.0.1:{port}/health")
+    assert runner._lack_of(f"http://127.0.0.1:{port}/other") == f"http://127.0.0.1:{port}/other answers 503"
+    assert runner._lack_of("http://127.0.0.1:1/health").startswith("http://127.0.0.1:1/health does not answer (")
+    assert "Connection refused" in runner._lack_of("http://127.0.0.1:1/health")
+    assert runner._lack_of("no address") == "no address does not answer (unknown url type: 'no address')"
 
 
 def test_of_several_addresses_one_is_enough(port: int) -> None:
     one = unit("a", ready="address", text=f"http://127.0.0.1:{port}/other http://127.0.0.1:{port}/health")
 
-    assert of(one)._is_ready(one)
+    assert not of(one)._lack(one)
     one.text = one.text.split()[0]
-    assert not of(one)._is_ready(one)
+    assert of(one)._lack(one)
+
+
+def test_a_role_that_is_late_says_what_it_lacked(tmp_path: Path, port: int, capfd: pytest.CaptureFixture[str]) -> None:
+    asked = f"http://127.0.0.1:{port}/no http://127.0.0.1:{port}/never"
+    addresses, at_port = unit("a", ready="address", text=asked), unit("b", nodes="2", ready="port", port="1")
+    lacks = [f"http://127.0.0.1:{port}/{name} answers 503" for name in ("no", "never")]
+    steers = RoleRunner("job.sh", str(tmp_path), [addresses, at_port], 20000, 12000)
+    assert steers._lack(addresses) == ", ".join(lacks)
+    at_port.hosts = ("127.0.0.1", "localhost")
+    assert steers._lack(at_port) == "port 1 of 127.0.0.1, localhost takes no connection"
+
+    addresses.lacks = lacks[0]
+    steers._note(runner.NoteRole("a", "late", 1, "it was not ready after 3 s"))
+    steers._note(runner.NoteRole("b", "late", 1, "it was not ready after 3 s"))
+    steers._note(runner.NoteRole("a", "failed", 1, "it ended before it was ready"))
+    steers._note(runner.NoteRole("b", "ended"))
+
+    events = [json.loads(line)["words"] for line in (tmp_path / "roles/events").read_text().splitlines()]
+    late = f"it was not ready after 3 s: {lacks[0]}"
+    assert events == [late, "it was not ready after 3 s", "it ended before it was ready", ""]
+    assert f"muster: role a ends the job: {late}\n" in capfd.readouterr().out
 
 
 def test_a_port_answers_or_not(port: int) -> None:
@@ -125,9 +148,9 @@ def test_a_log_has_the_line_on_each_node(tmp_path: Path) -> None:
     (logs / "a.log").write_text(f"0: up at {one.port}\n")
     (logs / "batch.log").write_text(f"up at {one.port}\n")
 
-    assert not steers._is_ready(one), "the second node has said nothing"
+    assert steers._lack(one) == f"the log of a node of it lacks the text 'up at {one.port}'"
     (logs / "b.log").write_text(f"1: up at {one.port}\n")
-    assert steers._is_ready(one)
+    assert not steers._lack(one)
 
 
 def test_a_role_has_joined_when_the_command_began_on_each_node(tmp_path: Path) -> None:
@@ -136,11 +159,11 @@ def test_a_role_has_joined_when_the_command_began_on_each_node(tmp_path: Path) -
     start = tmp_path / "roles/a/ranks/7.1.2"
     start.mkdir(parents=True)
 
-    assert not steers._is_ready(one)
+    assert steers._lack(one)
     (start / "1.0").write_text("0 begins\n")
-    assert not steers._is_ready(one)
+    assert steers._lack(one) == "its command has begun on 1 of 2 nodes"
     (start / "1.1").write_text("4 begins\n4 0\n")
-    assert steers._is_ready(one)
+    assert not steers._lack(one)
 
 
 def test_a_gap_is_the_address_of_the_role_and_its_own_host_is_the_one_that_is_asked() -> None:
@@ -249,13 +272,13 @@ def test_a_file_that_goes_while_it_is_looked_at_is_no_end_of_looking(
     steered = of(unit("x"), run=str(tmp_path))
     looks: list[RoleUnit] = []
 
-    def look(looked_at: RoleUnit) -> bool:
+    def look(looked_at: RoleUnit) -> str:
         looks.append(looked_at)
         if len(looks) == 1:
             raise FileNotFoundError("gone")
-        return True
+        return ""
 
-    monkeypatch.setattr(steered, "_is_ready", look)
+    monkeypatch.setattr(steered, "_lack", look)
     sleeper = subprocess.Popen(["sleep", "60"])
     try:
         steered._look(steered.units["x"], sleeper)

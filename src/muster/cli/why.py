@@ -91,6 +91,7 @@ def _neighbours(case: JobCase) -> Iterator[str]:
 
 
 def _ended(case: JobCase) -> Iterator[str]:
+    from muster.model.failure import FailureKind
     from muster.slurm.states import Phase
 
     job = case.job
@@ -109,6 +110,8 @@ def _ended(case: JobCase) -> Iterator[str]:
     yield from (f"  {plain(text)}" for text in _warnings(output))
     if failure is not None:
         yield f"  first: {failure.sentence}"
+        if failure.kind is FailureKind.LATE:
+            yield "    hint: --ready-within gives it longer, --ready names another sign: muster docs roles"
     elif job is not None and job.node_list:
         yield f"  on {job.node_list}"
     if job is not None and _names_no_node(job, failure):

@@ -49,7 +49,7 @@ def _of_roles(output: JobOutput, directory: Path) -> Failure | None:
     failed = failed_role(directory)
     if failed is not None:
         failure = None if failed.is_late else first_failure(output.of_role(failed.name))
-        return of_role(failed.name, failure, failed.status, failed.words)
+        return of_role(failed.name, failure, failed.status, failed.words, is_late=failed.is_late)
     failures = ((name, first_failure(of_one)) for name, of_one in output.roles)
     own = (
         of_role(name, failure, 1, "")

@@ -10,18 +10,23 @@ if TYPE_CHECKING:  # a page of help needs none of these
     from muster.model.failure import Failure
 
 _LINES = 15
+_OF_THE_END = re.compile(r"srun: |slurmstepd(-\S+)?: ")
 
 
 def last_words(output: JobOutput | None, failure: Failure | None) -> list[str]:
     """Return the last lines of the rank that failed first; of everything where it is not known or said nothing."""
     from muster.follow.watch import last_lines
+    from muster.model.failure import FailureKind
 
     if output is None:
         return []
     if failure is not None and failure.role and output.roles:
         output = output.of_role(failure.role)
     rank = failure.tasks[0] if failure is not None and failure.tasks else None
-    lines = last_lines(output, rank=rank, count=_LINES)
+    is_late = failure is not None and failure.kind is FailureKind.LATE
+    lines = last_lines(output, rank=rank, count=2 * _LINES if is_late else _LINES)
     words = [line.text.decode(errors="replace").rstrip("\r") for line in lines]
+    if is_late:  # that the role was ended then is no cause
+        words = [line for line in words if not _OF_THE_END.match(line)][-_LINES:]
     # The rank's shell under mpirun says this in the rank's name.
     return [line for line in words if not re.match(r"muster: rank \d+ (on \S+ )?ended with status ", line)]

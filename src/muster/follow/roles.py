@@ -107,10 +107,11 @@ def failed_role(directory: Path) -> FailedRole | None:
     return FailedRole(str(event["role"]), int(event["status"]), str(event["words"]), event["what"] == "late")
 
 
-def of_role(name: str, failure: Failure | None, status: int, words: str) -> Failure:
+def of_role(name: str, failure: Failure | None, status: int, words: str, *, is_late: bool = False) -> Failure:
     """Return the failure of a role's ranks as one of the role; of the role alone where no rank is named."""
     if failure is None:
         sentence = f"role {name}: {words or f'it ended with status {status}'}"
-        return Failure(sentence, None, (), status, "", FailureKind.OUTSIDE, role=name)
+        kind = FailureKind.LATE if is_late else FailureKind.OUTSIDE
+        return Failure(sentence, None, (), status, "", kind, role=name)
     late = f" ({words})" if words else ""
     return replace(failure, sentence=f"role {name}, {failure.sentence}{late}", role=name)

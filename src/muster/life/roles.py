@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
 import urllib.request
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -250,6 +251,8 @@ class RoleUnit:
             float(words["grace"]),
         )
         self.process = None  # type: Optional[subprocess.Popen[bytes]]
+        self.lacks = ""
+        """What it lacked to be ready at the last look."""
 
     def ports_from(self, first: int) -> range:
         """Return the ports that the role's program takes on each of its nodes if this is the first."""
@@ -338,13 +341,16 @@ class RoleRunner:
             "left": "role {0} could not be ended",
         }
         words = note.words or "it ended with status {}".format(note.status)
+        lacks = self.units[note.name].lacks if note.what == "late" else ""
+        words += ": " * bool(lacks) + lacks
         if note.what in sentences:
             _say("muster: " + sentences[note.what].format(note.name, note.status, words))
         if note.words:
             lines = self._last_lines(note.name)
             if lines:
                 _say("the last lines of role {}:\n  {}".format(note.name, "\n  ".join(lines)))
-        entry = {"time": time.time(), "role": note.name, "what": note.what, "status": note.status, "words": note.words}
+        entry = {"time": time.time(), "role": note.name, "what": note.what, "status": note.status}
+        entry["words"] = words if note.words else ""
         try:
             with open(os.path.join(self._folder(), "events"), "a") as file:
                 file.write(json.dumps(entry) + "\n")
@@ -411,26 +417,40 @@ class RoleRunner:
         since = time.monotonic()
         while process.poll() is None:
             try:
-                is_ready = self._is_ready(unit)
+                unit.lacks = self._lack(unit)
+                if not unit.lacks:
+                    self.events.put(RoleReady(unit.name))
+                    return
             except (OSError, ValueError):
-                is_ready = False  # a file was removed meanwhile
-            if is_ready:
-                self.events.put(RoleReady(unit.name))
-                return
+                pass  # a file was removed meanwhile
             time.sleep(0.1 if time.monotonic() - since < _OFTEN_S else 1.0)
 
-    def _is_ready(self, unit: RoleUnit) -> bool:
+    def _lack(self, unit: RoleUnit) -> str:
+        """Return what a role lacks to be ready; empty: it is ready."""
         logs = os.path.join(self.run, "roles", unit.name)
         if unit.ready == "joined":
-            return _count_begun(logs) >= len(unit.hosts)
+            begun = _count_begun(logs)
+            count = len(unit.hosts)
+            return "" if begun >= count else "its command has begun on {} of {} nodes".format(begun, count)
         if unit.ready == "log":
-            return self._says(unit, os.path.join(logs, "logs"), self._filled(unit, unit.text, unit.hosts[0]))
+            text = self._filled(unit, unit.text, unit.hosts[0])
+            says = self._says(unit, os.path.join(logs, "logs"), text)
+            return "" if says else "the log of a node of it lacks the text {!r}".format(text)
         if unit.ready == "command":
-            return self._succeeds(unit)
+            return "" if self._succeeds(unit) else "the command of --ready fails on {}".format(unit.hosts[0])
         if unit.ready == "port":
-            return all(_answers(host, unit.port) for host in unit.hosts)
-        texts = unit.text.split()  # of several addresses one is enough
-        return all(any(_is_2xx(self._filled(unit, text, host)) for text in texts) for host in unit.hosts)
+            deaf = [host for host in unit.hosts if not _answers(host, unit.port)]
+            return "port {} of {} takes no connection".format(unit.port, ", ".join(deaf)) if deaf else ""
+        for host in unit.hosts:
+            lacks = []
+            for text in unit.text.split():  # of several addresses one is enough
+                lack = _lack_of(self._filled(unit, text, host))
+                if not lack:
+                    break
+                lacks.append(lack)
+            else:
+                return ", ".join(lacks)
+        return ""
 
     def _says(self, unit: RoleUnit, folder: str, text: str) -> bool:
         """Return whether this text stands in the log of each node of the role, which srun names after the node."""
@@ -543,13 +563,17 @@ def _answers(host: str, port: int) -> bool:
         return False
 
 
-def _is_2xx(address: str) -> bool:
+def _lack_of(address: str) -> str:
+    """Return what an address lacks; empty: it answers with 2xx."""
     try:
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with opener.open(address, timeout=5) as answer:
-            return 200 <= int(answer.getcode()) < 300
-    except Exception:  # noqa: BLE001  # whatever an address does, the role is not ready
-        return False
+            status = int(answer.getcode())
+    except urllib.error.HTTPError as error:
+        status = error.code
+    except Exception as error:  # noqa: BLE001  # whatever an address does, the role is not ready
+        return "{} does not answer ({})".format(address, getattr(error, "reason", error))
+    return "" if 200 <= status < 300 else "{} answers {}".format(address, status)
 
 
 def _count_begun(folder: str) -> int:

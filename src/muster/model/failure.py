@@ -33,6 +33,7 @@ class FailureKind(StrEnum):
     NODE = "node"  # a node; `host` is None where it is not said which
     UNSAID = "unsaid"  # ranks, or an agent, on a host, whose end is not known
     ABORTED = "aborted"  # somebody ended the step, and it is not said who
+    LATE = "late"  # a role that was not ready in time, and was ended
     OUTSIDE = "outside"  # something else outside the tasks
 
 
