@@ -460,6 +460,7 @@ def test_a_cluster_says_whether_it_binds() -> None:
         ({}, "maxtrespu=node=64", 0, "128"),
         ({}, "mintres=cpu=64", 0, "128"),
         ({}, "", 10, None),
+        ({"OverSubscribe": "NO"}, "", 0, None),
     ],
 )
 def test_all_cores_are_asked_for_only_where_each_node_gives_them(
@@ -468,7 +469,7 @@ def test_all_cores_are_asked_for_only_where_each_node_gives_them(
     kinds = [kind_line("cpu", 80, 256, shape="2:64:2", memory="256000")]
     kinds += [kind_line("cpu", small, 64, shape="2:16:2", memory="256000")] if small else []
     known = cluster(
-        [partition_line("cpu", Default="YES", TotalNodes="90", **words)],
+        [partition_line("cpu", **{"Default": "YES", "TotalNodes": "90", "OverSubscribe": "EXCLUSIVE", **words})],
         kinds,
         accounting_text("chem|chem||normal|", f"normal|;{limits}"),
         AccountingStorageEnforce="associations,limits,qos",

@@ -111,9 +111,9 @@ def test_a_number_of_nodes_that_slurm_says_is_not_the_profiles_to_refuse(elmwood
 @pytest.mark.parametrize(
     ("old", "new", "cpus"),
     [
-        ('purpose = "cpu"', 'purpose = "cpu"\nsharing = "shared"', None),
-        ('cpus = "threads"', 'cpus = "threads"\nsharing = "shared"', None),
-        ('cpus = "threads"', 'cpus = "threads"\nsharing = "exclusive"', "128"),
+        ('name = "elmwood"', 'name = "elmwood"', "128"),
+        ('sharing = "exclusive"\n\n[partitions.debug]', 'sharing = "shared"\n\n[partitions.debug]', None),
+        ('sharing = "exclusive"\n\n[partitions.debug]', "[partitions.debug]", None),
     ],
 )  # fmt: skip
 def test_a_job_without_gpus_has_the_cores_of_a_node_that_it_does_not_share(

@@ -17,7 +17,7 @@ class NodeShape(msgspec.Struct, frozen=True):
     cpus: int | None = None
     cpus_per_gpu: int | None = None
     cpus_without_gpus: int | None = None
-    """The CPUs that a job without GPUs has of a node that it does not share; None: it may share the node."""
+    """The CPUs that a job without GPUs has of a node that is its own; None: that the node is its own is not known."""
 
     queue: str = ""
     """The partition or QOS whose node this is, where one is known."""

@@ -76,13 +76,17 @@ def node_shape(site: Site, request: Request) -> NodeShape:
     threads = node.threads_per_core or 1
     partition, qos = queue_names(site, request)
     is_there = site.is_described and (site.cluster is None or partition in (site.partitions_there or ()))
-    is_shared = "shared" in {site.profile.request.sharing, _sharing(site, partition), _sharing(site, qos)}
+    sharing = _sharing(site, partition) or _sharing(site, qos) or site.profile.request.sharing
     return NodeShape(
         gpus=node.gpus,
         cpus=None if cores is None else cores * threads,
         cpus_per_gpu=None if share is None else share * threads_counted(site.profile, node),
         cpus_without_gpus=cores * threads_counted(site.profile, node)
-        if cores and node.gpus == 0 and is_there and (request.exclusive or not is_shared) and _gives_all(site, request)
+        if cores
+        and node.gpus == 0
+        and is_there
+        and (request.exclusive or sharing == "exclusive")
+        and _gives_all(site, request)
         else None,
         queue=partition or qos or "",
         origin=site.origin(f"nodes.{name}").words(),

@@ -224,7 +224,7 @@ def _partition(
     taken = [name for name in said.qos if cluster.qos_named(name) is not None and _takes_qos(partition, name)]
     if cluster.qos and taken != [*said.qos]:
         value["qos"] = taken
-    if is_new:
+    if is_new or (partition.is_exclusive and said.sharing != "exclusive"):
         value["sharing"] = "exclusive" if partition.is_exclusive else "shared"
     return value
 
