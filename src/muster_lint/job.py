@@ -185,8 +185,12 @@ class BatchScript(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def stops_at_errors(self) -> bool:
-        """Tell whether bash ends the script at the first command that fails: set -e, or #!/bin/bash -e."""
+        """Tell whether bash ends the script at the first command that fails: set -e, a trap of ERR, #!/bin/bash -e."""
         first = self.lines[0] if self.lines else ""
+        traps = [[word.value for word in each.words[1:]] for each in self.shell.commands if each.program == "trap"]
+        for text in [words[0] for words in traps if "ERR" in words]:
+            if "exit" in text or any(each.program == "exit" for each in self.functions.get(text, ())):
+                return True
         return self.sets("errexit", "e") or re.match(r"#!.*\s-\w*e", first) is not None
 
     def sets(self, *options: str) -> bool:

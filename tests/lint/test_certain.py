@@ -57,6 +57,14 @@ _RIGHT = {
         "removed-after-copy",
         _GPU + "python t.py\ncp -r /t/o /r\nif [ -d /r/o ]; then rm -rf /t/o; fi\n",
     ),
+    "a copy under a trap of ERR": (
+        "removed-after-copy",
+        _GPU + "trap 'exit 1' ERR\npython t.py\ncp -r /t/o /r\nrm -rf /t/o\n",
+    ),
+    "a copy under a trap of ERR that calls a function": (
+        "removed-after-copy",
+        _GPU + "stop() {\n  exit 1\n}\ntrap stop ERR\npython t.py\ncp -r /t/o /r\nrm -rf /t/o\n",
+    ),
     "a copy under set -e": ("removed-after-copy", _GPU + "set -e\npython t.py\ncp -r /t/o /r\nrm -rf /t/o\n"),
     "a function that waits": (
         "background-without-wait",
@@ -473,6 +481,11 @@ _WRONG = {
         "fragile",
         "removed-after-copy",
         _GPU + "S=/scr/$USER\nO=$S/out\npython t.py\nrsync -a $O/ /home/me/out\nrm -rf $S/*\n",
+    ),
+    "a copy under a trap that only says so": (
+        "fragile",
+        "removed-after-copy",
+        _GPU + "say() {\n  echo no\n}\ntrap say ERR\npython t.py\ncp -r /t/o /r\nrm -rf /t/o\n",
     ),
     "a moved file and its rest": ("fragile", "removed-after-copy", _GPU + "python t.py\nmv o.txt /r/\nrm -f o.txt\n"),
     # severity, rule, script

@@ -306,27 +306,35 @@ def _limited(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iter
         for column, whose in _WHOSE.items():
             limit = limits.get(f"{column}:{tres}")
             if limit and need > limit.most:
-                yield limit.refusal(
-                    f"{rule}-max", f"{words}, but {limit.owner} allows {whose} {limit.most}", "ask for less"
-                )
+                allowed = f"{words}, but {limit.owner} allows {whose} {limit.most}"
+                yield limit.refusal(f"{rule}-max", allowed, _fewer(tres, limit.most, ask))
         limit = limits.get(f"mintres:{tres}")
         if limit and need < limit.most:
-            yield limit.refusal(
-                f"{rule}-min",
-                f"{words}, but {limit.owner} is for {limit.most} or more",
-                "ask for more, or for another QOS (-q)",
-            )
+            hint = f"-N {limit.most}" if tres == "node" else f"{limit.most} or more, or another QOS (-q)"
+            yield limit.refusal(f"{rule}-min", f"{words}, but {limit.owner} is for {limit.most} or more", hint)
     for tres, need in (("gres/gpu", ask.gpus_per_node), ("cpu", cpus)):
         limit = limits.get(f"maxtrespernode:{tres}")
         if limit and need > limit.most:
             words = f"{need} {tres} of a node, but {limit.owner} allows {limit.most}"
-            yield limit.refusal(f"{tres}-of-node", words, f"{limit.most} or fewer on each node")
+            yield limit.refusal(f"{tres}-of-node", words, _fewer(tres, limit.most * ask.nodes, ask))
     yield from (
         limit.refusal(
             "closed-queue", f"{limit.owner} takes no job now ({column}=0)", "another account (-A) or QOS (-q)"
         )
         for column, limit in _held(limits, "takes")
     )
+
+
+def _fewer(tres: str, most: int, ask: Ask) -> str:
+    """Return what asks for so many on all nodes together."""
+    each = most // ask.nodes
+    if tres == "node" and most:
+        return f"-N {most}"
+    if tres.startswith("gres/gpu") and each:
+        return f"-g {each}"
+    if tres == "cpu" and each >= ask.ntasks_per_node:
+        return f"-c {each // ask.ntasks_per_node}"
+    return f"{most} or fewer on all nodes together" if most else "another account (-A) or QOS (-q)"
 
 
 def _held(limits: Mapping[str, _Limit], what: str) -> list[tuple[str, _Limit]]:
