@@ -26,7 +26,7 @@ def last_words(output: JobOutput | None, failure: Failure | None) -> list[str]:
     is_late = failure is not None and failure.kind is FailureKind.LATE
     lines = last_lines(output, rank=rank, count=2 * _LINES if is_late else _LINES)
     words = [line.text.decode(errors="replace").rstrip("\r") for line in lines]
-    if is_late:  # that the role was ended then is no cause
+    if is_late:  # what tells that the role was ended then does not tell why
         words = [line for line in words if not _OF_THE_END.match(line)][-_LINES:]
     # The rank's shell under mpirun says this in the rank's name.
     return [line for line in words if not re.match(r"muster: rank \d+ (on \S+ )?ended with status ", line)]
