@@ -279,6 +279,13 @@ def test_the_association_of_the_partition_alone_limits_its_jobs() -> None:
         assert [each.limit for each in refusals_here(known, Ask(nodes=2, partition="other"))] == [1]
 
 
+@pytest.mark.parametrize(("name", "limits"), [("other", []), ("Tinker", [1]), ("tinker", [1])])
+def test_the_account_of_another_cluster_limits_nothing_here(name: str, limits: list[int]) -> None:
+    rows = f"chem|chem||normal|;cluster={name} maxtres=node=1\nchem|chem||normal|;cluster=tinker maxtres=node=9"
+    known = accounts(rows)
+    assert [each.limit for each in refusals_here(known, Ask(nodes=2))] == limits
+
+
 @pytest.mark.parametrize(
     ("qos", "says"),
     [

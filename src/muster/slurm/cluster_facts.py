@@ -124,6 +124,7 @@ class Association(msgspec.Struct, frozen=True, omit_defaults=True):
     default_qos: str = ""
     is_default: bool = False
     limits: Limits = msgspec.field(default_factory=dict)
+    cluster: str = ""
 
 
 class Reservation(msgspec.Struct, frozen=True):
@@ -316,7 +317,10 @@ def read_accounting(stdout: str) -> AccountingAnswer | None:
 
 
 _JOB_COLUMNS = ("maxwall", "maxtres", "maxtrespernode", "grptres", "grpjobs", "grpsubmit")
-_USER_COLUMNS = ("defaultaccount", "account", "partition", "qos", "defaultqos", *_JOB_COLUMNS, "maxjobs", "maxsubmit")
+_USER_COLUMNS = (
+    *("defaultaccount", "account", "partition", "qos", "defaultqos", *_JOB_COLUMNS, "maxjobs", "maxsubmit"),
+    "cluster",
+)
 _QOS_COLUMNS = (
     *("name", "preempt", "preemptmode", "flags", *_JOB_COLUMNS, "mintres", "maxtrespu", "maxtrespa"),
     *("maxjobspu", "maxjobspa", "maxsubmitpu", "maxsubmitpa"),
@@ -356,7 +360,7 @@ def facts_of_cluster(
         kinds=controller.kinds,
         reservations=controller.reservations,
         qos=accounting.qos if accounting else (),
-        associations=accounting.associations if accounting else None,
+        associations=_of_cluster(accounting.associations, config.get("ClusterName", "")) if accounting else None,
         enforces=() if enforced == "none" else tuple(enforced.split(",")),
         has_ports=bool(re.search(r"ports=\d+-\d+", config.get("MpiParams", ""))),
         binds=False if config.get("TaskPlugin") in {"task/none", "(null)"} else None,
@@ -372,6 +376,11 @@ def facts_of_cluster(
         unanswered=tuple(unanswered),
         user_groups=user_groups,
     )
+
+
+def _of_cluster(associations: Sequence[Association], name: str) -> tuple[Association, ...]:
+    """Return the associations of one cluster: a database may keep several."""
+    return tuple(each for each in associations if not name or each.cluster.lower() in {"", name.lower()})
 
 
 def _with_share(partitions: tuple[PartitionFacts, ...], cpus: int | None) -> tuple[PartitionFacts, ...]:
@@ -530,8 +539,8 @@ def _joined(one: KindFacts, other: KindFacts) -> KindFacts:
 def _association(row: Mapping[str, str]) -> Association:
     qos = tuple(filter(None, row["qos"].split(",")))
     is_default = row["account"] == row["defaultaccount"]
-    limits = read_limits({name: row[name] for name in _USER_COLUMNS[5:]})
-    return Association(row["account"], row["partition"], qos, row["defaultqos"], is_default, limits)
+    limits = read_limits({name: row[name] for name in _USER_COLUMNS[5:-1]})
+    return Association(row["account"], row["partition"], qos, row["defaultqos"], is_default, limits, row["cluster"])
 
 
 def _qos(row: Mapping[str, str]) -> QosLimit:
