@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from muster.words.chain import looked_up
 from muster_lint.values import TextSpan
 
 if TYPE_CHECKING:
@@ -54,11 +55,27 @@ class Word(msgspec.Struct, frozen=True):
         return not self.names and not self.substitutions
 
     @property
+    def program(self) -> str:
+        """Return the name of the program that it is, without its folder; empty where that is not known."""
+        value = looked_up(self.value)
+        return value.rpartition("/")[2] if self.is_literal or value != self.value else ""
+
+    @property
     def lone_name(self) -> str | None:
         """Return the variable that is the whole word: $NAME, ${NAME}, "$NAME"."""
         if len(self.names) == 1 and self.value in _spellings(self.names[0]):
             return self.names[0]
         return None
+
+    def place_of(self, name: str) -> TextSpan:
+        """Return where a variable is expanded first in a word of several lines; for another word its place."""
+        found = re.search(rf"(?<!\\)\$\{{?{re.escape(name)}(?!\w)\}}?", self.text)
+        if found is None or self.from_variable or self.place.line == self.place.end_line:
+            return self.place
+        line_start = self.text.rfind("\n", 0, found.start()) + 1
+        line = self.place.line + self.text.count("\n", 0, found.start())
+        column = found.start() - line_start + (1 if line_start else self.place.column)
+        return TextSpan(line, column, line, column + len(found[0]))
 
     @property
     def may_be_several(self) -> bool:
@@ -124,8 +141,8 @@ class SimpleCommand(msgspec.Struct, frozen=True):
 
     @property
     def program(self) -> str:
-        """Return the name of the program, without its folder; empty where the shell expands it."""
-        return self.words[0].value.rpartition("/")[2] if self.words and self.words[0].is_literal else ""
+        """Return the name of the program, without its folder; empty where the shell expands it to what is not known."""
+        return self.words[0].program if self.words else ""
 
     def option(self, *names: str) -> Word | None:
         """Return the word after one of these options, or of --name=value; None where none stands."""
@@ -211,6 +228,8 @@ def _words_of_value(assignment: Assignment) -> tuple[Word, ...] | None:
     body = assignment.value.value.replace("\\\n", " ").replace("\n", " ")
     if not body.strip():
         return ()
+    if looked_up(body) != body:
+        return (assignment.value,)
     # A quote or an operator in the value is a sign like others when the shell splits it; a person means it as written.
     commands = read_shell(f": {body}").commands
     return commands[0].words[1:] if len(commands) == 1 else None

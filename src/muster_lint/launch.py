@@ -93,7 +93,7 @@ def starts_python(launches: Sequence[LaunchCommand]) -> bool:
 
 def _may_be_python(launch: LaunchCommand) -> bool:
     last = launch.stages[-1]
-    known = last.kind in {"program", "container"} and last.word.is_literal and not last.name.endswith(".sh")
+    known = last.kind in {"program", "container"} and last.word.program and not last.name.endswith(".sh")
     return not known or last.kind == "container"
 
 

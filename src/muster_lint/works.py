@@ -27,8 +27,10 @@ SERVER = re.compile(r"\bray start\b|\bvllm serve\b|vllm\.entrypoints\S*|sglang\.
 
 
 def trains(launch: LaunchCommand) -> bool:
-    """Tell whether a command runs a Python program that may be the work of the job."""
-    stage = launch.stage("python")
+    """Tell whether a command runs a Python program, or a module, that may be the work of the job."""
+    stage, agent = launch.stage("python"), launch.stage("agent")
+    if agent is not None and agent.has("-m", "--module"):
+        return True
     return stage is not None and bool(stage.words or stage.has("-m")) and not stage.has("-c", "-V", "--version")
 
 
@@ -39,7 +41,7 @@ def is_work(job: BatchScript, launch: LaunchCommand) -> bool:
     if trains(launch) or any(launch.stage(kind) for kind in ("agent", "mpi", "step", "container")):
         return True
     last = launch.stages[-1]
-    is_read = last.word.is_literal or last.word.value.startswith("./") or last.word.value.endswith(".sh")
+    is_read = last.word.program or last.word.value.startswith("./") or last.word.value.endswith(".sh")
     is_known = last.name in _TOOLS or last.name in job.functions or not is_read or last.word.value.startswith("-")
     is_script = last.kind == "shell" and not last.has("-c") and bool(last.words)
     return is_script or (last.kind == "program" and not is_known)

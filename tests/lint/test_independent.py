@@ -14,6 +14,9 @@ _TWO = _HEAD + "#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-p
 _NODES = _HEAD + "#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-node=4\n"
 _PORT_29500 = "export MASTER_PORT=29500\nsrun -K python t.py\n"
 _GLOB = "if true; then\n    FILES=(a/!(*_2x).yaml)\nfi\n"
+_ONE_TASK = _ONE + "#SBATCH --ntasks=1\n#SBATCH --ntasks-per-node=4\n"
+_CPUS = _TWO + "#SBATCH --cpus-per-task=8\n"
+_GUESS = "export MASTER_ADDR=$(hostname -i)\nexport MASTER_PORT=29500\nsrun -K python t.py\n"
 _EARLY = 'srun -K bash -c "accelerate launch {} --num_machines 2 --machine_rank $SLURM_PROCID t.py"\n'
 
 
@@ -144,6 +147,30 @@ _RIGHT = {
     ),
     "tasks of MPI": ("same-work-in-every-task", _ONE + "#SBATCH -n8\nmodule load openmpi\nsrun python one.py\n"),
     "torchpack on all GPUs": ("gpus-idle", _ONE + "#SBATCH --gres=gpu:2\ntorchpack dist-run -np 2 python t.py\n"),
+    "a size beside an agent in a container that is looked up": (
+        "world-size-literal",
+        _TWO + "export WORLD_SIZE=2\nsrun -K $(which singularity) exec a.sif bash -c 'torchrun t.py'\n",
+    ),
+    "a size beside an agent in a container without srun": (
+        "world-size-literal",
+        _TWO + "export WORLD_SIZE=2\napptainer exec a.sif bash -c 'python -m torch.distributed.launch t.py'\n",
+    ),
+    "a module that serves": ("srun-survivors", _TWO + "export NCCL_DEBUG=WARN\nsrun python -m app.server\n"),
+    "a module that is split": (
+        "srun-survivors",
+        _TWO + "srun python -m app.train --part $SLURM_PROCID\n",
+    ),
+    "as many tasks of a node as tasks": ("tasks-of-node-unused", _ONE_TASK.replace("=4", "=1") + "srun -K a\n"),
+    "one task, and no step": ("tasks-of-node-unused", _ONE_TASK + "python t.py\n"),
+    "a step with a size of its own": ("tasks-of-node-unused", _ONE_TASK + "srun -K -n 4 --overcommit a\n"),
+    "a step of options that nobody knows": ("tasks-of-node-unused", _ONE_TASK + "srun $OPTIONS -K a\n"),
+    "a step in the place of its output": ("tasks-of-node-unused", _ONE_TASK + "H=$(srun hostname)\n"),
+    "tasks of a node by a variable": ("tasks-of-node-unused", _ONE + "srun -n 1 --ntasks-per-node=$N a\n"),
+    "a whole node by its feature": (
+        "one-cpu",
+        _ONE + "#SBATCH --gpus-per-node=4\n#SBATCH -C gpu\npython t.py\n",
+    ),
+    "a script beside one GPU": ("one-cpu", _ONE + "#SBATCH --gres=gpu:1\nbash t.sh\n"),
     "processes with CPUs by the step": (
         "one-cpu",
         _TWO + "srun -K --cpus-per-task=4 python t.py\n",
@@ -158,6 +185,54 @@ def test_what_is_right_is_not_blamed(name: str) -> None:
 
 
 _WRONG = {
+    "one task, and four of each node": ("fragile", "tasks-of-node-unused", _ONE_TASK + "srun -K python t.py\n"),
+    "a step of one task, and four of each node": (
+        "fragile",
+        "tasks-of-node-unused",
+        _ONE + "srun -n 1 --ntasks-per-node=4 python t.py\n",
+    ),
+    "a size in a container without an agent": (
+        "fragile",
+        "world-size-literal",
+        _TWO + "export WORLD_SIZE=2\napptainer exec a.sif bash -c 'python t.py'\n",
+    ),
+    "a step of python by which": ("slow", "srun-cpus-per-task", _CPUS + "srun -K $(which python) train.py\n"),
+    "a step of a quoted python by command -v": (
+        "fragile",
+        "srun-survivors",
+        _TWO + 'srun "$(command -v python3)" train.py\n',
+    ),
+    "a step of python by a variable": ("fragile", "srun-survivors", _TWO + "P=`type -p python`\nsrun $P train.py\n"),
+    "torchrun by which, behind python": (
+        "breaks",
+        "agents-on-every-task",
+        _TWO + "srun -K python $(which torchrun) --nproc_per_node=4 t.py\n",
+    ),
+    "python by which, and echo": ("fragile", "status-lost-at-end", _ONE + "$(which python) t.py\necho done\n"),
+    "a module of torchrun, then another": (
+        "fragile",
+        "status-lost-at-end",
+        _ONE + "torchrun --nproc_per_node=2 -m app.evaluate --n 1\npython -m app.merge\n",
+    ),
+    "a module that trains": ("fragile", "srun-survivors", _TWO + "srun python -m app.pretrain --size 1\n"),
+    "one CPU on nodes whose feature begins with gpu": (
+        "slow",
+        "one-cpu",
+        _ONE + "#SBATCH --gpus-per-node=4\n#SBATCH --constraint=gpup100\npython t.py\n",
+    ),
+    "a script beside two GPUs": ("slow", "one-cpu", _ONE + "#SBATCH --gres=gpu:2\nbash t.sh\n"),
+    "an address that hostname guesses": ("fragile", "address-by-ip-guess", _NODES + _GUESS),
+    "an address that hostname guesses, for one node": ("style", "address-by-ip-guess", _ONE + _GUESS),
+    "an address that is cut from what hostname guesses": (
+        "style",
+        "address-by-ip-guess",
+        _NODES + _GUESS.replace("-i)", "-I | awk '{print $1}')"),
+    ),
+    "an address that is cut later": (
+        "style",
+        "address-by-ip-guess",
+        _NODES + _GUESS.replace("srun", "MASTER_ADDR=${MASTER_ADDR%% *}\nsrun"),
+    ),
     "patterns before extglob is on": ("breaks", "not-bash", _ONE + _GLOB + "shopt -s extglob\n"),
     "patterns where extglob is on in a branch": (
         "breaks",
@@ -255,3 +330,38 @@ def test_nodes_that_meet_at_one_place_are_not_said_to_train_alone(option: str, w
     finding = _named(_NODES + f"srun -K torchrun {option} --nproc-per-node=4 t.py\n", "standalone-on-nodes")
     assert finding is not None
     assert words in finding.message
+
+
+_QUOTED = """srun -K bash -c "
+cd $HOME
+python t.py --rank=$SLURM_PROCID --size ${SLURM_NTASKS}
+"
+"""
+
+
+@pytest.mark.parametrize(
+    ("rule", "name", "body"),
+    [
+        ("task-variable-too-early", "$SLURM_PROCID", _QUOTED),
+        ("slurm-variable-unset", "${SLURM_NTASKS}", _QUOTED),
+        ("task-variable-too-early", "$SLURM_PROCID", _QUOTED.replace('"\ncd', '"cd')),
+        (
+            "task-variable-too-early",
+            "$SLURM_PROCID",
+            _QUOTED.replace("cd $HOME", "echo \\$SLURM_PROCID $SLURM_PROCIDS"),
+        ),
+    ],
+)
+def test_a_variable_in_a_quoted_command_is_shown_where_it_stands(rule: str, name: str, body: str) -> None:
+    text = _HEAD + "#SBATCH --nodes=2\n#SBATCH --gpus-per-node=4\n" + body
+    finding = _named(text, rule)
+    assert finding is not None
+    place = finding.place
+    assert text.splitlines()[place.line - 1][place.column - 1 : place.end_column - 1] == name
+    assert place.line == next(number for number, line in enumerate(text.splitlines(), 1) if "t.py" in line)
+
+
+def test_a_variable_in_a_word_of_one_line_is_shown_by_its_word() -> None:
+    finding = _named(_TWO + 'srun -K bash -c "python t.py $SLURM_PROCID"\n', "task-variable-too-early")
+    assert finding is not None
+    assert finding.place.column == len("srun -K bash -c ") + 1

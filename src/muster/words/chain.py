@@ -5,11 +5,20 @@ The reader takes texts and answers with positions: what a word is, and where it 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
 from muster.words.programs import MODULES, PROGRAMS, PYTHON_VALUED, SHELLS, SWITCHES, KnownProgram, is_python
+
+_LOOKED_UP = re.compile(r"(?:\$\(|`)\s*(?:which|command\s+-v|type\s+-p)\s+([\w./+-]+)\s*[)`]")
+
+
+def looked_up(word: str) -> str:
+    """Return X of $(which X), $(command -v X) and $(type -p X); another word as it is."""
+    found = _LOOKED_UP.fullmatch(word)
+    return found[1] if found else word
 
 
 class ReadOption(msgspec.Struct, frozen=True):
@@ -121,7 +130,7 @@ def _link(
     words: Sequence[str], start: int, is_opaque: Callable[[int], bool], *, with_starters: bool = False
 ) -> StartedProgram:
     """Read the program at a place; `with_starters`: also one that starts ranks by words that are not known here."""
-    name = words[start].rpartition("/")[2]
+    name = looked_up(words[start]).rpartition("/")[2]
     if is_opaque(start):
         return StartedProgram(name, "program", start, (), (), start + 1)
     if name.endswith(".py"):
@@ -192,7 +201,7 @@ def _is_inside(words: Sequence[str], index: int, left: int, is_opaque: Callable[
         return True
     if left > 1:  # the sub-command is still to come
         return False
-    name = following.rpartition("/")[2]
+    name = looked_up(following).rpartition("/")[2]
     is_image = name.endswith((".sif", ".simg", ".img", ".sqsh")) or "://" in following
     is_command = name in PROGRAMS or name in SHELLS or is_python(name) or name.endswith((".py", ".sh"))
     if left:
@@ -238,8 +247,8 @@ def _python(
             return StartedProgram(
                 "python", "python", start, (ReadOption("-c", words[index + 1], index + 1),), (), index
             )
-        name = word.rpartition("/")[2]
-        started = PROGRAMS.get(name) if "/" in word else None
+        name = looked_up(word).rpartition("/")[2]
+        started = PROGRAMS.get(name) if name != word else None
         if started and (started.kind == "agent" or (with_starters and started.launcher)):
             return _read(name, started, words, index, is_opaque)
         if is_opaque(index) and index + 1 < len(words) and words[index + 1].endswith(".py"):

@@ -244,8 +244,7 @@ def _started(launch: LaunchCommand) -> SimpleCommand:
 
 def _installs(command: SimpleCommand) -> str:
     """Return the installer that a command runs; empty where it installs nothing."""
-    words = [word.value for word in command.words]
-    words = [each.rpartition("/")[2] for each in words[:1]] + words[1:]
+    words = [command.program, *(word.value for word in command.words[1:])]
     if words and words[0].startswith("python") and words[1:3] == ["-m", "pip"]:
         words = words[2:]
     if words and words[0].startswith("python") and words[1:2] == ["setup.py"]:

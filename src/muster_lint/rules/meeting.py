@@ -10,7 +10,7 @@ import msgspec
 from muster_lint import sources
 from muster_lint.bash import Word
 from muster_lint.job import BatchScript
-from muster_lint.launch import Stage
+from muster_lint.launch import Stage, launches_of
 from muster_lint.rule import rule
 from muster_lint.values import Hit, Severity, TextSpan
 
@@ -108,7 +108,7 @@ def find_own_hosts(job: BatchScript) -> Iterator[Hit]:
 
 @rule(
     "address-by-ip-guess",
-    Severity.STYLE,
+    Severity.FRAGILE,
     "an address from hostname --ip-address",
     why="""It gives all addresses of the host, or a loopback one where /etc/hosts says so, or that of a network that the other nodes do not
     reach.""",
@@ -122,12 +122,22 @@ def find_own_hosts(job: BatchScript) -> Iterator[Hit]:
     good=_HEAD + _FIRST + _PORT + _STEP,
 )
 def find_ip_guesses(job: BatchScript) -> Iterator[Hit]:
-    """Yield addresses from hostname -i, -I or --ip-address."""
+    """Yield addresses from hostname -i, -I or --ip-address; of style where one node meets, or one address is cut out."""
     for place, word, _ in _addresses(job):
-        if any(
-            re.search(r"\bhostname\s+(--ip-address|--all-ip-addresses|-[iI])\b", text) for text in word.substitutions
-        ):
-            yield Hit(place, "hostname lists addresses that other nodes may not reach")
+        for text in word.substitutions:
+            asks = re.search(r"\bhostname\s+(--ip-address|--all-ip-addresses|-[iI])\b(.*)", text, re.DOTALL)
+            if asks:
+                is_raw = (job.nodes or 1) > 1 and "|" not in asks[2] and not _is_cut(job, word)
+                message = "hostname lists addresses that other nodes may not reach"
+                severity = Severity.FRAGILE if is_raw else Severity.STYLE
+                yield Hit(place, message, unknown="which addresses the node has", severity=severity)
+
+
+def _is_cut(job: BatchScript, value: Word) -> bool:
+    """Tell whether the script looks into a variable of this value, or takes a part of it."""
+    names = "|".join(each.name for each in job.assignments if each.value == value)
+    looks = rf"\{{({names})(%|#|/|\[)|\$\{{?({names})\}}?\"?\s*(\||=)|<<<\s*\"?\$\{{?({names})\b"
+    return bool(names) and re.search(looks, job.body) is not None
 
 
 @rule(
@@ -353,7 +363,10 @@ def find_missing_ports(job: BatchScript) -> Iterator[Hit]:
     good=_HEAD + _FIRST + _PORT + "export WORLD_SIZE=$SLURM_NTASKS\n" + _STEP,
 )
 def find_literal_sizes(job: BatchScript) -> Iterator[Hit]:
-    """Yield WORLD_SIZE with a number."""
+    """Yield WORLD_SIZE with a number, where no agent sets it for its ranks."""
+    inside = [each for launch in job.launches if launch.inner is not None for each in launches_of(launch.inner)]
+    if any(launch.stage("agent") for launch in [*job.all_launches, *inside]):
+        return
     for each in job.assignments:
         if (
             each.name == "WORLD_SIZE"
@@ -361,7 +374,6 @@ def find_literal_sizes(job: BatchScript) -> Iterator[Hit]:
             and each.value.value.isdigit()
             and int(each.value.value) > 1
             and int(each.value.value) != (job.nodes or 0) * (job.tasks_per_node or 0)
-            and not any(launch.stage("agent") for launch in job.all_launches)
         ):
             size = (job.nodes or 0) * (job.tasks_per_node or 0)
             beside = f"the header asks for {size} tasks" if size else "the header's numbers are others'"

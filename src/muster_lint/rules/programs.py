@@ -301,7 +301,8 @@ def find_unasked_gpus(job: BatchScript) -> Iterator[Hit]:
 )
 def find_one_cpu(job: BatchScript) -> Iterator[Hit]:
     """Yield the directive of the GPUs where nothing gives the job more than one CPU of a task."""
-    runs_scripts = any(each.stages[-1].kind == "shell" for each in job.steps)
+    scripts = [each for each in job.launches if each.stages and each.stages[-1].kind == "shell"]
+    runs_scripts = any(each.stage("step") or (job.gpus_per_node or 0) > 1 for each in scripts)
     shows_only = all(each.program in {"echo", "date", "hostname", "nvidia-smi"} for each in job.shell.commands)
     if not job.asks_for_gpus or not (
         _works(job) or any(each.inner for each in job.launches) or runs_scripts or shows_only
@@ -318,7 +319,7 @@ def find_one_cpu(job: BatchScript) -> Iterator[Hit]:
         yield Hit(cpus.place, f"{gpus} GPUs share {cpus.value} CPUs", unknown="how many CPUs the site gives with a GPU")
     tasks = job.header["ntasks-per-node"].value if "ntasks-per-node" in job.header else "1"
     total = job.header["ntasks"].value if "ntasks" in job.header else "1"
-    is_whole = re.search(r"^#SBATCH\s+(-C|--constraint)[= ]\W*gpu|A100:", job.text, re.MULTILINE) is not None
+    is_whole = re.search(r"^#SBATCH\s+(-C|--constraint)[= ]\W*gpu\b|A100:", job.text, re.MULTILINE) is not None
     one_each = job.tasks_per_node == 1 or (tasks == "1" and total == "1")
     given = {name for name in (more - {"ntasks"}) & job.header.keys() if job.header[name].value != "1"}
     if given or (is_whole and gpus > 3):
@@ -328,9 +329,9 @@ def find_one_cpu(job: BatchScript) -> Iterator[Hit]:
         return
     if any((stage := each.stage("step")) is not None and stage.has("-c", "--cpus-per-task") for each in job.steps):
         return
-    yield Hit(
-        directive.place, "the job asks for a GPU, and for one CPU", unknown="how many CPUs the site gives with a GPU"
-    )
+    asked = f"{gpus} GPUs of a node" if gpus > 1 else "a GPU"
+    message = f"the job asks for {asked}, and for one CPU"
+    yield Hit(directive.place, message, unknown="how many CPUs the site gives with a GPU")
 
 
 def _one_cpu_each(job: BatchScript) -> Iterator[Hit]:

@@ -141,8 +141,8 @@ _MAY_MEET = re.compile(r"distributed|multi.?(node|gpu)", re.IGNORECASE)
 def _is_apart(launch: LaunchCommand) -> bool:
     """Tell whether the tasks of a step are runs of their own: a line of Python, or each with its number as its work."""
     python = launch.stage("python")
-    serves = launch.script is not None and re.search(r"serv(e|er|ing)(?![a-z])", launch.script.value)
-    if (python is not None and python.has("-c")) or serves:
+    name = launch.script.value if launch.script is not None else (python.text("-m") or "") if python else ""
+    if (python is not None and python.has("-c")) or re.search(r"serv(e|er|ing)(?![a-z])", name):
         return True
     text = " ".join(word.text for word in launch.command.words)
     takes_number = re.search(r"SLURM_(PROCID|LOCALID)", text)
@@ -157,7 +157,9 @@ def _may_meet(launch: LaunchCommand) -> bool:
         return True
     own_text = " ".join(word.text for word in launch.command.words)
     is_split = re.search(r"SLURM_(PROCID|LOCALID|NODEID)|LOCAL_RANK", own_text)
-    return not is_split and launch.script is not None and re.search(r"train|pretrain|finetune", own_text) is not None
+    python = launch.stage("python")
+    is_program = launch.script is not None or (python is not None and python.has("-m"))
+    return not is_split and is_program and re.search(r"train|pretrain|finetune", own_text) is not None
 
 
 """The signs of ranks that wait for each other: tasks that do not may fail one by one."""
@@ -218,7 +220,7 @@ def _early_names(job: BatchScript, launch: LaunchCommand) -> Iterator[tuple[Text
     for word in launch.command.words:
         names = [name for name in word.names if name in _OF_A_TASK]
         if names and not _is_inert(launch, word) and word.text not in written:
-            yield word.place, names[0]
+            yield word.place_of(names[0]), names[0]
     agent = launch.stage("agent")
     if agent is not None and agent.text("--rdzv-backend", "--rdzv_backend") in {"c10d", "etcd", "etcd-v2"}:
         return
@@ -488,7 +490,7 @@ _ENDLESS = (
 def _ends_at_once(stage: Stage) -> bool:
     """Tell whether the step's program is one that ends by itself in a moment."""
     words = stage.words
-    return bool(words) and words[0].value.rpartition("/")[2] in {"rm", "mkdir", "touch", "echo", "hostname", "true"}
+    return bool(words) and words[0].program in {"rm", "mkdir", "touch", "echo", "hostname", "true"}
 
 
 def _waited(first: int, second: int, waits: list[int]) -> bool:
@@ -675,7 +677,7 @@ def _expansions(
     for word in words:
         for name in dict.fromkeys(word.names):
             if not (without_default and re.search(rf"\$\{{{name}:?[-=?+]", word.text)):
-                yield word.place, name
+                yield word.place_of(name), name
 
 
 _SLURM_NAMES = frozenset(
