@@ -16,7 +16,7 @@ _PORT_29500 = "export MASTER_PORT=29500\nsrun -K python t.py\n"
 _GLOB = "if true; then\n    FILES=(a/!(*_2x).yaml)\nfi\n"
 _ONE_TASK = _ONE + "#SBATCH --ntasks=1\n#SBATCH --ntasks-per-node=4\n"
 _CPUS = _TWO + "#SBATCH --cpus-per-task=8\n"
-_GUESS = "export MASTER_ADDR=$(hostname -i)\nexport MASTER_PORT=29500\nsrun -K python t.py\n"
+_GUESS = "export MASTER_ADDR=$(hostname -I)\nexport MASTER_PORT=29500\nsrun -K python t.py\n"
 _EARLY = 'srun -K bash -c "accelerate launch {} --num_machines 2 --machine_rank $SLURM_PROCID t.py"\n'
 
 
@@ -221,12 +221,13 @@ _WRONG = {
         _ONE + "#SBATCH --gpus-per-node=4\n#SBATCH --constraint=gpup100\npython t.py\n",
     ),
     "a script beside two GPUs": ("slow", "one-cpu", _ONE + "#SBATCH --gres=gpu:2\nbash t.sh\n"),
-    "an address that hostname guesses": ("fragile", "address-by-ip-guess", _NODES + _GUESS),
-    "an address that hostname guesses, for one node": ("style", "address-by-ip-guess", _ONE + _GUESS),
-    "an address that is cut from what hostname guesses": (
+    "all addresses of a host": ("fragile", "address-by-ip-guess", _NODES + _GUESS),
+    "an address that hostname guesses": ("style", "address-by-ip-guess", _NODES + _GUESS.replace("-I", "-i")),
+    "all addresses of a host, for one node": ("style", "address-by-ip-guess", _ONE + _GUESS),
+    "an address that is cut from all of a host": (
         "style",
         "address-by-ip-guess",
-        _NODES + _GUESS.replace("-i)", "-I | awk '{print $1}')"),
+        _NODES + _GUESS.replace("-I)", "-I | awk '{print $1}')"),
     ),
     "an address that is cut later": (
         "style",

@@ -108,7 +108,7 @@ def find_own_hosts(job: BatchScript) -> Iterator[Hit]:
 
 @rule(
     "address-by-ip-guess",
-    Severity.FRAGILE,
+    Severity.STYLE,
     "an address from hostname --ip-address",
     why="""It gives all addresses of the host, or a loopback one where /etc/hosts says so, or that of a network that the other nodes do not
     reach.""",
@@ -122,12 +122,13 @@ def find_own_hosts(job: BatchScript) -> Iterator[Hit]:
     good=_HEAD + _FIRST + _PORT + _STEP,
 )
 def find_ip_guesses(job: BatchScript) -> Iterator[Hit]:
-    """Yield addresses from hostname -i, -I or --ip-address; of style where one node meets, or one address is cut out."""
+    """Yield addresses from hostname -i, -I or --ip-address; fragile where several nodes take all addresses of one as one."""
     for place, word, _ in _addresses(job):
         for text in word.substitutions:
             asks = re.search(r"\bhostname\s+(--ip-address|--all-ip-addresses|-[iI])\b(.*)", text, re.DOTALL)
             if asks:
-                is_raw = (job.nodes or 1) > 1 and "|" not in asks[2] and not _is_cut(job, word)
+                is_all = asks[1] in {"-I", "--all-ip-addresses"}  # -i is right wherever /etc/hosts is
+                is_raw = is_all and (job.nodes or 1) > 1 and "|" not in asks[2] and not _is_cut(job, word)
                 message = "hostname lists addresses that other nodes may not reach"
                 severity = Severity.FRAGILE if is_raw else Severity.STYLE
                 yield Hit(place, message, unknown="which addresses the node has", severity=severity)
