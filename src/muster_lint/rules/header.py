@@ -805,4 +805,4 @@ def find_node_ranges(job: BatchScript) -> Iterator[Hit]:
     if nodes is not None and nodes.value and re.fullmatch(r"(\d+)-(\d+)", nodes.value):
         low, _, high = nodes.value.partition("-")
         if low != high:
-            yield Hit(nodes.place, f"the job may get {low} or {high} nodes")
+            yield Hit(nodes.place, f"the job may get {low} to {high} nodes")
