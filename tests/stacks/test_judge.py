@@ -324,6 +324,24 @@ def test_while_one_role_goes_on_another_may_wait_for_it() -> None:
     assert _of_roles(1, train=(2, late), serve=(1, {0: _IDLE})).is_hang
 
 
+def test_a_role_whose_ranks_wait_for_one_of_them_is_told_before_one_that_waits_as_a_whole() -> None:
+    late = {0: _WAITS, 1: _Rank(_OWN, waits="futex_do_wait")}
+    found = _of_roles(1, a=(1, {0: _WAITS}), b=(2, late))
+    assert (found.role, found.ranks, found.others_wait) == ("b", (1,), True)
+
+
+def test_a_role_that_is_not_python_hides_none_that_works() -> None:
+    text = ""
+    for look in (0, 1):
+        own = _WORKS.answer(0, 1, look).replace("@rank ", "@rank train.")
+        text += f"@node 0 node1 {look + 1} {100 + look}.0\n@program data.0 1 node1 bash\n{own}@done 0\n"
+    found = judge_job(read_rounds(text), ["node1"])
+    assert (found.kind, found.role) == (JobCondition.WORKS, "train")
+    assert found.sentence.startswith(
+        "role data: rank 0 runs bash, which is not Python: whether its work goes on cannot"
+    )
+
+
 def test_of_roles_that_only_stand_nobody_is_blamed() -> None:
     found = _of_roles(1, serve=(1, {0: _IDLE}), train=(1, {0: _Rank(_OWN, waits="futex_do_wait")}))
     assert (found.kind, found.is_hang, found.role, found.ranks) == (JobCondition.ROLES, True, "", ())
@@ -349,11 +367,15 @@ def test_stacks_shows_each_role_by_itself(monkeypatch: pytest.MonkeyPatch, capsy
     serve = _IDLE.answer(0, 1, 0).replace("@rank ", "@rank serve.")
     train = "".join(_WAITS.answer(number, 3, 0) for number in (0, 2)).replace("@rank ", "@rank train.")
     text = f"@node 0 node1 1 100.0\n{serve}{train}@program data.0 1 node1 bash\n@done 0\n"
+    text = text.replace("@done", f"{_IDLE.answer(1, 3, 0)}@done".replace("@rank ", "@rank data."))
     monkeypatch.setattr(stacks, "_ask_job", lambda *_: (text, ("node1",)))
 
     assert stacks.main(read_command(stacks.COMMAND, ["7"])) == 0
     assert capsys.readouterr().out.split("\n\n") == [
-        "role data\nrank 0 on node1: it runs bash, which is not Python",
+        (
+            "role data\nrank 0 on node1: it runs bash, which is not Python\n"
+            "1 rank (1) on node2: load at /home/a/data.py:44 (load)"
+        ),
         "role serve\n1 rank (0) on node1: load at /home/a/data.py:44 (load)",
         "role train\n2 ranks (0,2) on 2 hosts: all_reduce at /home/a/train.py:120 (train)\nrank 1: there is no process",
         "2 ranks wait in all_reduce for rank 1, of which there is no process\n",
@@ -365,5 +387,6 @@ def test_stacks_shows_each_role_by_itself(monkeypatch: pytest.MonkeyPatch, capsy
     assert (document["ranks"], document["programs"]) == (3, [])
     with pytest.raises(UnknownName, match="no role named 'rain'"):
         stacks.main(read_command(stacks.COMMAND, ["7", "--role", "rain"]))
+    monkeypatch.setattr(stacks, "_ask_job", lambda *_: ("@program data.0 1 node1 bash\n@done 0\n", ("node1",)))
     with pytest.raises(RequestError, match="role data: rank 0 runs bash, which is not Python"):
-        stacks.main(read_command(stacks.COMMAND, ["7", "--role", "data"]))
+        stacks.main(read_command(stacks.COMMAND, ["7"]))

@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from muster.runner import DEVNULL, end_group, run, start
@@ -61,6 +62,16 @@ def test_the_rank_that_did_not_come_is_named_with_the_collective(form: str) -> N
     said = "torch's record: rank 1 has not come to collective 3, _all_gather_base of 8, which ranks 0,2 have begun"
     assert what_records_say(stacks) == said
     assert own_words(stacks) == (said,)
+
+
+def test_the_records_of_two_roles_are_of_two_worlds() -> None:
+    there = [_entry(1), _entry(2)]
+    server = msgspec.structs.replace(_rank(0, _entry(1)), role="serve")
+    trainers = [msgspec.structs.replace(_rank(rank, *there), role="train") for rank in (0, 1)]
+    assert own_words([server, *trainers]) == ()
+    late = msgspec.structs.replace(_rank(1, _entry(1)), role="train")
+    (sentence,) = own_words([server, trainers[0], late])
+    assert sentence.startswith("role train: torch's record: rank 1 has not come to collective 2, ")
 
 
 def test_a_call_that_differs_is_named() -> None:
