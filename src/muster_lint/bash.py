@@ -70,7 +70,7 @@ class Word(msgspec.Struct, frozen=True):
     def place_of(self, name: str) -> TextSpan:
         """Return where a variable is expanded first in a word of several lines; for another word its place."""
         found = re.search(rf"(?<!\\)\$\{{?{re.escape(name)}(?!\w)\}}?", self.text)
-        if found is None or self.from_variable or self.place.line == self.place.end_line:
+        if found is None or self.place.line == self.place.end_line:
             return self.place
         line_start = self.text.rfind("\n", 0, found.start()) + 1
         line = self.place.line + self.text.count("\n", 0, found.start())

@@ -166,6 +166,14 @@ _RIGHT = {
     "a step of options that nobody knows": ("tasks-of-node-unused", _ONE_TASK + "srun $OPTIONS -K a\n"),
     "a step in the place of its output": ("tasks-of-node-unused", _ONE_TASK + "H=$(srun hostname)\n"),
     "tasks of a node by a variable": ("tasks-of-node-unused", _ONE + "srun -n 1 --ntasks-per-node=$N a\n"),
+    "a step that is over at once, by which": (
+        "steps-wait-for-each-other",
+        _TWO + "srun $(which mkdir) a &\nsrun -K python t.py\n",
+    ),
+    "a bound program by which that is not Python": (
+        "gpu-bind-hides",
+        _TWO + "srun --gpu-bind=single:1 -K $(which lmp)\n",
+    ),
     "a whole node by its feature": (
         "one-cpu",
         _ONE + "#SBATCH --gpus-per-node=4\n#SBATCH -C gpu\npython t.py\n",
@@ -185,6 +193,26 @@ def test_what_is_right_is_not_blamed(name: str) -> None:
 
 
 _WRONG = {
+    "a step that goes on, by which": (
+        "slow",
+        "steps-wait-for-each-other",
+        _TWO + "srun $(which vmstat) 60 &\nsrun -K python t.py\n",
+    ),
+    "a bound python by which": (
+        "fragile",
+        "gpu-bind-hides",
+        _TWO + "srun --gpu-bind=single:1 -K $(which python) t.py\n",
+    ),
+    "an installer by which": ("fragile", "install-in-job", _ONE + "$(which pip) install torch\n"),
+    "an installer in a folder of a variable": ("fragile", "install-in-job", _ONE + "$ENV/bin/pip install torch\n"),
+    "a program by which, and echo": ("fragile", "status-lost-at-end", _ONE + "$(which lmp) -in a\necho done\n"),
+    "python by which behind options that nobody knows": (
+        "fragile",
+        "status-lost-at-end",
+        _TWO + "srun $OPTIONS $(which python) t.py\npython b.py\n",
+    ),
+    "a card asked by which": ("fragile", "gpus-not-asked-for", _ONE + "$(which nvidia-smi)\npython t.py\n"),
+    "a script of a step beside one GPU": ("slow", "one-cpu", _ONE + "#SBATCH --gres=gpu:1\nsrun bash t.sh\n"),
     "one task, and four of each node": ("fragile", "tasks-of-node-unused", _ONE_TASK + "srun -K python t.py\n"),
     "a step of one task, and four of each node": (
         "fragile",
@@ -345,7 +373,7 @@ python t.py --rank=$SLURM_PROCID --size ${SLURM_NTASKS}
     [
         ("task-variable-too-early", "$SLURM_PROCID", _QUOTED),
         ("slurm-variable-unset", "${SLURM_NTASKS}", _QUOTED),
-        ("task-variable-too-early", "$SLURM_PROCID", _QUOTED.replace('"\ncd', '"cd')),
+        ("task-variable-too-early", "$SLURM_PROCID", 'srun -K bash -c "python t.py $SLURM_PROCID\ndate"\n'),
         (
             "task-variable-too-early",
             "$SLURM_PROCID",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from muster.words.chain import looked_up
 from muster_lint import sources
 from muster_lint.bash import SimpleCommand
 from muster_lint.job import BatchScript
@@ -244,7 +245,8 @@ def _started(launch: LaunchCommand) -> SimpleCommand:
 
 def _installs(command: SimpleCommand) -> str:
     """Return the installer that a command runs; empty where it installs nothing."""
-    words = [command.program, *(word.value for word in command.words[1:])]
+    words = [word.value for word in command.words]
+    words = [looked_up(each).rpartition("/")[2] for each in words[:1]] + words[1:]
     if words and words[0].startswith("python") and words[1:3] == ["-m", "pip"]:
         words = words[2:]
     if words and words[0].startswith("python") and words[1:2] == ["setup.py"]:

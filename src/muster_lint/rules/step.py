@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from muster.errors import nearest_name
+from muster.words.chain import looked_up
 from muster_lint import sources
 from muster_lint.bash import SimpleCommand, Word
 from muster_lint.job import BatchScript
@@ -490,7 +491,14 @@ _ENDLESS = (
 def _ends_at_once(stage: Stage) -> bool:
     """Tell whether the step's program is one that ends by itself in a moment."""
     words = stage.words
-    return bool(words) and words[0].program in {"rm", "mkdir", "touch", "echo", "hostname", "true"}
+    return bool(words) and looked_up(words[0].value).rpartition("/")[2] in {
+        "rm",
+        "mkdir",
+        "touch",
+        "echo",
+        "hostname",
+        "true",
+    }
 
 
 def _waited(first: int, second: int, waits: list[int]) -> bool:
