@@ -26,6 +26,7 @@ _PATIENCE_S = 18.0
 _AFTER_THE_END_S = 1.0
 _ENDING_S = 15.0
 _LONGEST_LINE = 1 << 16
+_UNREACHED = re.compile(r"Task launch for \S+ failed on node (\S+): (Communication .*|.*imed out.*)")
 _REFUSAL = re.compile(r"muster: error: (?P<what>.*)\n(?:\n(?:.*: )?hint: (?P<hint>.*))?")
 _OF_A_RANK = re.compile(r"^(?:srun|mpirun|slurmstepd|prterun|torchrun)[^:]*: ")
 _QUEUE = re.compile(r"^(?:srun|salloc): (?:job|Pending|Granted|Nodes|Waiting|Relinquishing)")
@@ -105,10 +106,11 @@ class _Hearing:
 
     def facts(self, line: str) -> None:
         if self.reader.take(line):
-            self._first = self._first or time.monotonic()
             if self.reader.place is not None and self.stranger is None:
                 self.stranger = knock(self._host, *self.reader.place, closed=self._closed)
                 self._end_of_try.close()
+            else:  # where rank 0 listens is told before it waits for the others
+                self._first = self._first or time.monotonic()
         else:
             self.words(line)
 
@@ -150,6 +152,12 @@ def _of_launch(error_text: str, status: int, documents: Sequence[Any], *, in_tim
         place = hosts_in_words(hosts) if hosts else "a node"
         evidence = f"the working directory is another one, or not there, on {place}"
         findings = [Finding("shared directory", BROKEN, evidence, "run from a file system that all nodes share", hosts)]
+    if not findings:
+        for host, words in dict(_UNREACHED.findall(error_text)).items():
+            evidence = f"Slurm could not start the ranks of {host}: {words.lower()}"
+            findings.append(
+                Finding("meeting", BROKEN, evidence, f"nothing reaches {host}: leave it out (-x {host})", (host,))
+            )
     if not findings:
         from muster.follow.known_causes import read_log
 

@@ -28,7 +28,11 @@ BROKEN: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("lumi", {"partitions.dev-g.time_max": "02:00:00"}, "partitions.dev-g.time_max"),
     ("lumi", {"partitions.small-g.gpus": 4}, "partitions.small-g.gpus"),
     ("lumi", {"partitions.huge-g.gpus": 8}, "partitions.huge-g"),
-    ("lumi", {"nodes.g.gpus": 16, "nodes.g.gpu_numa": [0] * 16, "nodes.g.cores_per_gpu": 3}, "nodes.g.gpus"),
+    (
+        "lumi",
+        {"nodes.g.gpus": 16, "nodes.g.gpu_numa": [0] * 16, "nodes.g.cores_per_gpu": 3, "memory.mem_per_gpu": "30G"},
+        "nodes.g.gpus",
+    ),
     ("lumi", {"nodes.g.cores": 96}, "nodes.g.cores"),
     ("lumi", {"nodes.g.memory_usable": "600G"}, "nodes.g.memory_usable"),
     ("lumi", {"nodes.g.arch": "aarch64"}, "nodes.g.arch"),
