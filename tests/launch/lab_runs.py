@@ -18,10 +18,10 @@ _WITNESS = """\
 #!/bin/sh
 folder=$1
 shift
+hostname >"$folder/$RANK.host"
 env -0 >"$folder/$RANK.env"
 printf '%s\\0' "$@" >"$folder/$RANK.arguments"
 cat >"$folder/$RANK.input"
-hostname >"$folder/$RANK.host"
 echo "out of $RANK"
 echo "err of $RANK" >&2
 """
@@ -63,6 +63,10 @@ class Witness:
     def ranks(self) -> dict[int, Rank]:
         """What was seen, by rank."""
         return {int(path.stem): self._rank(path.stem) for path in sorted((self.folder / "seen").glob("*.env"))}
+
+    def hosts(self) -> set[str]:
+        """The hosts on which a rank began, also one that was ended at once."""
+        return {path.read_text().strip() for path in (self.folder / "seen").glob("*.host")}
 
     def _rank(self, name: str) -> Rank:
         seen = self.folder / "seen"
