@@ -156,7 +156,7 @@ def _of_launch(error_text: str, status: int, documents: Sequence[Any], *, in_tim
         for host, words in dict(_UNREACHED.findall(error_text)).items():
             evidence = f"Slurm could not start the ranks of {host}: {words.lower()}"
             findings.append(
-                Finding("meeting", BROKEN, evidence, f"nothing reaches {host}: leave it out (-x {host})", (host,))
+                Finding("meeting", BROKEN, evidence, f"nothing reaches {host}: exclude it with -x {host}", (host,))
             )
     if not findings:
         from muster.follow.known_causes import read_log
