@@ -86,6 +86,7 @@ def look_at_job(
         # The verdict does not wait for it: salloc gives the nodes back only when a host that is stopped is given up.
         threading.Thread(target=end_group, args=(process,), kwargs={"grace_s": _ENDING_S}).start()
     status = process.wait() if in_time else 1
+    process.stdin.close()
     documents = tuple(hearing.reader.documents)
     return Looked(documents, hearing.stranger, tuple(_of_launch(hearing.said(), status, documents, in_time=in_time)))
 
@@ -101,8 +102,9 @@ class _Hearing:
         self._first: float | None = None
 
     def hear(self, stream: IO[bytes], sink: Any) -> None:
-        while line := stream.readline(_LONGEST_LINE):
-            sink(line.decode(errors="replace").rstrip("\r\n"))
+        with stream:
+            while line := stream.readline(_LONGEST_LINE):
+                sink(line.decode(errors="replace").rstrip("\r\n"))
 
     def facts(self, line: str) -> None:
         if self.reader.take(line):
