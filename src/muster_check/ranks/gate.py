@@ -92,9 +92,11 @@ def _look(mode: str, expected: Expected) -> int:
             own_port = ask_port(address, port, patience_s) if closed else port
         except OSError as error:
             return f"the store behind the door: {error.strerror or error}"
-        return meet(address, own_port, job, rank, clock, patience_s, waits=mode == "gate")
+        return meet(address, own_port, job, rank, clock, patience_s, waits=waits)
 
-    trouble = _in_thread(meet_rank_0, (_MOST_S if mode == "gate" else patience_s) + 1)
+    # The door of a host ends with its first rank, which may not leave before the host's other ranks have come.
+    waits = mode == "gate" or closed
+    trouble = _in_thread(meet_rank_0, (_MOST_S if waits else patience_s) + 1)
     if trouble in (None, STOP):
         return 0 if trouble is None else 1
     rank["trouble"] = trouble

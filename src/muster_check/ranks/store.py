@@ -22,6 +22,8 @@ _SET, _GET, _WAIT, _DELETE = b"\1", b"\3", b"\6", b"\x08"
 _KEY = struct.pack("=Q", 12) + b"muster/check"
 _DIGITS = 5
 _STRANGER_WAITS_S = 3.0
+_ONE_TRY_S = 2.5
+"""So long one connection to the store may bring nothing before another one is tried."""
 
 
 def tell_port(address: str, port: int, own_port: int, patience_s: float) -> None:
@@ -46,7 +48,7 @@ def _speak(address: str, port: int, patience_s: float, *words: Tuple[bytes, int]
     deadline = time.monotonic() + patience_s
     while True:
         try:
-            with socket.create_connection((address, port), timeout=patience_s) as store:
+            with socket.create_connection((address, port), timeout=min(_ONE_TRY_S, patience_s)) as store:
                 store.sendall(_GREETING)
                 answer = b""
                 for word, length in words:
