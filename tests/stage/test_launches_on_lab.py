@@ -123,8 +123,8 @@ def test_a_job_that_is_cancelled_brings_home_what_its_ranks_wrote_last(lab: Lab,
     _wait(lambda: all(lab.exec(["ls", mark], host=host).stdout != "" for host in ("node1", "node2")))
     assert not list((project / "out").iterdir())
     lab.exec(["scancel", job])
-    _wait(lambda: {each.name for each in (project / "out").iterdir()} == {"0", "1"})
-    assert {each.read_text() for each in (project / "out").iterdir()} == {"first\nlast\n"}
+    brought = {"0": "first\nlast\n", "1": "first\nlast\n"}
+    _wait(lambda: {each.name: each.read_text() for each in (project / "out").iterdir()} == brought)
 
 
 def test_a_script_that_writes_beside_itself_loses_nothing(roomy: Lab, project: Path) -> None:
