@@ -73,40 +73,32 @@ def node_shape(site: Site, request: Request) -> NodeShape:
     share = node.cores_per_gpu or (cores // node.gpus if cores and node.gpus else None)
     if not site.is_described and not ask_of(request).gpus_per_node:
         share = None
-    threads = node.threads_per_core or 1
+    counted = threads_counted(site.profile, node)
     partition, qos = queue_names(site, request)
-    is_there = site.is_described and (site.cluster is None or partition in (site.partitions_there or ()))
-    sharing = _sharing(site, partition) or _sharing(site, qos) or site.profile.request.sharing
+    is_own = cores is not None and node.gpus == 0 and _has_node_alone(site, request, partition, qos)
     return NodeShape(
         gpus=node.gpus,
-        cpus=None if cores is None else cores * threads,
-        cpus_per_gpu=None if share is None else share * threads_counted(site.profile, node),
-        cpus_without_gpus=cores * threads_counted(site.profile, node)
-        if cores
-        and node.gpus == 0
-        and is_there
-        and (request.exclusive or sharing == "exclusive")
-        and _gives_all(site, request)
-        else None,
+        cpus=None if cores is None else cores * (node.threads_per_core or 1),
+        cpus_per_gpu=None if share is None else share * counted,
+        cpus_without_gpus=cores * counted if cores and is_own else None,
         queue=partition or qos or "",
         origin=site.origin(f"nodes.{name}").words(),
         is_taken_whole=site.is_described,
     )
 
 
-def _gives_all(site: Site, request: Request) -> bool:
-    """Return whether a job may have all cores of each node that its queue may give it."""
-    partition, qos = queue_names(site, request)
-    queues = (site.profile.partitions.get(partition or ""), site.profile.qos.get(qos or ""))
-    for queue in filter(None, queues):
-        kinds = [site.profile.nodes.get(name) for name in kinds_in(queue)]
-        if len({(kind.cores, kind.threads_per_core) for kind in kinds if kind is not None}) > 1:
+def _has_node_alone(site: Site, request: Request, partition: str | None, qos: str | None) -> bool:
+    """Return whether each node that this queue may give the job is the job's alone, with the same number of cores."""
+    if not site.is_described or (site.cluster is not None and partition not in (site.partitions_there or ())):
+        return False
+    profile = site.profile
+    queues = [queue for queue in (profile.partitions.get(partition or ""), profile.qos.get(qos or "")) if queue]
+    sharing = next((queue.sharing for queue in queues if queue.sharing), profile.request.sharing)
+    if not request.exclusive and sharing != "exclusive":
+        return False
+    for queue in queues:
+        kinds = [profile.nodes[name] for name in kinds_in(queue) if name in profile.nodes]
+        if len({(kind.cores, kind.threads_per_core) for kind in kinds}) > 1:
             return False
     ask = replace(ask_of(request), partition=partition, qos=qos)
     return site.cluster is None or gives_all_cpus(site.cluster, ask)
-
-
-def _sharing(site: Site, queue: str | None) -> str | None:
-    """Return whether the jobs of a partition or QOS share its nodes; None: the profile does not say."""
-    named = (site.profile.partitions.get(queue or ""), site.profile.qos.get(queue or ""))
-    return next((queue_named.sharing for queue_named in named if queue_named is not None), None)
