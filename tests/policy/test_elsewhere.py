@@ -13,6 +13,7 @@ from muster.errors import RequestError
     [
         ("trillium", "-A def-ada -t 200 -p debug", "--time 02:00:00"),
         ("meluxina", "-A p200000 -N 2 -g 4 -t 3000 -c 8", "-p gpu -q long, or --time 2-00:00:00"),
+        ("horeka", "-g 4 -N 2 -t 3-1", "-p gpu-h200 (Muster does not know its limit of time), or --time 2-00:00:00"),
         ("juwels-booster", "-A proj -N 17 -t 200 -c 16", "--cpus-per-task 12"),
     ],
 )

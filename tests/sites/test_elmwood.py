@@ -40,7 +40,11 @@ RIGHT = [
 # What was typed, words of the refusal, and the whole hint.
 WRONG = [
     ("-t 60 -p debug -g 1", "a node of debug has none", "-p small, or -p big, or -p viz, or omit --gpus-per-node"),
-    ("-t 60 -p debug -g 0", "debug allows 00:30:00", "-p prep, or --time 00:30:00"),
+    (
+        "-t 60 -p debug -g 0",
+        "debug allows 00:30:00",
+        "-p prep (Muster does not know its limit of time), or --time 00:30:00",
+    ),
     ("-t 60 -p big -N 3 -g 8", "3 nodes, but std allows 2", "-q hero, or -N 2"),
     ("-p big -q std -g 8 -t 13h", "std allows 12:00:00", "-q hero, or --time 12:00:00"),
     ("-p big -q hero -g 8 -t 25h", "hero allows 1-00:00:00", "--time 1-00:00:00"),

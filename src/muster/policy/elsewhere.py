@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from msgspec.structs import replace
 
@@ -10,7 +10,7 @@ from muster.errors import Refusal
 from muster.policy.cluster import refusals_here
 from muster.policy.queues import choose_queue
 from muster.policy.rules import Ask, node_of, refusals
-from muster.sites.schema import Profile, Queue
+from muster.sites.schema import NodeKind, Profile, Queue
 from muster.sites.site import Site
 from muster.sites.when import Situation
 
@@ -39,7 +39,7 @@ def name_others(site: Site, ask: Ask, here: tuple[str | None, str | None], broke
     """
     if not any(refusal.rule in _OF_THE_QUEUE for refusal in broken):
         return broken
-    ways = _ways(site, ask, *here)[:_MOST_NAMED]
+    ways = _ways(site, ask, *here, [refusal.rule for refusal in broken])[:_MOST_NAMED]
     return [
         refusal._replace(hint=", or ".join(dict.fromkeys([*ways, refusal.hint])))
         if refusal.rule in _OF_THE_QUEUE
@@ -48,8 +48,11 @@ def name_others(site: Site, ask: Ask, here: tuple[str | None, str | None], broke
     ]
 
 
-def _ways(site: Site, ask: Ask, partition: str | None, qos: str | None) -> list[str]:
-    """Return the options of each queue that takes the request, those whose jobs are preempted last."""
+def _ways(site: Site, ask: Ask, partition: str | None, qos: str | None, rules: Collection[str]) -> list[str]:
+    """Return the options of each queue that takes the request, those whose jobs are preempted last.
+
+    `rules`: what the job was refused by. A queue for trials is left out where its limit is not known.
+    """
     profile = site.profile
     if any(rule.flag == "partition" and rule.value is None for rule in profile.request.forbidden):
         return []
@@ -59,7 +62,12 @@ def _ways(site: Site, ask: Ask, partition: str | None, qos: str | None) -> list[
         if other.partition not in taking and _takes(site, other):
             taking[other.partition] = (words, other)
     in_order = sorted(taking.values(), key=lambda way: _rank(profile, way[1]))
-    return [words + _remark(profile, other) for words, other in in_order]
+    unsaid = {other.partition: [] if site.cluster else _unsaid(profile, other, rules) for _, other in in_order}
+    return [
+        words + _remark(profile, other, unsaid[other.partition])
+        for words, other in in_order
+        if not (unsaid[other.partition] and _is_for_trials(profile, other))
+    ]
 
 
 def _candidates(site: Site, ask: Ask, partition: str | None, qos: str | None) -> Iterator[tuple[str, Ask]]:
@@ -102,14 +110,31 @@ def _queues_of(profile: Profile, ask: Ask) -> list[Queue]:
     return [queue for queue in named if queue is not None]
 
 
+def _unsaid(profile: Profile, ask: Ask, rules: Collection[str]) -> list[str]:
+    """Return what the profile does not say of a queue, of what the job was refused for."""
+    queues, (_, node) = _queues_of(profile, ask), node_of(profile, ask) or ("", NodeKind())
+    said = {
+        "time-max": ("its limit of time", any(queue.time_max or queue.time_by_nodes for queue in queues)),
+        "nodes-max": ("how many nodes it has", node.nodes or any(queue.nodes_max or queue.nodes for queue in queues)),
+        "cores-max": ("how many cores its nodes have", node.cores),
+        "mem-max": ("how much memory its nodes have", node.memory_mib or node.memory_usable),
+    }
+    return [said[rule][0] for rule in dict.fromkeys(rules) if rule in said and not said[rule][1]]
+
+
+def _is_for_trials(profile: Profile, ask: Ask) -> bool:
+    return any(queue.purpose in _LATER for queue in _queues_of(profile, ask))
+
+
 def _rank(profile: Profile, ask: Ask) -> tuple[bool, bool]:
-    queues = _queues_of(profile, ask)
-    return any(queue.preempted for queue in queues), any(queue.purpose in _LATER for queue in queues)
+    return any(queue.preempted for queue in _queues_of(profile, ask)), _is_for_trials(profile, ask)
 
 
-def _remark(profile: Profile, ask: Ask) -> str:
+def _remark(profile: Profile, ask: Ask, unsaid: Collection[str]) -> str:
     queues = _queues_of(profile, ask)
     if any(queue.preempted for queue in queues):
         return " (jobs there may be preempted)"
     needed = next((queue.needs for queue in queues if queue.needs), None)
-    return f" (for projects that have {needed})" if needed else ""
+    if needed:
+        return f" (for projects that have {needed})"
+    return f" (Muster does not know {' and '.join(unsaid)})" if unsaid else ""
