@@ -373,6 +373,8 @@ def test_a_job_without_gpus_is_told_where_no_queue_without_gpus_is_known(site: s
     account = {"alvis": "NAISS2024-22-219"}.get(site, "abc")
     made = plan("-A", account, "-N", "1", "-g", "0", "-c", "4", "-t", "60", *TRAIN, site=site)
     assert any("-g 0: the job" in text for text in warnings(made))
+    unsaid = plan("-A", account, "-N", "1", "--ntasks-per-node", "3", "-c", "4", "-t", "60", *TRAIN, site=site)
+    assert not any("-g 0: the job" in text for text in warnings(unsaid)), "nobody typed it"
 
 
 @pytest.mark.parametrize(("gpus", "visible"), [(1, None), (2, "0,1"), (3, "0,1,2"), (4, "0,1,2,3")])

@@ -137,7 +137,7 @@ def _without_gpus(site: Site, request: Request, job: Situation) -> Iterator[Note
         gpu_queues = [name for name, queue in site.profile.partitions.items() if queue.gpus and queue.open]
         other = f"; nodes with GPUs: -p {gpu_queues[0]}" if gpu_queues else ""
         yield Note(f"{request.partition} has no GPUs: the ranks compute on CPUs (-g 0 says that it is meant){other}")
-    if job.gpus_per_node or not node.gpus or site.cluster is not None:
+    if job.gpus_per_node or not node.gpus or site.cluster is not None or not request.given("gpus_per_node"):
         return
     cpu_queues = [name for name, queue in site.profile.partitions.items() if queue.gpus == 0 and queue.open]
     other = f"-p {cpu_queues[0]} has nodes without" if cpu_queues else "the profile lists no queue without"
