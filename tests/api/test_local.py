@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from muster.api import Ended, LocalJob, Running, TookTooLong, submit
+from muster.errors import RequestError
 from muster.slurm.states import Phase
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*:UserWarning")
@@ -80,6 +81,11 @@ def test_it_can_be_waited_for_a_while_and_cancelled() -> None:
     result = job.result(timeout=120)
     assert (result.ok, result.status, result.rank) == (False, 143, None)
     job.cancel()
+
+
+def test_rows_of_a_sweep_are_no_run_of_this_machine() -> None:
+    with pytest.raises(RequestError, match="here=True starts one run"):
+        submit(["echo", "{lr}"], here=True, sweep=[{"lr": 1}, {"lr": 2}])
 
 
 def test_several_are_awaited_at_once() -> None:

@@ -15,6 +15,7 @@ from muster.api.hints import hints_shown
 from muster.api.job import Job
 from muster.api.local import LocalJob
 from muster.api.options import Command, read_options
+from muster.errors import RequestError
 from muster.facts import Facts
 from muster.job.request import Request
 from muster.look.probe import look, settings_notes
@@ -106,6 +107,9 @@ def submit(command: Command | None = None, /, **options: Any) -> Job | LocalJob:
 def _start_here(asked: _Asked) -> LocalJob:
     from muster.look.place import RunPlace
 
+    if asked.request.sweep is not None:
+        message = "sweep: its rows become tasks of an array, which waits in Slurm's queue, and here=True starts one run"
+        raise RequestError(message, hint="omit here=True, or submit each row by itself")
     prepared = prepare_run(asked.request, asked.facts, asked.typed, RunPlace.HERE)
     _warn([*asked.notes, *prepared.notes])
     return LocalJob(prepared.plan, asked.facts.environment, asked.typed)
