@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from subprocess import PIPE, Popen
 
 import pytest
 
@@ -55,3 +56,35 @@ def test_results_that_nobody_has_brought_home_stay(top: Path) -> None:
     (top / "job-9/out/checkpoint.pt").write_text("weights")
     start(top)
     assert (top / "job-9/out/checkpoint.pt").exists()
+
+
+def test_a_rank_that_ends_late_after_a_cancel_is_brought_whole_and_nothing_else_is_left(tmp_path: Path) -> None:
+    """Two nodes share the folder; one rank goes on for longer than its helper waits before it brings what is there."""
+    out = tmp_path / "out"
+    out.mkdir()
+    helpers, ranks = {}, {}
+    for node, last in (("a", "sleep 12"), ("b", "exit")):
+        folder = tmp_path / node / "job-10"
+        words = ["sh", "-c", part("stage_node"), "muster-stage", str(tmp_path / node), "10", "2", "0", str(out)]
+        environment = {**os.environ, "SLURMD_NODENAME": node}
+        helpers[node] = Popen(words, stdin=PIPE, stdout=PIPE, text=True, env=environment)
+        said = helpers[node].stdout
+        assert said is not None
+        assert "ready" in said.readline()
+        for name in ("same", node):
+            (folder / "out" / name).write_text(f"{node} first\n")
+        (folder / "gate").touch()
+        late = f"while [ -e gate ]; do sleep 0.1; done; {last}; echo {node} last >>out/same"
+        ranks[node] = Popen(["sh", "-c", late], cwd=folder)
+        (folder / "ranks" / str(ranks[node].pid)).touch()
+    for node, helper in helpers.items():
+        helper.terminate()
+        (tmp_path / node / "job-10/gate").unlink()
+    assert ranks["b"].wait() == 0  # also reaps it: the helper sees that it has ended
+    assert ranks["a"].wait() == 0
+    for helper in helpers.values():
+        assert "brought 2" in helper.communicate()[0]
+        assert helper.returncode == 143
+    assert len(list(out.iterdir())) == 4
+    assert (out / "a").exists()
+    assert sorted(each.read_text() for each in out.glob("same*")) == ["a first\na last\n", "b first\n"]

@@ -256,41 +256,37 @@ muster_let_go() {
 muster_bring() {
     muster_claims=$1/.muster-$muster_id
     muster_part=$muster_claims/$muster_host.part
-    if [ -z "$(find "$2" -mindepth 1 -print 2>/dev/null | head -n 1)" ]; then
-        mkdir -p "$muster_claims/ended/$muster_host" 2>/dev/null
-        muster_brought=0
-    elif mkdir -p "$muster_part" "$muster_claims/ended" && cp -a "$2/." "$muster_part/"; then
-        muster_brought=$(find "$muster_part" ! -type d -exec printf '.%.0s' {} + | wc -c)
-        (
-            cd "$muster_part" || exit 1
-            find . -type d -exec sh -c 'top=$1 && shift && for each; do mkdir -p "$top/$each"; done' sh "$1" {} +
-            find . ! -type d -exec sh -c '
-                top=$1 claims=$2 host=$3
-                shift 3
-                for each; do
-                    mkdir -p "$claims/names/${each%/*}"
-                    name=$each
-                    if ! (set -C && echo "$host" >"$claims/names/$each") 2>/dev/null; then
-                        read -r owner <"$claims/names/$each"
-                        [ "$owner" = "$host" ] || name=$each.$host
-                    fi
-                    mv -f "$each" "$top/$name" || exit 1
-                done' sh "$1" "$muster_claims" "$muster_host" {} +
-        ) || return 1
-        rm -rf "$muster_part"
-        mkdir -p "$muster_claims/ended/$muster_host"
-    else
-        return 1
-    fi
-    # The last node removes the temporary folder.
-    set -- "$muster_claims"/ended/*
-    [ $# -lt "$muster_nodes" ] || rm -rf "$muster_claims"
+    muster_brought=0
+    [ -n "$(find "$2" -mindepth 1 -print 2>/dev/null | head -n 1)" ] || return 0
+    mkdir -p "$muster_part" && cp -a "$2/." "$muster_part/" || return 1
+    muster_brought=$(find "$muster_part" ! -type d -exec printf '.%.0s' {} + | wc -c)
+    (
+        cd "$muster_part" || exit 1
+        find . -type d -exec sh -c 'top=$1 && shift && for each; do mkdir -p "$top/$each"; done' sh "$1" {} +
+        find . ! -type d -exec sh -c '
+            top=$1 claims=$2 host=$3
+            shift 3
+            for each; do
+                mkdir -p "$claims/names/${each%/*}"
+                name=$each
+                if ! (set -C && echo "$host" >"$claims/names/$each") 2>/dev/null; then
+                    read -r owner <"$claims/names/$each"
+                    [ "$owner" = "$host" ] || name=$each.$host
+                fi
+                mv -f "$each" "$top/$name" || exit 1
+            done' sh "$1" "$muster_claims" "$muster_host" {} +
+    ) || return 1
+    rm -rf "$muster_part"
 }
 
-# Brings what the ranks wrote, and reports how many files.
+# Brings what the ranks wrote, and reports how many files. The last node removes the temporary folder: before, another node
+# may still bring.
 muster_bring_all() {
     [ "$muster_out" != - ] && [ -d "$muster_job/out" ] || return 0
     if muster_bring "$muster_out" "$muster_job/out"; then
+        mkdir -p "$muster_claims/ended/$muster_host" 2>/dev/null
+        set -- "$muster_claims"/ended/*
+        [ $# -lt "$muster_nodes" ] || rm -rf "$muster_claims"
         muster_remove "$muster_job/out"
         muster_tell out "brought $muster_brought"
     else
