@@ -6,14 +6,17 @@
 
 A change drops a condition beside an `and` or `or`, turns a comparison, negates a test, drops a `not`, swaps True and
 False, or moves a number. The functions are drawn from those with 7 lines or more. A draw depends on the seed and on the
-function alone, so a seed stays the same while other functions change. The tests run in the order in which they are
-likely to notice: the files that name the module and the function, the files that name the module, the folder of the
-room. A test that fails is run on the unchanged source too: if it fails there, it is left out, and the report says so.
-A change that no test notices is a survivor: the report holds its difference, and each survivor that a user could meet
-wants a test.
+function alone, so a seed stays the same while other functions change. A test that fails is run on the unchanged source
+too: if it fails there, it is left out, and the report says so. A change that no test notices is a survivor: the report
+holds its difference, and each survivor that a user could meet wants a test.
 
-The tests of a change run in a fork of this process, which has pytest loaded but nothing of Muster, and find the changed
-source by PYTHONPATH.
+One process collects all fast tests, once. It forks for each change, puts the changed code into the function itself, and
+runs the tests that run this function, of other files one case of each test first, until they have taken 20 seconds of
+processor time. Which test runs which function is looked up in `.cache/mutate/touched.json`; `--fresh` writes this map
+anew, which takes as long as all fast tests. Programs that a test starts find the changed source by PYTHONPATH.
+
+Code that no fast test runs in its own process, or that ran while the tests were collected, is judged the long way: a
+process that has nothing of Muster runs the files that name module and function, those that name the module, the room.
 """
 
 from __future__ import annotations
@@ -25,20 +28,28 @@ import concurrent.futures
 import contextlib
 import difflib
 import functools
+import gc
 import itertools
+import json
 import multiprocessing
 import os
+import pkgutil
 import random
 import re
+import resource
 import shutil
 import signal
 import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from types import CodeType, FunctionType
+from typing import Any, NamedTuple, NoReturn
 
 import hypothesis.configuration
 import pytest
@@ -60,6 +71,8 @@ _LEFT_OUT = (
     "muster_lab/enter",
 )
 _MARKS = "not (lab or torch or gpu or versions or long or wide)"
+_NEAREST_CPU_S = 20.0
+"""Processor time of the tests of one change, as the map knows it."""
 # A condition decides something more often than a number does: how often each kind is drawn.
 _WEIGHTS = {"condition": 4, "comparison": 4, "not": 4, "test": 3, "value": 2, "number": 1}
 _TURNED = {
@@ -113,16 +126,7 @@ def main() -> int:
     mutations = list(_every(words.function, words.room) if words.function else _draw(words))
     WORK.mkdir(parents=True, exist_ok=True)
     compileall.compile_dir(SOURCE, quiet=1)  # once, and not in each tree
-    fork = multiprocessing.get_context("fork")
-    with concurrent.futures.ProcessPoolExecutor(words.jobs, mp_context=fork) as pool:
-        verdicts = []
-        for mutation, verdict in zip(mutations, pool.map(_judge, mutations, itertools.repeat(words.limit_s))):  # 3.9
-            verdicts.append(verdict)
-            print(
-                f"{len(verdicts):4}  {mutation.name}: {verdict.noticed_by or 'SURVIVES'}  {verdict.seconds:.1f} s",
-                file=sys.stderr,
-                flush=True,
-            )
+    verdicts = _verdicts(mutations, words)
     report = "\n".join(_report(words.function or f"seed {words.seed}", mutations, verdicts))
     print(report)
     if words.report:
@@ -142,6 +146,7 @@ def _read_words() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1, help="how many changes are judged beside each other")
     parser.add_argument("--limit-s", type=float, default=600.0, help="wall-clock time for the tests of one change")
     parser.add_argument("--report", default="", help="a file for the report")
+    parser.add_argument("--fresh", action="store_true", help="run all fast tests once, for a new map")
     return parser.parse_args()
 
 
@@ -269,6 +274,32 @@ _failing: set[str] = set()
 """Tests that have failed there: left out."""
 
 
+def _verdicts(mutations: Sequence[Mutation], words: argparse.Namespace) -> list[Verdict]:
+    """Return a verdict for each change, first in place, then the long way for what cannot be judged there."""
+    place = WORK / "verdicts"
+    place.write_text("")
+    server = os.fork()
+    if server == 0:
+        _become_server(mutations, words, place)
+    os.waitpid(server, 0)
+    verdicts = {}
+    for number, *fields in map(json.loads, place.read_text().splitlines()):
+        verdicts[number] = Verdict(fields[0], tuple(fields[1]), *fields[2:])
+    others = [number for number in range(len(mutations)) if number not in verdicts]
+    fork = multiprocessing.get_context("fork")
+    with concurrent.futures.ProcessPoolExecutor(words.jobs, mp_context=fork) as pool:
+        judged = pool.map(_judge, [mutations[number] for number in others], itertools.repeat(words.limit_s))
+        for number, verdict in zip(others, judged):  # 3.9
+            verdicts[number] = verdict
+            _tell(number, mutations[number], verdict)
+    return [verdicts[number] for number in range(len(mutations))]
+
+
+def _tell(number: int, mutation: Mutation, verdict: Verdict) -> None:
+    noticed_by = verdict.noticed_by or "SURVIVES"
+    print(f"{number + 1:4}  {mutation.name}: {noticed_by}  {verdict.seconds:.1f} s", file=sys.stderr, flush=True)
+
+
 def _judge(mutation: Mutation, limit_s: float) -> Verdict:
     """Run the nearest tests over the changed source, and return the first that fails."""
     began = time.monotonic()
@@ -359,11 +390,25 @@ def _first_failing(work: Path, tests: Sequence[str], left_out: Sequence[str], li
     """Return the first test that fails over the source in `work`, or that computes for ever."""
     if not tests:
         return None
+
+    def run_pytest(witness: _Witness) -> int:
+        sys.path.insert(0, str(work / "src"))
+        hypothesis.configuration.set_hypothesis_home_dir(work / "hypothesis")
+        words = ["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0", "-m", _MARKS]
+        words += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # hypothesis is loaded already
+        words += [word for test in left_out for word in ("--deselect", test)]
+        return int(pytest.main([*words, *tests], plugins=[witness]))
+
+    return _failing_in_fork(work, run_pytest, limit_s, tests[0])
+
+
+def _failing_in_fork(work: Path, run: Callable[[_Witness], int], limit_s: float, first: str) -> str | None:
+    """Return the first test that fails where `run` runs tests in a fork of this process."""
     witness = work / "witness"
     witness.write_text("")
     child = os.fork()
     if child == 0:
-        _become_pytest(work, tests, left_out, witness)
+        _become_tests(work, run, _Witness(witness))
     limit = time.monotonic() + limit_s
     parent = os.getppid()
     try:
@@ -381,11 +426,11 @@ def _first_failing(work: Path, tests: Sequence[str], left_out: Sequence[str], li
     # 5: none of these tests is fast.
     if os.WIFEXITED(ended[1]) and os.WEXITSTATUS(ended[1]) in {0, 5}:
         return None
-    return next((line[2:] for line in lines if line.startswith("F ")), lines[-1][2:] if lines else tests[0])
+    return next((line[2:] for line in lines if line.startswith("F ")), lines[-1][2:] if lines else first)
 
 
-def _become_pytest(work: Path, tests: Sequence[str], left_out: Sequence[str], witness: Path) -> NoReturn:
-    """Run the tests in this process, a fork, and end."""
+def _become_tests(work: Path, run: Callable[[_Witness], int], witness: _Witness) -> NoReturn:
+    """Run tests in this process, a fork, and end."""
     status = 70
     try:
         os.setsid()
@@ -394,15 +439,9 @@ def _become_pytest(work: Path, tests: Sequence[str], left_out: Sequence[str], wi
             os.dup2(log, number)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.chdir(ROOT)
-        source = str(work / "src")
-        os.environ["PYTHONPATH"] = source
+        os.environ["PYTHONPATH"] = str(work / "src")
         sys.dont_write_bytecode = True  # of a change made in the same second Python would read the old bytecode
-        sys.path.insert(0, source)
-        hypothesis.configuration.set_hypothesis_home_dir(work / "hypothesis")
-        words = ["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0", "-m", _MARKS]
-        words += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # hypothesis is loaded already
-        words += [word for test in left_out for word in ("--deselect", test)]
-        status = int(pytest.main([*words, *tests], plugins=[_Witness(witness)]))
+        status = run(witness)
     except BaseException:  # noqa: BLE001  # whatever it is, this process ends here
         traceback.print_exc()
     finally:
@@ -434,6 +473,265 @@ class _Witness:
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
             self._write("F", report.nodeid)
+
+
+# --- in place: the tests that run a function, in a fork of one process that has collected all tests ---
+
+
+class _Ready(NamedTuple):
+    """What the server knows, and each of its forks."""
+
+    session: pytest.Session
+    touched: Mapping[str, tuple[float, frozenset[str]]]
+    """Test → its processor time, and the functions that it runs, as `Mutation.name` has them."""
+    functions: Mapping[tuple[str, int], Sequence[FunctionType]]
+    """File and first line → the functions that were made there."""
+    caches: Sequence[Any]
+
+
+_ready: _Ready
+_Cache = type(functools.lru_cache(str))
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", SyntaxWarning)  # a text cannot be called: a function will stand there
+    _TEMPLATE: CodeType = compile('lambda *words, **named: "note"(*words, **named)', "map", "eval").co_consts[0]
+
+
+def _become_server(mutations: Sequence[Mutation], words: argparse.Namespace, place: Path) -> NoReturn:
+    """Collect all fast tests, write down a verdict for each change that can be judged in place, and end."""
+    try:
+        with (WORK / "server.log").open("w") as log:
+            os.dup2(log.fileno(), 1)
+        os.chdir(ROOT)
+        sys.path.insert(0, str(SOURCE))
+        hypothesis.configuration.set_hypothesis_home_dir(WORK / "hypothesis")
+        options = ["-q", "-s", "-p", "no:cacheprovider", "--hypothesis-seed=0", "--continue-on-collection-errors"]
+        options += ["-W", "ignore::pytest.PytestAssertRewriteWarning", "-m", f"{_MARKS} and not programs"]
+        pytest.main([*options, str(TESTS)], plugins=[_Server(mutations, words, place)])
+    except BaseException:  # noqa: BLE001  # whatever it is, this process ends here
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(0)
+
+
+class _Server:
+    """The plugin that judges changes where pytest would run tests."""
+
+    def __init__(self, mutations: Sequence[Mutation], words: argparse.Namespace, place: Path) -> None:
+        self.mutations, self.words, self.place = mutations, words, place
+        self.functions: dict[tuple[str, int], list[FunctionType]] = defaultdict(list)
+        self.caches: list[Any] = []
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_finish(self) -> None:
+        """Find all functions and caches of the source, before what was collected is hidden from the search."""
+        for module in pkgutil.walk_packages([str(SOURCE)], onerror=lambda _: None):
+            if not module.name.endswith("__main__") and not any(
+                part in module.name.replace(".", "/") for part in _LEFT_OUT
+            ):
+                with contextlib.suppress(Exception):
+                    import_module(module.name)
+        for thing in gc.get_objects():
+            if type(thing) is FunctionType and thing.__code__.co_filename.startswith(str(SOURCE)):
+                self.functions[thing.__code__.co_filename, thing.__code__.co_firstlineno].append(thing)
+            elif type(thing) is _Cache:
+                self.caches.append(thing)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Judge every change."""
+        global _ready  # noqa: PLW0603  # the forks of the pool find it there
+        kept_map = WORK / "touched.json"
+        fork = multiprocessing.get_context("fork")
+        _ready = _Ready(session, {}, self.functions, self.caches)
+        if self.words.fresh or not kept_map.exists():
+            with concurrent.futures.ProcessPoolExecutor(self.words.jobs, mp_context=fork) as pool:
+                parts = pool.map(_touched_by, range(self.words.jobs), itertools.repeat(self.words.jobs))
+                kept_map.write_text(json.dumps({test: row for part in parts for test, row in part.items()}))
+        rows = json.loads(kept_map.read_text())
+        touched = {test: (seconds, frozenset(names)) for test, (seconds, names) in rows.items()}
+        _ready = _ready._replace(touched=touched)
+        with concurrent.futures.ProcessPoolExecutor(self.words.jobs, mp_context=fork) as pool:
+            judged = pool.map(_judge_in_place, self.mutations, itertools.repeat(self.words.limit_s))
+            for number, verdict in enumerate(judged):
+                if verdict is not None:
+                    _tell(number, self.mutations[number], verdict)
+                    with self.place.open("a") as file:
+                        file.write(f"{json.dumps([number, *verdict])}\n")
+        return True
+
+
+def _touched_by(part: int, parts: int) -> dict[str, tuple[float, list[str]]]:
+    """Return what each test of a part runs, and its processor time; called in a fork that does nothing else."""
+    files = sorted({item.path for item in _ready.session.items})
+    _ready.session.items[:] = [item for item in _ready.session.items if files.index(item.path) % parts == part]
+    recorder = _Recorder()
+    for functions in _ready.functions.values():
+        for function in functions:
+            recorder.add(function)
+    _ready.session.config.pluginmanager.register(recorder)
+    with tempfile.TemporaryDirectory(prefix="map-", ignore_cleanup_errors=True) as folder:
+        os.environ["PYTEST_DEBUG_TEMPROOT"] = folder
+        for item, following in itertools.zip_longest(_ready.session.items, _ready.session.items[1:]):
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+    return recorder.rows
+
+
+class _Recorder:
+    """Notes which functions each test runs: their first call in a test comes here, the others run as always."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, tuple[float, list[str]]] = {}
+        self.called: dict[str, None] = {}
+        self.to_arm: list[tuple[FunctionType, CodeType]] = []
+
+    def add(self, function: FunctionType) -> None:
+        """Note the calls of a function, unless it has variables of another."""
+        original = function.__code__
+        if original.co_freevars:
+            return
+        name = f"{Path(original.co_filename).relative_to(SOURCE)}:{original.co_name}"
+
+        def note(*words: Any, **named: Any) -> Any:
+            function.__code__ = original
+            self.called[name] = None
+            self.to_arm.append((function, armed))
+            return function(*words, **named)
+
+        armed = _TEMPLATE.replace(co_consts=tuple(note if each == "note" else each for each in _TEMPLATE.co_consts))
+        self.to_arm.append((function, armed))
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Run one test."""
+        for function, armed in self.to_arm:
+            function.__code__ = armed
+        self.to_arm.clear()
+        self.called.clear()
+        began = _spent_s()
+        result = yield
+        self.rows[item.nodeid] = (round(_spent_s() - began, 3), list(self.called))
+        return result
+
+
+def _spent_s() -> float:
+    """Return the processor time of this process and of the programs that it has started."""
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def _judge_in_place(mutation: Mutation, limit_s: float) -> Verdict | None:
+    """Run the tests that run the changed function; None where the change cannot be made in a loaded function."""
+    began = time.monotonic()
+    code = _changed_code(mutation)
+    functions = _ready.functions.get((str(mutation.file), code.co_firstlineno), ()) if code else ()
+    items = _items_for(mutation, code.co_name) if code else []
+    if code is None or not functions or not items:
+        return None
+    left_out: list[str] = []
+    noticed_by, in_time = None, True
+    with tempfile.TemporaryDirectory(prefix="change-", dir=WORK, ignore_cleanup_errors=True) as folder:
+        work = Path(folder)
+        _copy_source(work)
+        _write(work, mutation.file, mutation.change.text)
+        change = functools.partial(_put, functions, code)
+        try:
+            while noticed_by is None:
+                items = [item for item in items if item.nodeid not in _failing]
+                failing = items and _failing_item(work, items, change, limit_s)
+                if not failing:
+                    break
+                item = next(each for each in items if each.nodeid == failing)
+                if failing in _passing or not _passes_without(work, mutation, item, limit_s):
+                    _failing.add(failing)
+                    left_out.append(failing)
+                else:
+                    _passing.add(failing)
+                    noticed_by = failing
+        except _OutOfTimeError:
+            in_time = False
+    return Verdict(noticed_by, tuple(left_out), time.monotonic() - began, in_time)
+
+
+def _passes_without(work: Path, mutation: Mutation, item: pytest.Item, limit_s: float) -> bool:
+    _write(work, mutation.file, mutation.file.read_text(encoding="utf-8"))
+    passes = _failing_item(work, [item], lambda: None, limit_s) is None
+    _write(work, mutation.file, mutation.change.text)
+    return passes
+
+
+def _put(functions: Sequence[FunctionType], code: CodeType) -> None:
+    for function in functions:
+        function.__code__ = code
+
+
+def _failing_item(work: Path, items: Sequence[pytest.Item], change: Callable[[], None], limit_s: float) -> str | None:
+    """Return the first of these tests that fails in a fork where the change was made."""
+
+    def run_items(witness: _Witness) -> int:
+        change()
+        for cache in _ready.caches:
+            cache.cache_clear()
+        temporary = work / "tmp"
+        temporary.mkdir(exist_ok=True)
+        os.environ["PYTEST_DEBUG_TEMPROOT"] = str(temporary)
+        session = _ready.session
+        session.config.pluginmanager.register(witness)
+        before = session.testsfailed
+        for item, following in itertools.zip_longest(items, items[1:]):
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            if session.testsfailed > before:
+                return 1
+        return 0
+
+    return _failing_in_fork(work, run_items, limit_s, items[0].nodeid)
+
+
+def _items_for(mutation: Mutation, outermost: str) -> list[pytest.Item]:
+    """Return the tests that run the function, the files that name it first, one case of each test before the others.
+
+    A test that the map does not know counts if its file names the function. Empty: no test runs it.
+    """
+    near = nearest_tests(mutation.file, mutation.function)[:2]
+    names = mutation.function in "".join(text for path, text in _test_files() if str(path.relative_to(ROOT)) in near)
+    name = f"{mutation.file.relative_to(SOURCE)}:{outermost}"
+    rows = []
+    cases: Counter[str] = Counter()
+    for item in _ready.session.items:
+        file, test = item.nodeid.partition("::")[0], item.nodeid.partition("[")[0]
+        seconds, touched = _ready.touched.get(item.nodeid, (0.1, None))
+        if name in touched if touched is not None else names and file in near:
+            rows.append((file not in near, cases[test], seconds, file, item))
+            cases[test] += 1
+    chosen: list[tuple[bool, int, float, str, pytest.Item]] = []
+    spent_s = 0.0
+    for row in sorted(rows, key=lambda row: row[:4]):
+        if spent_s + row[2] <= _NEAREST_CPU_S or not chosen:
+            spent_s += row[2]
+            chosen.append(row)
+    # Tests of one file behind each other: what they share is set up once.
+    place = {row[3]: number for number, row in reversed(list(enumerate(chosen)))}
+    return [row[4] for row in sorted(chosen, key=lambda row: place[row[3]])]
+
+
+def _changed_code(mutation: Mutation) -> CodeType | None:
+    """Return the code of the outermost function around the change; None where the change is not in its body."""
+    old, new = (
+        list(_outer_functions(compile(text, str(mutation.file), "exec", dont_inherit=True)))
+        for text in (mutation.file.read_text(encoding="utf-8"), mutation.change.text)
+    )
+    changed = [after for before, after in zip(old, new) if before != after]
+    return changed[0] if changed and not changed[0].co_freevars else None
+
+
+def _outer_functions(code: CodeType) -> Iterator[CodeType]:
+    """Yield the code of each function that is in no other function, those of classes too."""
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            if inner.co_flags & 1:  # CO_OPTIMIZED: a function, not the body of a class
+                yield inner
+            else:
+                yield from _outer_functions(inner)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 # A busy machine is no finding: examples are counted, never timed.
 settings.register_profile("whole", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -25,6 +26,15 @@ pytest_plugins = [
     "plugins.slurm_versions",
     "plugins.torch_ranks",
 ]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let Hypothesis try no constants of our source, unless the profile is "whole".
+
+    It parses every module for them: three seconds of each process of a fresh clone, one of each later.
+    """
+    if config.getoption("hypothesis_profile", None) != "whole" and hasattr(providers, "_get_local_constants"):
+        providers._get_local_constants = providers.Constants
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -14,7 +14,7 @@ from muster.life import machine
 from muster.life.machine import LifePhase, LifeState, LifeTerms, decide
 
 _FIRST = int(os.environ.get("MUSTER_TEST_SEED", "0"))
-_COUNT = int(os.environ.get("MUSTER_TEST_ORDERS", "2000"))
+_COUNT = int(os.environ.get("MUSTER_TEST_ORDERS", "1000"))
 
 
 def test_every_order_ends_as_it_has_to_and_they_meet_every_rule_and_every_fault() -> None:
