@@ -44,11 +44,11 @@ test-long: packages-long $(TORCH_READY) all-garbage ## what takes minutes: befor
 	@$(PYTEST) -m "not (lab or torch or gpu or versions or long)" --hypothesis-profile=whole # 100 random inputs of each kind
 	@$(MAKE) test-slurm
 
-test-night: ## hours: the long tests, each Slurm and each Python, and 100 changes of the source that tests have to notice (SEED: the day)
+test-night: ## hours: the long tests, each Slurm and each Python, and 200 changes of the source that tests have to notice (SEED: the day)
 	@$(MAKE) --keep-going test-long test-changes
 
 test-changes: packages-test $(TESTS_READY)
-	@$(BIN)/python scripts/mutate.py --count 100 $(if $(SEED),--seed $(SEED)) --report .cache/mutations.txt
+	@$(BIN)/python scripts/mutate.py --fresh --jobs 2 --count 200 $(if $(SEED),--seed $(SEED)) --report .cache/mutations.txt
 
 test-gpu: ## what one NVIDIA GPU can prove, in one report; PYTHON=… has a torch for CUDA, WHEELS=DIR what it lacks
 	@$(or $(PYTHON),python3) scripts/test_gpu.py $(if $(WHEELS),--wheels $(WHEELS))

@@ -46,6 +46,7 @@ def said(*words: object, **environment: str) -> str:
 
 
 @needs_man
+@pytest.mark.programs
 def test_troff_prints_every_option_of_every_verb_without_a_warning(folder: Path) -> None:
     for command in commands():
         page = folder / "man1" / f"muster-{command.name.replace(' ', '-')}.1"

@@ -12,12 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from launch.shells import SHELLS
+from launch.shells import SHELLS, each_shell
 from muster.look.image_facts import kind_of_torch
 from muster.render.parts import compose
 from muster.runner import ProgramResult, run
 
-each_shell = pytest.mark.parametrize("shell", SHELLS, ids=lambda shell: shell[0])
 VALUES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=30)
 
 

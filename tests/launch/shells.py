@@ -7,10 +7,15 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import pytest
+
 from muster.render.parts import compose
 from muster.runner import ProgramResult, run
+from plugins.wide import sampled
 
 SHELLS = (("dash",), ("busybox", "sh"), ("bash", "--posix"))
+each_shell = pytest.mark.parametrize("shell", sampled(SHELLS, keep=len(SHELLS)), ids=lambda words: words[0])
+"""`make test-fast` has the first alone."""
 START = ("directory", "size_as_planned", "address_asked", "gpus", "cpus", "threads", "cpus_asked", "publish")
 SLURM_RANK = (
     "stop",

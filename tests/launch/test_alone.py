@@ -14,9 +14,8 @@ from muster.model.plan import Engine, Plan
 from muster.runner import ProgramResult
 
 from .plans import FACTS, plan
-from .shells import SHELLS, SLURM_RANK, start, step
+from .shells import SLURM_RANK, each_shell, start, step
 
-each_shell = pytest.mark.parametrize("shell", SHELLS, ids=lambda words: words[0])
 LOOKING = (*SLURM_RANK[:-3], "look", *SLURM_RANK[-3:])
 WARNING = "Muster saw no connection to node1:"
 

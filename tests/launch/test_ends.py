@@ -16,9 +16,7 @@ from muster.model.failure import FailureKind
 from muster.render.parts import part
 from muster.runner import ProgramResult, checked, run
 
-from .shells import MPI_RANK, SHELLS, SLURM_RANK, start, step
-
-each_shell = pytest.mark.parametrize("shell", SHELLS, ids=lambda words: words[0])
+from .shells import MPI_RANK, SLURM_RANK, each_shell, start, step
 
 
 def _written(folder: Path) -> dict[str, list[str]]:

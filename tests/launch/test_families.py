@@ -9,9 +9,7 @@ import pytest
 from plugins.labs import Lab
 
 from .lab_runs import AGENTS_OF_MPIRUN, Witness, muster_run
-from .shells import MPI_RANK, SHELLS, SLURM_RANK, TORCHRUN_RANK, fake_topology, start, step, told
-
-each_shell = pytest.mark.parametrize("shell", SHELLS, ids=lambda words: words[0])
+from .shells import MPI_RANK, SLURM_RANK, TORCHRUN_RANK, each_shell, fake_topology, start, step, told
 
 # What torchrun's agent on the second of two hosts tells its second rank; the agent itself is task 1 of 2.
 OF_AN_AGENT = {

@@ -152,7 +152,7 @@ def _pairs(*fast: str) -> pytest.MarkDecorator:
     )
 
 
-@_pairs(*(case.launcher for case in CASES))
+@_pairs("srun", "mpirun", "torchrun", "local")
 def test_the_ranks_know_who_they_are_read_and_are_labelled(case: Case, tmp_path: Path) -> None:
     made = planned(case, tmp_path)
 
@@ -175,7 +175,7 @@ def test_the_ranks_know_who_they_are_read_and_are_labelled(case: Case, tmp_path:
 
 
 # How a status reaches the end of a job differs between these.
-@_pairs("srun", "torchrun", "mpirun", "local")
+@_pairs("srun", "torchrun")
 def test_the_status_is_that_of_the_rank_that_failed(case: Case, tmp_path: Path) -> None:
     made = planned(case, tmp_path)
 

@@ -11,7 +11,7 @@ from shutil import rmtree
 
 import pytest
 
-from launch.shells import SHELLS
+from launch.shells import each_shell
 from muster.errors import RequestError
 from muster.render.parts import compose
 from muster_build.engine import find_builder
@@ -54,20 +54,20 @@ def _marks(start: str) -> list[Path]:
     return sorted(Path("/tmp").glob(f".muster-{start}-*"))
 
 
-@pytest.mark.parametrize("shell", SHELLS, ids=" ".join)
+@each_shell
 def test_all_ranks_go_on_and_the_mark_is_removed(shell: tuple[str, ...], start: str) -> None:
     assert _ends(_ranks(shell, start, 0)) == [("started", 0)] * 3
     assert _marks(start) == []
 
 
-@pytest.mark.parametrize("shell", SHELLS, ids=" ".join)
+@each_shell
 def test_a_failure_ends_all_of_them_and_the_mark_is_removed(shell: tuple[str, ...], start: str) -> None:
     assert _ends(_ranks(shell, start, 5)) == [("", 2)] * 3
     assert _marks(start) == []
 
 
 @needs_root
-@pytest.mark.parametrize("shell", SHELLS, ids=" ".join)
+@each_shell
 @pytest.mark.parametrize("how", ["directory", "link", "file of old"])
 def test_a_mark_that_somebody_else_made_is_none(shell: tuple[str, ...], start: str, how: str, tmp_path: Path) -> None:
     """Made beforehand, with a status of 0: the ranks started although the prologue had failed."""

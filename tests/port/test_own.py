@@ -29,7 +29,7 @@ def _again(case: Case, first: Plan) -> None:
     }
 
 
-@pytest.mark.parametrize("site", sampled(SITES, keep=12))
+@pytest.mark.parametrize("site", sampled(SITES, keep=24))
 def test_the_plan_of_a_script_of_muster_s_is_the_same(site: str) -> None:
     plans = {case: plan_of(case) for case in cases() if case.site == site}
     made = {case: first for case, first in plans.items() if not isinstance(first, MusterError)}

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from launch.shells import MPI_RANK, SHELLS, SLURM_RANK, fake_topology, start, step, told
+from launch.shells import MPI_RANK, SLURM_RANK, each_shell, fake_topology, start, step, told
 from muster.launchers import TYPED_NAMES as CHOICES
 from muster.launchers import launcher_named
 from muster.launchers.base import KEEPER
@@ -21,9 +21,6 @@ from muster.rank.hostlist import compress, first
 from muster.render.parts import compose
 from muster.render.script import prologue_text
 from muster.runner import run
-from plugins.wide import sampled
-
-each_shell = pytest.mark.parametrize("shell", SHELLS, ids=lambda words: words[0])
 
 
 @each_shell
@@ -142,7 +139,7 @@ def test_visibility_one_leaves_each_rank_its_own_device() -> None:
     assert (seen["CUDA_VISIBLE_DEVICES"], seen["LOCAL_RANK"]) == ("6", "2")
 
 
-@pytest.mark.parametrize("shell", SHELLS, ids=lambda words: words[0])
+@each_shell
 @pytest.mark.parametrize("tools", [("grep",), ()], ids=["grep", "no tool"])
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
 def test_a_port_that_is_taken_is_refused_by_rank_0_and_by_nobody_else(
@@ -287,14 +284,9 @@ def test_the_node_prologue_runs_once_and_its_failure_names_the_node() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
-    sampled(
-        [
-            *(pytest.param(name, (), id=name) for name in sorted(set(CHOICES) - {"auto"})),
-        ],
-        keep=lambda case: case.values[0] == "mpirun+torchrun",
-    ),
+    ("name", "words"), [pytest.param(name, (), id=name) for name in sorted(set(CHOICES) - {"auto"})]
 )
+@pytest.mark.programs
 def test_every_prologue_passes_shellcheck(name: str, words: tuple[str, ...], tmp_path: Path) -> None:
     from launch.plans import plan
 

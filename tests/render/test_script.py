@@ -129,8 +129,8 @@ def test_no_golden_script_is_left_over() -> None:
     assert {path.stem for path in GOLDEN.glob("*.sh")} == set(SCRIPTS)
 
 
-# shellcheck takes half a second each: in `make test-fast` the two with the most parts.
-@pytest.mark.parametrize("name", sampled(sorted(SCRIPTS), keep=lambda name: name in {"torchrun", "apptainer-stage"}))
+@each_script
+@pytest.mark.programs
 def test_the_script_passes_shellcheck(name: str, tmp_path: Path) -> None:
     script = tmp_path / "job.sh"
     script.write_text(job_script(SCRIPTS[name]))

@@ -7,11 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from launch.shells import SHELLS
+from launch.shells import each_shell
 from muster.render.parts import compose
 from muster.runner import ProgramResult, run
-
-each_shell = pytest.mark.parametrize("shell", SHELLS, ids=lambda shell: shell[0])
 
 
 def take(shell: Sequence[str], *words: str) -> ProgramResult:

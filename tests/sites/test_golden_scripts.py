@@ -134,7 +134,7 @@ def _is_of_four_nodes(case: Case) -> bool:
     return case.size == "four-nodes" or (case.size, case.launcher, case.mode) == ("one-gpu", "srun", "venv")
 
 
-@pytest.mark.parametrize("case", sampled(cases(), keep=20, test=_is_of_four_nodes), ids=str)
+@pytest.mark.parametrize("case", sampled(cases(), keep=60, test=_is_of_four_nodes), ids=str)
 def test_executed_with_stub_tools_it_starts_what_was_asked_for(case: Case, tmp_path: Path) -> None:
     made = plan_of(case)
     if isinstance(made, MusterError):

@@ -121,6 +121,7 @@ def test_the_launch_over_two_nodes_is_part_of_the_check(clariden: Lab, scratch: 
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.programs
 def test_the_questions_to_a_node_are_posix_sh(name: str) -> None:
     script = node_script(bundled(name).profile)
 
