@@ -33,7 +33,7 @@ machine says. It needs a Python of 3.6 or later on the host of the script, and n
 Muster's own Python, else that of the ranks' environment, else `python3`. Where there is none, the script says so in
 one line, and its ranks start once. A job without such an option has no supervisor.
 
-`tests/life/test_orders.py` plays 2,000 random orders of events against the machine. Its Slurm is simulated as the lab
+`tests/life/test_orders.py` plays 1,000 random orders of events against the machine. Its Slurm is simulated as the lab
 shows it: a rank or a host dies, Slurm says so late or early, a peer fails first, a rank is deaf or ends well too early,
 a save, a limit, a cancellation, a requeue, a controller that is away. In each order:
 

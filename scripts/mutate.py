@@ -15,8 +15,9 @@ runs the tests that run this function, of other files one case of each test firs
 processor time. Which test runs which function is looked up in `.cache/mutate/touched.json`; `--fresh` writes this map
 anew, which takes as long as all fast tests. Programs that a test starts find the changed source by PYTHONPATH.
 
-Code that no fast test runs in its own process, or that ran while the tests were collected, is judged the long way: a
-process that has nothing of Muster runs the files that name module and function, those that name the module, the room.
+Code that no fast test runs in its own process, and a function that has made others, is judged the long way: a process
+that has nothing of Muster runs the files that name module and function, those that name the module, the room. What
+survives in place meets the first two of these files so too: the function may have worked while Muster was loaded.
 """
 
 from __future__ import annotations
@@ -285,10 +286,11 @@ def _verdicts(mutations: Sequence[Mutation], words: argparse.Namespace) -> list[
     verdicts = {}
     for number, *fields in map(json.loads, place.read_text().splitlines()):
         verdicts[number] = Verdict(fields[0], tuple(fields[1]), *fields[2:])
-    others = [number for number in range(len(mutations)) if number not in verdicts]
+    others = [number for number in range(len(mutations)) if number not in verdicts or not verdicts[number].noticed_by]
     fork = multiprocessing.get_context("fork")
     with concurrent.futures.ProcessPoolExecutor(words.jobs, mp_context=fork) as pool:
-        judged = pool.map(_judge, [mutations[number] for number in others], itertools.repeat(words.limit_s))
+        limits = itertools.repeat(words.limit_s), (2 if number in verdicts else None for number in others)
+        judged = pool.map(_judge, [mutations[number] for number in others], *limits)
         for number, verdict in zip(others, judged):  # 3.9
             verdicts[number] = verdict
             _tell(number, mutations[number], verdict)
@@ -300,11 +302,11 @@ def _tell(number: int, mutation: Mutation, verdict: Verdict) -> None:
     print(f"{number + 1:4}  {mutation.name}: {noticed_by}  {verdict.seconds:.1f} s", file=sys.stderr, flush=True)
 
 
-def _judge(mutation: Mutation, limit_s: float) -> Verdict:
+def _judge(mutation: Mutation, limit_s: float, most_files: int | None = None) -> Verdict:
     """Run the nearest tests over the changed source, and return the first that fails."""
     began = time.monotonic()
     left_out: list[str] = []
-    tests = nearest_tests(mutation.file, mutation.function)
+    tests = nearest_tests(mutation.file, mutation.function)[:most_files]
     noticed_by, in_time = None, True
     with tempfile.TemporaryDirectory(prefix="change-", dir=WORK, ignore_cleanup_errors=True) as work:
         _copy_source(Path(work))
@@ -626,7 +628,7 @@ def _judge_in_place(mutation: Mutation, limit_s: float) -> Verdict | None:
     code = _changed_code(mutation)
     functions = _ready.functions.get((str(mutation.file), code.co_firstlineno), ()) if code else ()
     items = _items_for(mutation, code.co_name) if code else []
-    if code is None or not functions or not items:
+    if code is None or not functions or not items or any(map(_ready.functions.get, _made_in(code, mutation.file))):
         return None
     left_out: list[str] = []
     noticed_by, in_time = None, True
@@ -722,6 +724,14 @@ def _changed_code(mutation: Mutation) -> CodeType | None:
     )
     changed = [after for before, after in zip(old, new) if before != after]
     return changed[0] if changed and not changed[0].co_freevars else None
+
+
+def _made_in(code: CodeType, file: Path) -> Iterator[tuple[str, int]]:
+    """Yield file and first line of each function that is made in another: one that was made has the old code."""
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield str(file), inner.co_firstlineno
+            yield from _made_in(inner, file)
 
 
 def _outer_functions(code: CodeType) -> Iterator[CodeType]:

@@ -34,7 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
     It parses every module for them: three seconds of each process of a fresh clone, one of each later.
     """
     if config.getoption("hypothesis_profile", None) != "whole" and hasattr(providers, "_get_local_constants"):
-        providers._get_local_constants = providers.Constants
+        providers._get_local_constants = lambda: providers._local_constants
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from muster.errors import RequestError
 from muster_check.job import look_at_job
 
 
@@ -25,3 +26,15 @@ def test_a_node_that_srun_cannot_reach_is_named(tmp_path: Path, said: str, what:
 
     assert [finding.what for finding in looked.findings] == [what]
     assert " ".join(looked.findings[0].hosts) == hosts
+
+
+def test_one_refusal_of_the_launch_is_the_answer_and_of_several_each_is_a_finding(tmp_path: Path) -> None:
+    def look(*said: str) -> list[str]:
+        lines = "; ".join(f"printf 'muster: error: {each}\\n\\nhint: more\\n' >&2" for each in said)
+        launch = ["sh", "-c", f"{lines}; exit 2", "sh"]
+        looked = look_at_job(launch, {}, tmp_path / "check.pyz", host="login", job_name=None, image=False)
+        return [finding.evidence for finding in looked.findings]
+
+    assert look("no port", "no memory") == ["no port", "no memory"]
+    with pytest.raises(RequestError, match="no port"):
+        look("no port", "no port")

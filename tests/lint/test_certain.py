@@ -285,6 +285,11 @@ _RIGHT = {
         "srun-survivors",
         _TWO + _ADDRESS + 'ARGS=(--wait=60)\nARGS+=(--kill-on-bad-exit=1)\nsrun "${ARGS[@]}" python train.py\n',
     ),
+    "flags in an array that another file began": (
+        "srun-survivors",
+        _TWO + _ADDRESS + 'source settings.sh\nARGS+=(--wait=60)\nsrun "${ARGS[@]}" python train.py\n',
+    ),
+    "a sign between blanks that is a word": ("assignment-with-blanks", _ONE + "echo loss = 3\n"),
     "wheels of the site": ("install-in-job", _ONE + "pip install --no-index torch\npython x.py\n"),
     "several programs, and each is waited for": (
         "wait-forgets-status",
@@ -421,6 +426,16 @@ def test_what_depends_on_something_unknown_says_so_and_is_weaker(name: str) -> N
 
 
 _WRONG = {
+    "localhost for ranks of mpirun": (
+        "hangs",
+        "address-is-loopback",
+        _NODES + "export MASTER_ADDR=localhost\n" + _PORT + "mpirun -np 2 python t.py\n",
+    ),
+    "a comment and an empty line inside a command": (
+        "breaks",
+        "continuation-comment",
+        _TWO + "srun --kill-on-bad-exit=1 \\\n  # --exclusive\n\n  --label python t.py\n",
+    ),
     "conda behind CUDA's module": ("fragile", "conda-not-set-up", _GPU + "module load cuda/12\nconda activate x\n"),
     "a pipe in front of an echo": (
         "fragile",

@@ -78,6 +78,14 @@ def planned(script: ScriptFacts | None, *words: str, launcher: str = "auto", eng
         (ALONE, "srun", "never joins the other ranks: each of the 4", "muster.world()"),
         (ALONE, "torchrun", "never joins", "--wireup dummy"),
         (SPAWNS, "srun", "train.py, line 7: it starts ranks of its own", "LOCAL_RANK"),
+        (
+            SPAWNS.replace("os, torch.multiprocessing as mp", "os; from torch import multiprocessing; import torch", 1)
+            .replace(", torch.dist", "; import torch.dist")
+            .replace("mp.spawn", "multiprocessing.spawn"),
+            "srun",
+            "line 7: it starts ranks of its own",
+            "LOCAL_RANK",
+        ),
         (MPI4PY, "srun", "takes its ranks from mpi4py", "--mpi pmix"),
         (MPI4PY, "torchrun", "takes its ranks from mpi4py", "--launcher mpirun"),
         ("import horovod.torch as hvd\nhvd.init()\n", "srun", "takes its ranks from Horovod", "--launcher mpirun"),

@@ -107,7 +107,8 @@ class _Over(msgspec.Struct, frozen=True):
             inner_path, source = (*path, key), (*source_path, key)
             if isinstance(value, dict):
                 if not isinstance(into.get(key), dict):
-                    self.forget(inner_path)
+                    if key in into:
+                        self.forget(inner_path)
                     into[key] = {}
                     self.origins[inner_path] = (self.index, source)
                 self.table(into[key], value, inner_path, source)

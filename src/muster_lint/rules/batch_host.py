@@ -102,7 +102,7 @@ def find_ranks_of_batch_host(job: BatchScript) -> Iterator[Hit]:
     """Yield branches of the batch script that only another task would take."""
     is_several = (job.nodes or 0) > 1 or (job.tasks_per_node or 0) > 1
     runs_itself = re.search(r"\b(srun|mpirun)\b.*(\$\{?0\b|BASH_SOURCE)|SLURM_STEP_?ID", job.body)
-    if not job.directives or not is_several or runs_itself or not job.steps:
+    if not is_several or runs_itself or not job.steps:
         return
     own = {each.name for each in job.assignments}
     written = [place for place, _ in job.shell.heredocs] + list(job.shell.long_texts)

@@ -136,8 +136,6 @@ def find_spaced_assignments(job: BatchScript) -> Iterator[Hit]:
     for each in job.commands:
         if len(each.words) > 1 and each.words[1].text == "=" and re.fullmatch(r"[A-Za-z_]\w*", each.words[0].text):
             yield Hit(each.place, f"bash runs {each.words[0].text!r} as a command")
-        elif each.program == "export" and any(word.text == "=" for word in each.words):
-            yield Hit(each.place, "export does not take blanks around =")
         elif each.program == "set" and len(each.words) == 2 and re.match(r"[A-Z_]+=", each.words[1].text):
             yield Hit(each.place, f"set does not set {each.words[1].text.partition('=')[0]}", severity=Severity.FRAGILE)
 
