@@ -12,10 +12,10 @@ import pytest
 
 from muster.follow.attempt_list import EndCause, read_ends
 from muster.life import asking
+from muster.life.attempt import RunningAttempt
 from muster.life.machine import FirstCause, LifePhase, LifeState, LifeTerms, NoteEnd, decide
 from muster.life.rules import Rules
 from muster.life.supervise import Supervisor
-from muster.life.unit import RunningUnit, Unit
 from muster.render.parts import compose
 from muster.runner import run
 
@@ -24,10 +24,10 @@ _KINDS = {"rank": "rank ", "node": "node"}
 """What the words of a cause begin with, by its kind."""
 
 
-def _ended(lines: list[str], status: int, tells: str = "srun", ends: str = "") -> tuple[RunningUnit, FirstCause]:
+def _ended(lines: list[str], status: int, tells: str = "srun", ends: str = "") -> tuple[RunningAttempt, FirstCause]:
     """Play an attempt that wrote these lines; return it, and what the machine takes for its first cause."""
     rules = Rules(("file=job.sh", f"tells={tells}", "lines=labelled"), {"SLURM_JOB_ID": "7"})
-    running = RunningUnit(Unit("", (), 4, 2), 1, ("node1", "node2"), rules, -1, lambda _: None, lambda *_: None)
+    running = RunningAttempt(1, ("node1", "node2"), rules, -1, lambda _: None, lambda *_: None)
     running._tail = "\n".join([*lines, ""]).encode()
     terms, state = LifeTerms(4, 2, hears_all=tells == "srun"), LifeState(phase=LifePhase.RUNS)
     events: list[Any] = running.heard("ends", ends)
@@ -257,7 +257,7 @@ def test_the_line_of_an_end_holds_the_kind_of_its_cause(
     words = ("file=job.sh", f"run={tmp_path}", f"logs={tmp_path}/logs", "nodes=2", "tasks=2", "lines=labelled")
     supervisor = Supervisor(Rules(words, {"SLURM_JOB_ID": "7"}), {"SLURM_JOB_NODELIST": "node1,node2"})
     running, first = _ended(lines, 7)
-    supervisor.running = [running]
+    supervisor.running = running
     supervisor.state = LifeState(hosts=running.hosts, attempt=1)
     supervisor._do_note_end(NoteEnd(1, "end", first, "that was allowed 0 times"))
 

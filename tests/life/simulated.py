@@ -5,8 +5,8 @@ its host; the step of a dead host stands, and its srun too, whatever
 signal it gets, until Slurm calls the host down, and it holds the nodes; a scancel while the controller is
 away is lost; a killed slurmstepd leaves srun waiting for ever; the script dies with its host, and writes nothing; Slurm
 hears of a dead host when SlurmdTimeout is over, often after a peer has failed. It tells what the supervisor tells
-(`muster.life.unit`): under srun each failing task as it fails, under agents the first agent, and the rank and its words
-when the step has ended; a status of 0 after counting. What it finds wrong is in `wrong`.
+(`muster.life.attempt`): under srun each failing task as it fails, under agents the first agent, and the rank and its
+words when the step has ended; a status of 0 after counting. What it finds wrong is in `wrong`.
 """
 
 from __future__ import annotations

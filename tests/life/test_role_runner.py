@@ -16,8 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from muster.life import roles as runner
-from muster.life.roles import RoleRunner, RoleUnit
+from muster.life import role_runner as runner
+from muster.life import roles
+from muster.life.role_runner import RoleRunner, RoleUnit
 
 HOSTS = ("a", "b", "c")
 
@@ -71,16 +72,17 @@ def test_a_role_that_is_late_says_what_it_lacked(tmp_path: Path, port: int, capf
     asked = f"http://127.0.0.1:{port}/no http://127.0.0.1:{port}/never"
     addresses, at_port = unit("a", ready="address", text=asked), unit("b", nodes="2", ready="port", port="1")
     lacks = [f"http://127.0.0.1:{port}/{name} answers 503" for name in ("no", "never")]
-    steers = RoleRunner("job.sh", str(tmp_path), [addresses, at_port], 20000, 12000)
+    steers = of(addresses, at_port, run=str(tmp_path))
+    steers._folder()
     assert steers._lack(addresses) == ", ".join(lacks)
     at_port.hosts = ("127.0.0.1", "localhost")
     assert steers._lack(at_port) == "port 1 of 127.0.0.1, localhost takes no connection"
 
     addresses.lacks = lacks[0]
-    steers._note(runner.NoteRole("a", "late", 1, "it was not ready after 3 s"))
-    steers._note(runner.NoteRole("b", "late", 1, "it was not ready after 3 s"))
-    steers._note(runner.NoteRole("a", "failed", 1, "it ended before it was ready"))
-    steers._note(runner.NoteRole("b", "ended"))
+    steers._note(roles.NoteRole("a", "late", 1, "it was not ready after 3 s"))
+    steers._note(roles.NoteRole("b", "late", 1, "it was not ready after 3 s"))
+    steers._note(roles.NoteRole("a", "failed", 1, "it ended before it was ready"))
+    steers._note(roles.NoteRole("b", "ended"))
 
     events = [json.loads(line)["words"] for line in (tmp_path / "roles/events").read_text().splitlines()]
     late = f"it was not ready after 3 s: {lacks[0]}"
@@ -203,12 +205,12 @@ def test_what_a_role_wrote_is_shown_in_any_locale_and_a_full_disk_ends_nothing(
     plain = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr("sys.stdout", plain)
 
-    steered._note(runner.NoteRole("x", "failed", 1, "it ended"))
+    steered._note(roles.NoteRole("x", "failed", 1, "it ended"))
     said = os.dup(1)
     with Path("/dev/full").open("wb") as full:
         os.dup2(full.fileno(), 1)
     try:
-        steered._note(runner.NoteRole("x", "ready"))
+        steered._note(roles.NoteRole("x", "ready"))
     finally:
         os.dup2(said, 1)
         os.close(said)
@@ -220,12 +222,13 @@ def test_a_role_that_this_host_cannot_start_has_failed(tmp_path: Path, monkeypat
     def refuse(*_: object, **__: object) -> None:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr("muster.life.roles.subprocess.Popen", refuse)
-    steered = of(unit("x"), run=str(tmp_path))
+    monkeypatch.setattr("muster.life.script.subprocess.Popen", refuse)
+    steered = of(unit("x", main="yes"), run=str(tmp_path))
+    steered.tell(roles.TimePasses())
 
-    steered._start(steered.units["x"])
+    steered.wait(0)
 
-    assert steered.events.get_nowait() == runner.RoleEnded("x", 1)
+    assert steered.status == 1
 
 
 # The oldest Python that a batch host may have, where this machine has one.
@@ -237,19 +240,15 @@ _OLD = sorted(Path(pwd.getpwuid(os.getuid()).pw_dir).glob(".pyenv/versions/3.6.*
 def test_it_runs_with_every_python_and_hears_what_nohup_has_not_ignored(
     tmp_path: Path, python: str, starter: tuple[str, ...]
 ) -> None:
-    slurm = tmp_path / "bin"
-    slurm.mkdir()
-    (slurm / "scontrol").write_text('#!/bin/sh\n[ "$2" != hostnames ] || echo a\n')
-    (slurm / "scontrol").chmod(0o755)
     # The role writes what no plain locale has, tells its runner to end, and fails.
     (tmp_path / "job.sh").write_text('echo "é █"; kill -HUP "$PPID"; sleep 0.5; exit 4\n')
     words = ["role=x", "first=0", "nodes=1", "ranks=1", "ready=log", "text=never", "within=60", "grace=5", "main=yes"]
-    text = Path(runner.__file__).read_text()
+    of_job = [f"file={tmp_path}/job.sh", f"run={tmp_path}", "ports=20000-20009"]
     end = subprocess.run(
-        [*starter, python, "-I", "-c", text, str(tmp_path / "job.sh"), str(tmp_path), "20000", "10", *words],
+        [*starter, python, "-I", "-S", str(Path(runner.__file__).parent), *of_job, *words],
         capture_output=True,
         check=False,
-        env={**os.environ, "PATH": f"{slurm}:{os.environ['PATH']}", "LC_ALL": "C"},
+        env={**os.environ, "SLURM_JOB_NODELIST": "a", "LC_ALL": "C"},
         timeout=60,
     )
 
@@ -257,10 +256,20 @@ def test_it_runs_with_every_python_and_hears_what_nohup_has_not_ignored(
     assert b"role x ended with status" in end.stdout
 
 
+def test_a_job_whose_supervisor_is_not_there_says_so() -> None:
+    text = (Path(runner.__file__).parents[1] / "render" / "shell" / "begin" / "roles.sh").read_text()
+    stop = 'muster_stop() { printf "%s|" "$@"; exit 1; }\n'
+    rest = "muster_room=/nowhere/room\nmuster_run_roles python3 /nowhere/life ports=1-2\n"
+    end = subprocess.run(["bash", "-c", stop + text + rest], capture_output=True, text=True, timeout=60, check=False)
+
+    needed = f"Python 3.6 or later and /nowhere/life on {os.uname().nodename}"
+    assert end.stdout.startswith(f"a job with roles needs {needed}|")
+
+
 def test_a_job_that_was_told_to_end_before_its_runner_starts_no_role(tmp_path: Path) -> None:
     text = (Path(runner.__file__).parents[1] / "render" / "shell" / "begin" / "roles.sh").read_text()
-    rest = f"muster_take() {{ muster_ports=1-2; }}; muster_interrupted=143 muster_room={tmp_path}/room\n"
-    rest += "muster_runner='print(1)'; muster_run_roles python= ports=1-2\n"
+    (tmp_path / "__main__.py").write_text("print(1)")
+    rest = f"muster_interrupted=143 muster_room={tmp_path}/room\nmuster_run_roles python3 {tmp_path} ports=1-2\n"
     end = subprocess.run(["bash", "-c", text + rest], capture_output=True, text=True, timeout=60, check=False)
 
     assert (end.returncode, end.stdout) == (143, "")
@@ -279,11 +288,10 @@ def test_a_file_that_goes_while_it_is_looked_at_is_no_end_of_looking(
         return ""
 
     monkeypatch.setattr(steered, "_lack", look)
-    sleeper = subprocess.Popen(["sleep", "60"])
-    try:
-        steered._look(steered.units["x"], sleeper)
-    finally:
-        sleeper.kill()
-        sleeper.wait()
+    monkeypatch.setattr(steered.units["x"], "runs", lambda: True)
+    steered._look(steered.units["x"])
+    told: list[object] = []
+    monkeypatch.setattr(steered, "tell", told.append)
+    steered.wait(0)
 
-    assert steered.events.get_nowait() == runner.RoleReady("x")
+    assert told == [roles.RoleReady("x")]

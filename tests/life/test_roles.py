@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from muster.life.roles import (
     LAST_S,
+    EndRole,
     FinishRoles,
-    JobBegins,
     JobTold,
-    KillRole,
     NoteRole,
     RoleEnded,
     RolePhase,
@@ -22,7 +21,6 @@ from muster.life.roles import (
     RolesState,
     RoleTerms,
     StartRole,
-    TellRole,
     TimePasses,
     decide,
 )
@@ -53,7 +51,7 @@ class Play:
 
 def begun() -> Play:
     play = Play(SERVE, DATA, TRAIN)
-    assert play.step(JobBegins()) == [StartRole("serve"), StartRole("data")]
+    assert play.step(TimePasses()) == [StartRole("serve"), StartRole("data")]
     return play
 
 
@@ -69,7 +67,7 @@ def test_the_end_of_the_main_role_ends_the_others_and_its_status_is_the_jobs() -
     play.step(RoleReady("serve"))
     play.step(RoleReady("data"))
 
-    assert play.step(RoleEnded("train", 3)) == [TellRole("serve"), TellRole("data")]
+    assert play.step(RoleEnded("train", 3)) == [EndRole("serve", "TERM"), EndRole("data", "TERM")]
     assert play.step(RoleEnded("data", 143)) == []
     assert play.step(RoleEnded("serve", 143)) == [FinishRoles(3)]
     assert play.noted("failed") == ["train"]
@@ -80,7 +78,7 @@ def test_what_does_not_end_in_time_is_killed_and_then_left() -> None:
     play.step(JobTold(143))
 
     assert play.step(TimePasses(), seconds=9) == []
-    assert play.step(TimePasses(), seconds=2) == [KillRole("serve"), KillRole("data")]
+    assert play.step(TimePasses(), seconds=2) == [EndRole("serve", "KILL"), EndRole("data", "KILL")]
     assert play.step(TimePasses(), seconds=1) == []
     assert play.step(TimePasses(), seconds=LAST_S)[-1] == FinishRoles(143)
     assert play.noted("left") == ["serve", "data"]
@@ -108,20 +106,20 @@ def test_a_role_that_is_never_ready_ends_the_job() -> None:
     play = begun()
 
     assert play.step(TimePasses(), seconds=59) == []
-    assert play.step(TimePasses(), seconds=2) == [TellRole("serve"), TellRole("data")]
+    assert play.step(TimePasses(), seconds=2) == [EndRole("serve", "TERM"), EndRole("data", "TERM")]
     assert play.noted("late") == ["serve"]
 
 
 def test_a_role_that_nobody_needs_and_that_was_not_asked_for_a_sign_may_take_its_time() -> None:
     play = Play(RoleTerms("a", within_s=5), RoleTerms("b", is_main=True))
-    play.step(JobBegins())
+    play.step(TimePasses())
 
     assert play.step(TimePasses(), seconds=1000) == []
 
 
 def test_a_failure_that_is_only_noted_ends_nothing() -> None:
     play = Play(RoleTerms("data", ends_job=False), RoleTerms("train", is_main=True))
-    play.step(JobBegins())
+    play.step(TimePasses())
     play.step(RoleReady("data"))
 
     assert play.step(RoleEnded("data", 5)) == []
@@ -171,7 +169,7 @@ def test_a_role_is_ready_once_and_not_after_its_end() -> None:
 def test_a_role_has_a_time_to_be_ready_if_another_waits_or_a_sign_was_asked_for(needed: bool, is_asked: bool) -> None:
     after = ("a",) if needed else ()
     play = Play(RoleTerms("a", within_s=5, is_asked=is_asked), RoleTerms("b", after=after, is_main=True))
-    play.step(JobBegins())
+    play.step(TimePasses())
     play.step(TimePasses(), seconds=6)
 
     assert play.noted("late") == ["a"]
@@ -179,11 +177,11 @@ def test_a_role_has_a_time_to_be_ready_if_another_waits_or_a_sign_was_asked_for(
 
 def test_the_longest_grace_holds_for_all() -> None:
     play = Play(RoleTerms("a", grace_s=30), RoleTerms("b", is_main=True, grace_s=5))
-    play.step(JobBegins())
+    play.step(TimePasses())
     play.step(JobTold(143))
 
     assert play.step(TimePasses(), seconds=29) == []
-    assert play.step(TimePasses(), seconds=2) == [KillRole("a"), KillRole("b")]
+    assert play.step(TimePasses(), seconds=2) == [EndRole("a", "KILL"), EndRole("b", "KILL")]
 
 
 NAMES = ("a", "b", "c", "d")
@@ -208,7 +206,7 @@ def test_any_order_of_events_ends_with_nothing_left(seed: int) -> None:
     running: set[str] = set()
     met: set[str] = set()
     deaf: set[str] = set()
-    coming: list[Any] = [JobBegins()]
+    coming: list[Any] = [TimePasses()]
     for turn in range(2000):
         event = coming.pop(0) if coming else something(chance, turn, running, deaf, over=play.state.status is not None)
         if isinstance(event, RoleEnded):
@@ -225,9 +223,9 @@ def test_any_order_of_events_ends_with_nothing_left(seed: int) -> None:
                 assert met.issuperset(next(role.after for role in roles if role.name == action.name))
                 assert action.name not in running
                 running.add(action.name)
-            elif isinstance(action, TellRole):
+            elif isinstance(action, EndRole) and action.by == "TERM":
                 deaf.add(action.name) if chance.random() < 0.4 else coming.append(RoleEnded(action.name, 143))
-            elif isinstance(action, KillRole):
+            elif isinstance(action, EndRole):
                 coming += [RoleEnded(action.name, 137)] if chance.random() < 0.8 else []
             elif isinstance(action, FinishRoles):
                 assert running <= set(play.noted("left")), "nothing is left that is not named"

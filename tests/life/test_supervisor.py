@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from muster.life import asking, machine, unit
+from muster.life import asking, attempt, machine
 from muster.life.chain import LinkChain
 from muster.life.machine import LifePhase, LifeState
 from muster.life.rules import Rules
@@ -288,7 +288,7 @@ def test_ranks_that_this_host_cannot_start_are_a_failed_attempt(
     def refuse(*_: object, **__: object) -> None:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr("muster.life.unit.subprocess.Popen", refuse)
+    monkeypatch.setattr("muster.life.script.subprocess.Popen", refuse)
     supervisor.tell(machine.LinkBegins(("a", "b")))
     supervisor._wait()
 
@@ -317,17 +317,15 @@ def test_an_end_whose_logs_cannot_be_read_is_told(
     programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert programs
-    ends: list[unit.UnitEnd] = []
+    ends: list[attempt.ScriptEnd] = []
     (tmp_path / "job.sh").write_text("exit 3")
 
     def fails(*_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(unit.RunningUnit, "read_end", fails)
+    monkeypatch.setattr(attempt.RunningAttempt, "read_end", fails)
     rules = _rules(f"run={tmp_path}", "keeps=yes")
-    running = unit.RunningUnit(
-        unit.Unit("", (), 1, 1), 1, ("a",), rules, 1, lambda act: act(), lambda _, end: ends.append(end)
-    )
+    running = attempt.RunningAttempt(1, ("a",), rules, 1, lambda act: act(), lambda _, end: ends.append(end))
     running.start([str(tmp_path / "job.sh")], dict(os.environ))
     until = time.monotonic() + 30
     while not ends and time.monotonic() < until:

@@ -1,4 +1,4 @@
-"""What the script of a job with rules becomes: PYTHON -I -S …/muster/life WORDS. Scripts in queues name it."""
+"""What the script of a job with rules or roles becomes: PYTHON -I -S …/muster/life WORDS. Scripts in queues name it."""
 
 import os
 import sys
@@ -7,6 +7,9 @@ import sys
 sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 if __name__ == "__main__":
-    from muster.life.supervise import main
-
-    sys.exit(main(sys.argv[1:]))
+    if any(word.startswith("role=") for word in sys.argv[1:]):
+        from muster.life.role_runner import main
+    else:
+        from muster.life.supervise import main
+    # A thread may wait for a program that does not answer: nobody waits for it.
+    os._exit(main(sys.argv[1:]))

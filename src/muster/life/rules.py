@@ -36,7 +36,12 @@ class Rules:
         self.is_shared = values.get("within") == "yes"
         self.grace_s = float(values.get("grace") or 10)
         self.job = environment["SLURM_JOB_ID"]
-        task = environment.get("SLURM_ARRAY_TASK_ID", "")
-        self.task = task
-        self.own = "%s_%s" % (environment.get("SLURM_ARRAY_JOB_ID", self.job), task) if task else self.job
+        self.task = environment.get("SLURM_ARRAY_TASK_ID", "")
+        self.own = own_id(environment)
         self.host = environment.get("SLURMD_NODENAME", "")
+
+
+def own_id(environment: Mapping[str, str]) -> str:
+    """Return the id by which Slurm names this job to its user: that of a task has the number of its array."""
+    job, task = environment.get("SLURM_JOB_ID", "0"), environment.get("SLURM_ARRAY_TASK_ID", "")
+    return "%s_%s" % (environment.get("SLURM_ARRAY_JOB_ID", job), task) if task else job

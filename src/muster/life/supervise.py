@@ -7,31 +7,30 @@ events and actions each have a method here.
 """
 
 import os
-import select
 import signal
 import time
-from collections import deque
 from threading import Thread
-from typing import Any, Callable, Deque, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Tuple
 
 from muster.life import asking, machine
+from muster.life.attempt import RunningAttempt, ScriptEnd
 from muster.life.chain import LinkChain
 from muster.life.deputy import keep_deputy
+from muster.life.loop import ENDINGS, Loop, write
 from muster.life.machine import FirstCause, LifePhase, LifeState, LifeTerms
 from muster.life.rules import Rules
 from muster.life.saves import FIRST_SEARCH_S, Saves
-from muster.life.unit import RunningUnit, Unit, UnitEnd
 from muster.life.written import RunFiles
 
-_ENDINGS = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGHUP: 129}
 # An answer that did not come in this time is asked for again by the machine.
 _PATIENCE_S = machine.ANSWER_S - 8
 
 
-class Supervisor:
-    """One link of a job: its units, its files, and the machine that decides."""
+class Supervisor(Loop):
+    """One link of a job: its attempts, its files, and the machine that decides."""
 
     def __init__(self, rules: Rules, environment: Mapping[str, str]) -> None:
+        super().__init__()
         self.rules = rules
         self.environment = dict(environment)
         self.began = time.monotonic()
@@ -39,20 +38,13 @@ class Supervisor:
         self.words_of_slurm = _target_of(2)
         self.output = _target_of(1)
         self.log = ""
-        self.reader, self.writer = os.pipe()
-        for end in (self.reader, self.writer):
-            os.set_blocking(end, False)
-        self.posted: Deque[Callable[[], None]] = deque()
-        self.rest = b""
         self.state = LifeState()
         self.hosts = asking.expand(environment.get("SLURM_JOB_NODELIST", ""))
         self.terms = self._make_terms()
-        self.units = [Unit("", (), self.terms.ranks, self.terms.nodes)]
-        self.running: List[RunningUnit] = []
+        self.running: Optional[RunningAttempt] = None
         self.lost: Tuple[str, ...] = ()
         self.attempt_began = int(time.time())
         self.is_first = True
-        self.status: Optional[int] = None
         self.chain = LinkChain(rules, self.files, environment, self.say)
         self.saves = Saves(rules, self.files, self.say)
         self.deputy: Optional[Thread] = None
@@ -61,8 +53,8 @@ class Supervisor:
             machine.EndStep: self._do_end_step,
             machine.AskFor: self._do_ask_for,
             machine.NoteEnd: self._do_note_end,
-            machine.QueueNext: self._do_queue_next,
-            machine.WithdrawNext: self._do_withdraw_next,
+            machine.QueueNext: lambda _: self.chain.queue_next(),
+            machine.WithdrawNext: lambda _: self.chain.withdraw_next(),
             machine.CloseJob: self._do_close_job,
             machine.EndScript: self._do_end_script,
         }
@@ -91,23 +83,12 @@ class Supervisor:
 
     def run(self) -> int:
         """Play the job's life to its end, and return the status of the script."""
-        signal.set_wakeup_fd(self.writer)
-        for number in (*_ENDINGS, signal.SIGUSR1):
-            if number == signal.SIGUSR1 or signal.getsignal(number) != signal.SIG_IGN:  # nohup
-                signal.signal(number, self._hear)
+        self.listen((*ENDINGS, signal.SIGUSR1), self._hear)
         self._begin()
         while self.status is None:
             self._wait()
         self._finish()
         return self.status
-
-    def post(self, act: Callable[[], None]) -> None:
-        """Have the loop do something: from any thread, and from a handler of a signal."""
-        self.posted.append(act)
-        try:
-            os.write(self.writer, b"\n")
-        except OSError:
-            pass  # the pipe is full, so the loop wakes up anyway
 
     def tell(self, event: Any) -> None:
         """Give an event to the machine, and do what it says."""
@@ -115,58 +96,31 @@ class Supervisor:
             return
         self.state, actions = machine.decide(self.terms, self.state, event, time.monotonic() - self.began)
         for action in actions:
-            is_done = self._try(type(action).__name__, self._acts[type(action)], action)
+            is_done = self.attempt(type(action).__name__, self._acts[type(action)], action)
             if not is_done and isinstance(action, machine.StartRanks):
                 self.post(lambda: self.tell(machine.StepEnded(1)))
 
-    def _try(self, name: str, act: Callable[..., None], *words: Any) -> bool:
-        """Return whether it was done; what this host refuses, a process for example, ends no training."""
-        try:
-            act(*words)
-        except (OSError, RuntimeError, ValueError) as error:
-            self.say("muster: warning: %s failed on this host: %s" % (name, error))
-            return False
-        return True
-
-    def _hear(self, number: int, frame: Any) -> None:
-        del frame
+    def _hear(self, number: int) -> None:
         if number == signal.SIGUSR1:
-            self.post(self._save)
+            self._save()
         else:
-            self.post(lambda: self.tell(machine.ToldToEnd(_ENDINGS[signal.Signals(number)])))
+            self.tell(machine.ToldToEnd(128 + number))
 
     def _wait(self) -> None:
         now = time.monotonic() - self.began
         until = [each for each in (self.state.until, self.saves.find_time(self.began)) if each is not None]
         patience = max(0.0, min([*until, now + 60.0]) - now)
-        ready, _, _ = select.select([self.reader], [], [], patience)
-        if ready:
-            self._read()
-        while self.posted and self.status is None:
-            self._try("a step of the supervisor", self.posted.popleft())
+        self.wait(patience)
         if self.status is None:
             if self.saves.is_due(time.monotonic() - self.began, self.began):
                 self._save()
             self.tell(machine.TimePassed())
 
-    def _read(self) -> None:
-        """Take the lines that attempts have told; signals and threads write only what wakes up."""
-        try:
-            self.rest += os.read(self.reader, 1 << 16)
-        except OSError:
-            return
-        *lines, self.rest = self.rest.split(b"\n")
-        for line in lines:
-            text = os.fsdecode(line)
-            mark = text.find("muster-tells ")
-            if mark >= 0:
-                self._take(text[mark + len("muster-tells ") :])
-
-    def _take(self, text: str) -> None:
-        number, _, rest = text.partition(" ")
-        word, _, rest = rest.partition(" ")
-        running = next((unit for unit in self.running if unit.number == number), None)
-        if running is None or running.has_ended:
+    def take(self, text: str) -> None:
+        """Tell the machine what the running attempt tells; one that is over says nothing more."""
+        number, word, rest = [*text.split(" ", 2), "", ""][:3]
+        running = self.running
+        if running is None or running.has_ended or number != str(running.attempt):
             return
         for event in running.heard(word, rest):
             self.tell(event)
@@ -198,8 +152,8 @@ class Supervisor:
         return checkpoint
 
     def _finish(self) -> None:
-        for running in self.running:
-            running.kill()
+        if self.running is not None:
+            self.running.kill()
         # Ranks that Slurm has ended, and other links, need what was passed on by name.
         is_over = self.state.decision in ("done", "end") or bool(self.files.over())
         if is_over and not self.state.told and self.files.folder:
@@ -210,24 +164,20 @@ class Supervisor:
 
     def say(self, text: str) -> None:
         """Say something where the output of the running attempt goes."""
-        data = (text + "\n").encode("utf-8", "surrogateescape")
         try:
             if self.log:
                 with open(self.log, "ab") as file:
-                    file.write(data)
+                    write(file.fileno(), text)
                 return
         except OSError:
             pass  # the script of the attempt has not made the folder yet
-        try:
-            os.write(2, data)
-        except OSError:
-            pass
+        write(2, text)
 
     # Actions of the machine
 
     def _do_start_ranks(self, action: machine.StartRanks) -> None:
-        for running in self.running:
-            running.kill()
+        if self.running is not None:
+            self.running.kill()
         self.attempt_began = int(time.time())
         rules = self.rules
         environment = dict(self.environment)
@@ -246,20 +196,16 @@ class Supervisor:
         if rules.keeps and action.attempt > 1:
             self.log = os.path.join(rules.run, "logs", "attempt-%d" % action.attempt, "batch.log")
         self.saves.saved_words = ""
-        self.running = [
-            RunningUnit(unit, action.attempt, action.hosts, rules, self.writer, self.post, self._unit_ended)
-            for unit in self.units
-        ]
-        for running in self.running:
-            running.start(words, environment)
+        self.running = RunningAttempt(action.attempt, action.hosts, rules, self.writer, self.post, self._attempt_ended)
+        self.running.start(words, environment)
         if self.saves.is_asked:
             self._save()
 
-    def _unit_ended(self, running: RunningUnit, end: UnitEnd) -> None:
-        """Tell the machine what a unit's end means."""
-        if running not in self.running:
+    def _attempt_ended(self, running: RunningAttempt, end: ScriptEnd) -> None:
+        """Tell the machine what the end of an attempt means."""
+        if running is not self.running:
             return
-        self._read()
+        self.read()
         running.has_ended = True
         if self.saves.rule and not self.state.saved:
             reason = self.saves.told_by_slurm(end.is_preempted, self.state.told)
@@ -271,10 +217,9 @@ class Supervisor:
     def _do_end_step(self, action: machine.EndStep) -> None:
         first = self.state.first
         is_of_rank = first is None or first.kind in ("rank", "memory") or not (first.words or first.kind)
-        for running in self.running:
-            # The script itself asks the other ranks to end when one fails.
-            if not (action.by == "TERM" and is_of_rank):
-                Thread(target=running.end, args=(action.by,), daemon=True).start()
+        # The script itself asks the other ranks to end when one fails.
+        if self.running is not None and not (action.by == "TERM" and is_of_rank):
+            Thread(target=self.running.end, args=(action.by,), daemon=True).start()
 
     def _do_ask_for(self, action: machine.AskFor) -> None:
         ask = {
@@ -331,8 +276,8 @@ class Supervisor:
         state, cause = self.state, action.cause or FirstCause("")
         is_well = action.decision in ("done", "saved")
         reason = self.saves.saved_words if state.saved not in ("", "asked") and not state.told else action.why
-        self.lost = tuple(host for running in self.running for host in running.hosts if host not in state.hosts)
-        running = self.running[0] if self.running else None
+        running = self.running
+        self.lost = tuple(host for host in (running.hosts if running else ()) if host not in state.hosts)
         text = "" if action.decision == "done" else self.saves.saved_words if is_well else self._cause_text(cause)
         deed = ("they ended well" if action.decision == "saved" else "") if is_well else self._done_text(action, reason)
         if action.decision == "next":
@@ -356,9 +301,8 @@ class Supervisor:
     def _cause_text(self, cause: FirstCause) -> str:
         if self.lost:
             return "%s failed" % " ".join(self.lost)
-        running = self.running[0] if self.running else None
-        if running is not None:
-            return running.cause_text(cause)
+        if self.running is not None:
+            return self.running.cause_text(cause)
         return self.chain.idle_words() if cause.kind == "idle" else "nothing was started"
 
     def _say_not_started(self, action: machine.NoteEnd, cause: FirstCause, text: str, why: str) -> None:
@@ -386,14 +330,6 @@ class Supervisor:
             return why + "; the job goes on in its next link"
         return ("not started again: " if self.running else "not started: ") + why
 
-    def _do_queue_next(self, action: machine.QueueNext) -> None:
-        del action
-        self.chain.queue_next()
-
-    def _do_withdraw_next(self, action: machine.WithdrawNext) -> None:
-        del action
-        self.chain.withdraw_next()
-
     def _do_close_job(self, action: machine.CloseJob) -> None:
         self.chain.close(action.why)
         if action.is_last:
@@ -408,8 +344,9 @@ class Supervisor:
 
     def _save(self) -> None:
         """Tell the ranks to save; before there are ranks, as soon as there are."""
-        running = next((unit for unit in self.running if not unit.has_ended), None)
-        if running is None or self.state.phase not in (LifePhase.RUNS, LifePhase.ENDS_STEP):
+        running = self.running
+        has_ranks = running is not None and not running.has_ended
+        if running is None or not has_ranks or self.state.phase not in (LifePhase.RUNS, LifePhase.ENDS_STEP):
             self.saves.is_asked = True
             return
         hosts, number = running.hosts, self.state.attempt
@@ -454,7 +391,4 @@ def _target_of(descriptor: int) -> str:
 
 def main(words: Sequence[str]) -> int:
     """Steer the job that this process stands in."""
-    supervisor = Supervisor(Rules(words, os.environ), os.environ)
-    status = supervisor.run()
-    # A thread may wait for a program that does not answer: nobody waits for it.
-    os._exit(status)
+    return Supervisor(Rules(words, os.environ), os.environ).run()

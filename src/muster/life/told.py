@@ -142,13 +142,18 @@ _LABELS = (re.compile(r"^ *([0-9]+): "), re.compile(r"^\[[0-9]+,([0-9]+)\]<std[a
 
 def read_end(path: str) -> List[str]:
     """Return the last lines of a file; none where it cannot be read."""
+    return read_tail(path, _END_BYTES).decode("utf-8", "replace").splitlines()
+
+
+def read_tail(path: str, count: int) -> bytes:
+    """Return the last bytes of a file; none where it cannot be read."""
     try:
         with open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - _END_BYTES))
-            return file.read().decode("utf-8", "replace").splitlines()
+            file.seek(max(0, size - count))
+            return file.read()
     except OSError:
-        return []
+        return b""
 
 
 def last_error(lines: Sequence[str], rank: Optional[int], is_labelled: bool) -> str:

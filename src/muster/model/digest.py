@@ -42,6 +42,7 @@ LEFT_OUT = {
     "typed": "another spelling of the same launch; each word that does something stands in another field",
     "launcher_reason": "a sentence for people",
     "own_python": "another Python runs the same program",
+    "supervisor": "the same program in another place",
     "notes": "sentences for people, which may depend on the hour",
 }
 """The fields of a plan that do not count, each with its reason."""

@@ -468,6 +468,9 @@ class Plan(msgspec.Struct, frozen=True):
     own_python: str | None = None
     """Muster's own Python, which steers the roles where the first node has it; None: any other does."""
 
+    supervisor: str = ""
+    """The folder of the program that steers the roles; empty: the job has none."""
+
     @property
     def step_indent(self) -> int:
         """Return where the script puts the line that starts the ranks."""

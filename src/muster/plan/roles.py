@@ -371,6 +371,7 @@ def _job(
         hang=None,
         roles=roles,
         own_python=facts.own_python,
+        supervisor=f"{facts.package}/life",
         notes=(*notes, *notes_of_roles),
     )
     return add_comment(bare)

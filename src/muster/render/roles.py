@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 
 from muster.launchers import launcher_named
 from muster.launchers.base import Starter
 from muster.model.plan import Engine, Plan, Role
 from muster.model.words import Template, Word, fold, named
-from muster.render.parts import kept, part
-
-_RUNNER = Path(__file__).parents[1] / "life" / "roles.py"
 
 
 def role_lines(plan: Plan) -> Iterator[str]:
@@ -19,10 +15,8 @@ def role_lines(plan: Plan) -> Iterator[str]:
     for role in plan.roles:
         yield fold(("muster_role", role.name, *_words(role)))
     meeting = plan.rendezvous
-    words: list[Word] = [named("ports", f"{meeting.port_low}-{meeting.port_high}")]
-    if plan.own_python:
-        words.append(named("python", plan.own_python))
-    yield fold(("muster_run_roles", *words))
+    ports = named("ports", f"{meeting.port_low}-{meeting.port_high}")
+    yield fold(("muster_run_roles", plan.own_python or "python3", plan.supervisor, ports))
 
 
 def _words(role: Role) -> Iterator[Word]:
@@ -58,11 +52,6 @@ def role_function(role: Role, lines: Iterable[str]) -> Iterator[str]:
     yield f"role_{role.name}() {{"
     yield from (f"    {line}" if line else "" for line in lines)
     yield "}"
-
-
-def runner_text() -> str:
-    """Return the program that steers the roles, as the script keeps it."""
-    return kept("muster_runner", part(_RUNNER))
 
 
 def texts_of_roles(job: Sequence[str], roles: Mapping[str, Sequence[str]]) -> Iterator[str]:

@@ -19,7 +19,7 @@ from muster.rank import contract
 from muster.render.finish import finish_parts, keeps_attempts, supervise_lines
 from muster.render.image import definition_lines, prologue_end, step_words, with_step_flags
 from muster.render.parts import compose, kept, part
-from muster.render.roles import last_lines, role_function, role_lines, runner_text, texts_of_roles
+from muster.render.roles import last_lines, role_function, role_lines, texts_of_roles
 from muster.render.sweep import choose_row, pack_lines, port_range_of_row, row_job, row_lines
 from muster.slurm.directives import format_header
 from muster.slurm.variables import CLASHING, CLASHING_WITHIN
@@ -158,7 +158,6 @@ def _texts_of_job(plan: Plan) -> Iterator[str]:
     yield part("stop")
     yield from map(part, ("words", "begin", "run_directory", "size_granted", "go_to", "roles"))
     yield _forget(plan)
-    yield runner_text()
 
 
 def _texts(plan: Plan, launcher: Launcher) -> Iterator[str]:

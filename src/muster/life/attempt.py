@@ -1,6 +1,6 @@
-"""One unit of an attempt: a run of the job's script that starts ranks, what it tells meanwhile, and how it ended.
+"""One attempt: a run of the job's script that starts ranks, what it tells meanwhile, and how it ended.
 
-A job has one unit today. Standard library only, Python 3.6.
+Standard library only, Python 3.6.
 """
 
 import os
@@ -8,35 +8,19 @@ import signal
 import subprocess
 import time
 from threading import Thread
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from muster.life import asking, machine, told
 from muster.life.machine import FirstCause
 from muster.life.rules import Rules
+from muster.life.script import RunningScript
 
 _TAIL_BYTES = 1 << 16
 # What left its rank's group may hold the errors' pipe open after the script has ended.
 _DRAIN_S = 5.0
 
 
-class Unit(NamedTuple):
-    """Ranks that one run of the script starts."""
-
-    name: str
-    """Empty: the job has one unit."""
-
-    words: Tuple[str, ...]
-    """Further words of `bash FILE attempt …`."""
-
-    ranks: int
-    """So many ends are counted."""
-
-    nodes: int
-    end: str = "job"
-    """What its end means. job: the attempt is over."""
-
-
-class UnitEnd(NamedTuple):
+class ScriptEnd(NamedTuple):
     """What is known when the script of an attempt has ended."""
 
     status: int
@@ -48,27 +32,25 @@ class UnitEnd(NamedTuple):
     is_preempted: bool
 
 
-class RunningUnit:
-    """The script of one unit while it runs."""
+class RunningAttempt(RunningScript):
+    """The script of one attempt while it runs."""
 
     def __init__(
         self,
-        unit: Unit,
         attempt: int,
         hosts: Sequence[str],
         rules: Rules,
         writer: int,
         post: Callable[[Callable[[], None]], None],
-        ended: Callable[["RunningUnit", UnitEnd], None],
+        ended: Callable[["RunningAttempt", ScriptEnd], None],
     ) -> None:
-        self.unit, self.attempt, self.hosts, self.rules = unit, attempt, tuple(hosts), rules
-        self.number = "%d%s" % (attempt, "." + unit.name if unit.name else "")
+        super().__init__(rules.job, rules.own)
+        self.attempt, self.hosts, self.rules = attempt, tuple(hosts), rules
         self.has_ended = False
         self.status = 1
         """That of the script; of one that did not end: it failed."""
         self._words = ""
         self._writer, self._post, self._ended = writer, post, ended
-        self._child: Optional["subprocess.Popen[bytes]"] = None
         self._starters: List[int] = []
         self._ends = ""
         self._unsaid: Optional[Tuple[str, bool, str]] = None
@@ -80,18 +62,16 @@ class RunningUnit:
 
     def start(self, words: Sequence[str], environment: Mapping[str, str]) -> None:
         """Start the script."""
-        told_to = {"MUSTER_SUPERVISOR": "/proc/%d/fd/%d %s" % (os.getpid(), self._writer, self.number)}
+        told_to = {"MUSTER_SUPERVISOR": "/proc/%d/fd/%d %d" % (os.getpid(), self._writer, self.attempt)}
+        errors = None if self.rules.keeps else subprocess.PIPE
         # The script may lie in memory, under a descriptor that the child needs too.
-        self._child = subprocess.Popen(
-            ["bash", *words, *self.unit.words],
-            env=dict(environment, **told_to),
-            stderr=None if self.rules.keeps else subprocess.PIPE,
-            close_fds=False,
-        )
-        if self._child.stderr is not None:
-            self._relay = Thread(target=self._pass_on, args=(self._child.stderr.fileno(),), daemon=True)
+        self.start_script(words, dict(environment, **told_to), stderr=errors, close_fds=False)
+
+    def script_began(self, child: "subprocess.Popen[bytes]") -> None:
+        """Pass its errors on, where no file takes them."""
+        if child.stderr is not None:
+            self._relay = Thread(target=self._pass_on, args=(child.stderr.fileno(),), daemon=True)
             self._relay.start()
-        Thread(target=self._await, daemon=True).start()
 
     def _pass_on(self, reader: int) -> None:
         """Pass the errors on, and keep their end: no file of the run holds them."""
@@ -108,23 +88,20 @@ class RunningUnit:
                 except OSError:
                     chunk = b""  # no program reads any more
 
-    def _await(self) -> None:
-        """Wait for the script's end, and read what is known of it."""
-        assert self._child is not None
-        code = self._child.wait()
-        if code < 0:
+    def script_ended(self, status: int, *, is_killed: bool) -> None:
+        """Read what is known of the end."""
+        if is_killed:
             # The shell itself was killed: what it has started is ended here.
             self._end_starters(signal.SIGKILL)
         if self._relay is not None:
             self._relay.join(_DRAIN_S)
-        status = 128 - code if code < 0 else code
         try:
             end = self.read_end(status)
         except Exception:  # noqa: BLE001  # whatever the logs hold, the end itself is told
-            end = UnitEnd(status, told.FailedRank(), "", "", False)
+            end = ScriptEnd(status, told.FailedRank(), "", "", False)
         self._post(lambda: self._ended(self, end))
 
-    def read_end(self, status: int) -> UnitEnd:
+    def read_end(self, status: int) -> ScriptEnd:
         """Return what is known of an attempt that has ended, from what was written and from Slurm."""
         files = self._files()
         failed, words, memory, is_preempted = told.FailedRank(), "", "", False
@@ -139,7 +116,7 @@ class RunningUnit:
                 failed = told.FailedRank(first.rank, first.host)
             words = told.last_error(_of_rank(files, failed) or lines, failed.rank, self.rules.is_labelled)
             memory = told.memory_words(lines)
-        return UnitEnd(status, failed, words, memory, is_preempted)
+        return ScriptEnd(status, failed, words, memory, is_preempted)
 
     def _files(self) -> List[Tuple[str, List[str]]]:
         """Return the names and the last lines of all files of this attempt."""
@@ -196,7 +173,7 @@ class RunningUnit:
                     first = first or host
         return [machine.RanksLeft(tuple(ranks), first)] if ranks else []
 
-    def events_of_end(self, end: UnitEnd) -> List[Any]:
+    def events_of_end(self, end: ScriptEnd) -> List[Any]:
         """Return the events of the script's end, the step's last."""
         events: List[Any] = []
         self.status = end.status
@@ -251,8 +228,8 @@ class RunningUnit:
     # Its end
 
     def end(self, by: str) -> None:
-        """Signal what runs the ranks; the job itself never gets one: Slurm takes SIGKILL for its cancellation."""
-        if self.has_ended or self._child is None:
+        """Signal what runs the ranks."""
+        if self.has_ended or self.child is None:
             return
         if by == "starter":
             self._end_left()
@@ -260,25 +237,19 @@ class RunningUnit:
             return
         number = signal.SIGTERM if by == "TERM" else signal.SIGKILL
         if self.rules.by_program:
-            for pid in self._programs():
-                asking.send(pid, number)
-        steps = asking.find_steps(self.rules.job, self.rules.own, asking.descendants(self._child.pid))
-        if steps:
-            asking.run(["scancel", "--quiet", "--signal=" + by, *steps], 60.0)
+            self._signal_programs(number)
+        self.signal_steps(by)
 
-    def _programs(self) -> List[int]:
-        assert self._child is not None
-        below = asking.descendants(self._child.pid)
-        return [pid for pid in below if asking.command_of(pid).startswith(("mpirun", "mpiexec"))]
+    def _signal_programs(self, number: int) -> None:
+        for pid in asking.descendants(self.child.pid) if self.child is not None else ():
+            if asking.command_of(pid).startswith(("mpirun", "mpiexec")):
+                asking.send(pid, number)
 
     def _end_starters(self, number: int) -> None:
-        below: Set[int] = set(asking.descendants(self._child.pid)) if self._child is not None else set()
         for pid in self._starters:
             if asking.command_of(pid) == "srun":
                 asking.send(pid, number)
-        for pid in below:
-            if asking.command_of(pid) in ("mpirun", "mpiexec", "mpiexec.hydra"):
-                asking.send(pid, number)
+        self._signal_programs(number)
 
     def _end_left(self) -> None:
         """End what a step has left on its nodes: a slurmstepd that was killed leaves its ranks."""
@@ -296,10 +267,9 @@ class RunningUnit:
 
     def kill(self) -> None:
         """End the script itself and all that it has started here: nothing of it may outlive its attempt."""
-        if self._child is None or self._child.poll() is not None:
+        if self.child is None or not self.runs():
             return
-        below = asking.descendants(self._child.pid)
-        for pid in [self._child.pid, *below]:
+        for pid in [self.child.pid, *asking.descendants(self.child.pid)]:
             asking.send(pid, signal.SIGKILL)
         self.has_ended = True
 
