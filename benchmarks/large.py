@@ -32,7 +32,9 @@ from importlib import import_module
 from pathlib import Path
 
 from muster.cli.output import print_table, say
+from muster.launchers.base import DOOR_PIECES
 from muster.rank import door
+from muster.render.parts import compose
 from muster_bench.page import chart
 
 library = import_module("library")  # it lies beside this file
@@ -162,7 +164,7 @@ def closed_store(size: int) -> tuple[float, float]:
     port, nodes = free_port(), math.ceil(size / RANKS_PER_NODE)
     environment = {**os.environ, "MUSTER_DOOR_KEY": KEY.hex()}
     words = ["store", str(port), str(os.getpid()), str(nodes)]
-    with subprocess.Popen([sys.executable, "-I", door.__file__, *words], env=environment) as process:
+    with subprocess.Popen([sys.executable, "-I", "-c", compose(DOOR_PIECES), *words], env=environment) as process:
         try:
             wait_for(port)
             before_s = processor_s(process.pid)
@@ -179,7 +181,7 @@ def closed_store(size: int) -> tuple[float, float]:
 def answer_for_nodes(port: int, nodes: int) -> None:
     """Be the doors of all nodes but the first, until the first one ends."""
     own = threading.local()
-    door.own_addresses = lambda: [own.address]
+    vars(door)["own_addresses"] = lambda: [own.address]
 
     def answer(node: int) -> None:
         own.address = address_of_node(node)

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from muster.rank import door
+from muster.launchers.base import DOOR_PIECES
+from muster.render.parts import compose
 from muster_check.ranks.exchange import STOP, Clock, MeetingPoint, meet
 from muster_check.ranks.facts import Rank
 from muster_check.ranks.store import ask_port, forget_port, knock, tell_port
@@ -145,7 +146,7 @@ def test_a_connection_that_is_closed_unheard_is_a_refusal(*, closed: bool) -> No
 
 def test_behind_a_door_rank_0_tells_its_own_port_and_leaves_nothing() -> None:
     port = free_port()
-    words = [sys.executable, "-I", door.__file__, "store", str(port), str(os.getpid()), "1"]
+    words = [sys.executable, "-I", "-c", compose(DOOR_PIECES), "store", str(port), str(os.getpid()), "1"]
     with subprocess.Popen(words, env={"MUSTER_DOOR_KEY": "00" * 32}) as process:
         try:
             asked: list[int] = []

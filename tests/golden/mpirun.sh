@@ -320,7 +320,7 @@ muster_mpirun_words() {
     # Two runs in one job have the same job id and, with --master-port, the same port. This name tells them apart.
     export MUSTER_STEP="mpi$$.${SLURM_RESTART_COUNT:-0}"
     export MUSTER_DIRECTORY=$PWD
-    muster_carried+=(MUSTER_STEP MUSTER_DIRECTORY MUSTER_ENDS)
+    muster_carried+=(MUSTER_STEP MUSTER_DIRECTORY MUSTER_ENDS MUSTER_DOOR_KEY)
     muster_mpirun_hosts
 }
 

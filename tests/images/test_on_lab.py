@@ -17,6 +17,7 @@ import pytest
 
 import muster
 from launch.lab_runs import wait_until_ended
+from launch.strangers import hold_a_door
 from muster.rank import contract
 from muster.runner import ProgramResult, checked, run
 from plugins.labs import MUSTER, Lab
@@ -401,6 +402,14 @@ def test_torch_adds_up_in_the_image(
     # The image's environment is that of the tests, which has a Muster of its own: ours gives way.
     said = f"3 {muster.__file__} with_torch ['a  b', '$x']"
     assert result.stdout.splitlines() == [said, said]
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("launcher", ["srun", "torchrun", "mpirun"])
+def test_the_ranks_of_a_closed_job_meet_in_the_image(
+    lab: Lab, images: Images, folder: Path, image_with_torch: tuple[str, ...], launcher: str
+) -> None:
+    hold_a_door(lab, folder, ["--launcher", launcher, *image_with_torch], env={"PATH": images.path})
 
 
 @pytest.mark.torch

@@ -8,9 +8,13 @@ import pytest
 
 from launch.plans import plan
 from muster.errors import RequestError
+from muster.launchers import launcher_named
+from muster.launchers.base import RANK
 from muster.model.plan import Plan
+from muster.model.words import Fragment
 from muster.render.explain import explain
-from muster.render.script import job_script
+from muster.render.image import step_words
+from muster.render.script import job_script, prologue_text
 
 
 def who_may_join(made: Plan) -> str:
@@ -39,13 +43,20 @@ def test_a_job_that_is_not_closed_has_no_door_and_says_who_may_join() -> None:
     assert who_may_join(closed_plan) == "only your processes on the job's nodes reach the store"
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--launcher", "mpirun"), "which mpirun cannot carry to other hosts"),
-        (("--image", "docker://a/b:1"), "--closed was never tried with an image"),
-    ],
-)
-def test_where_it_cannot_be_kept_it_is_refused(words: tuple[str, ...], said: str) -> None:
-    with pytest.raises(RequestError, match=said):
-        plan("-N", "2", "--closed", *words, "--", "python", "train.py")
+def test_where_it_cannot_be_kept_it_is_refused() -> None:
+    with pytest.raises(RequestError, match="which ibrun cannot carry to other hosts"):
+        plan("-N", "2", "--closed", "--launcher", "ibrun", "--", "python", "train.py")
+
+
+@pytest.mark.parametrize("engine", ["apptainer", "podman"])
+@pytest.mark.parametrize("launcher", ["srun", "torchrun", "mpirun"])
+def test_the_door_stands_outside_of_an_image(launcher: str, engine: str) -> None:
+    words = ("--image", "docker://a/b:1", "--engine", engine, "--launcher", launcher)
+    made = plan("-N", "2", "--closed", *words, "--", "python", "train.py")
+
+    step = step_words(made)
+    assert step.index(Fragment('"$muster_door"')) < step.index(engine)
+    (rank,) = (each for each in launcher_named(launcher).prologues(made) if each.variable == RANK)
+    text = prologue_text(made, rank)
+    # What the image gets follows the door, and the secret is not among it.
+    assert text.index("unset MUSTER_DOOR_KEY") < text.index("TORCHELASTIC_USE_AGENT_STORE TORCH_DISABLE")

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from muster.rank import door
-from muster.rank.door import Door, answer_door, find_in_table, find_owner, own_addresses, prove
+from muster.launchers.base import DOOR_PIECES
+from muster.rank import door_owner
+from muster.rank.door import Door, answer_door, prove
+from muster.rank.door_owner import find_in_table, find_owner, own_addresses, plain
+from muster.rank.door_store import Client, Store
+from muster.render.parts import compose, part
 
 KEY = bytes(range(32))
 HELLO = b"\x00" + (0x3C85F7CE).to_bytes(4, "little")  # how a client of torch's store begins
@@ -110,7 +117,7 @@ def test_a_stranger_who_speaks_and_leaves_at_once_writes_nothing(
     """The kernel shows a connection that nobody holds any more as root's."""
     heard: list[str] = []
     opened.append(OpenDoor())
-    monkeypatch.setattr(door.Client, "__call__", lambda *_: heard.append("a word"))
+    monkeypatch.setattr(Client, "__call__", lambda *_: heard.append("a word"))
     code = f"""
 import socket
 for _ in range(20):
@@ -137,8 +144,8 @@ def test_the_kernel_says_who_owns_a_connection() -> None:
 
 
 def test_a_kernel_that_answers_no_questions_is_read_by_its_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door, "_NETLINK_SOCK_DIAG", 99)
-    monkeypatch.setattr(door, "_kernel", door.KernelAnswers())
+    monkeypatch.setattr(door_owner, "_NETLINK_SOCK_DIAG", 99)
+    monkeypatch.setattr(door_owner, "_kernel", door_owner.KernelAnswers())
     with (
         closing(socket.create_server(("127.0.0.1", 0))) as server,
         socket.create_connection(server.getsockname()) as end,
@@ -150,7 +157,7 @@ def test_a_connection_by_ipv6_is_known_by_its_ipv4_address() -> None:
     with closing(socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True)) as server:
         port = server.getsockname()[1]
         with socket.create_connection(("127.0.0.1", port)) as client, server.accept()[0] as accepted:
-            peer = (door.plain(accepted.getpeername()[0]), accepted.getpeername()[1])
+            peer = (plain(accepted.getpeername()[0]), accepted.getpeername()[1])
             assert peer == client.getsockname()
             assert find_owner(peer, ("127.0.0.1", port))[0] == os.getuid()
 
@@ -262,8 +269,44 @@ def test_random_words_do_not_end_the_door(opened: list[OpenDoor]) -> None:
     assert say(opened[0].port, PING) == b"1234"
 
 
+# The oldest Python that a host may have, where there is one here.
+PYTHONS = [sys.executable, *map(str, sorted(Path.home().glob(".pyenv/versions/3.6.*/bin/python3.6")))]
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_a_hosts_own_python_runs_its_text_until_the_rank_ends(python: str) -> None:
+    port = free_port()
+    begin = f'"$@" store {port} "$$" 1 & exec sleep 600'
+    words = ["sh", "-c", begin, "sh", python, "-I", "-S", "-c", compose(DOOR_PIECES)]
+    with subprocess.Popen(words, env={"MUSTER_DOOR_KEY": KEY.hex()}, stderr=subprocess.PIPE) as rank:
+        assert await_answer(port) == b"1234"
+        rank.kill()
+        assert rank.stderr is not None
+        assert rank.stderr.read() == b""  # the door held it too, and has ended
+
+
+def await_answer(port: int) -> bytes:
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return say(port, PING)
+        except ConnectionRefusedError:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+
+def test_the_pieces_of_its_text_have_no_name_twice() -> None:
+    names: list[str] = []
+    for piece in DOOR_PIECES:
+        for node in ast.parse(part(piece)).body:
+            targets = node.targets if isinstance(node, ast.Assign) else []
+            names += [name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)]
+            names += [node.name] if isinstance(node, (ast.FunctionDef, ast.ClassDef)) else []
+    assert [name for name in names if names.count(name) > 1 and name != "TYPE_CHECKING"] == []
+
+
 def test_a_queue_of_the_store_gives_the_first_and_loses_it() -> None:
-    store = door.Store()
+    store = Store()
     store.push(b"line", b"first")
     store.push(b"line", b"second")
     assert store.pop(b"line").endswith(b"first")

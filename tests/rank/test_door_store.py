@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from muster.render.parts import part
+from muster.launchers.base import DOOR_PIECES
+from muster.render.parts import compose
 
 pytestmark = pytest.mark.torch
 
@@ -34,7 +35,7 @@ def place() -> Iterator[int]:
         port = probe.getsockname()[1]
     watched = subprocess.Popen(["sleep", "600"])
     key = {"MUSTER_DOOR_KEY": bytes(32).hex()}
-    program = [sys.executable, "-I", "-c", part("door.py"), "store", str(port), str(watched.pid), "1"]
+    program = [sys.executable, "-I", "-c", compose(DOOR_PIECES), "store", str(port), str(watched.pid), "1"]
     with subprocess.Popen(program, env={**os.environ, **key}) as process:
         while True:
             with closing(socket.socket()) as probe:

@@ -235,6 +235,8 @@ def _shared_environment(plan: Plan, environment: Mapping[str, str]) -> dict[str,
             contract.PORT_CHOSEN: "1",
         }
     )
+    if plan.rendezvous.closed:
+        result[contract.DOOR_KEY] = os.urandom(32).hex()
     return result
 
 

@@ -19,6 +19,8 @@ _LEARNT = (
     *VISIBLE,
     *("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"),
 )
+# Where the ranks' store is closed. The secret of the doors stays outside.
+_OF_CLOSED = ("TORCHELASTIC_USE_AGENT_STORE", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "MUSTER_DOOR")
 
 
 class ImageEngine:
@@ -109,7 +111,8 @@ def names_set(plan: Plan) -> tuple[str, ...]:
 
 def names_for_engine(plan: Plan) -> tuple[str, ...]:
     """Return the variables that reach the command where an engine keeps the others out."""
-    return tuple(dict.fromkeys([*_LEARNT, *names_set(plan)]))
+    closed = _OF_CLOSED if plan.rendezvous.closed else ()
+    return tuple(dict.fromkeys([*_LEARNT, *closed, *names_set(plan)]))
 
 
 def parts_inside(plan: Plan) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ RANK = "muster_task"
 WORKER = "muster_worker"
 KEEPER = "muster_keeper"
 DOOR = "muster_door"
+DOOR_PIECES = ("door_owner.py", "door_store.py", "door.py")
 
 
 class Starter(StrEnum):
@@ -87,11 +88,11 @@ def rank_prologue(
         ("one_gpu", one),
         *((part, True) for part in after),
         ("look", looks and plan.may_be_alone),
+        ("door", meeting.closed),
     )
     parts = (*place_parts(plan), *(part for part, is_needed in start if is_needed))
     identities = (*step_parts(plan, identity), *size_parts(plan, identity))
-    lasts = ("door", *last) if meeting.closed else last
-    return Prologue(RANK, ("stop", "meeting"), identities, parts, lasts, counted=meeting.closed)
+    return Prologue(RANK, ("stop", "meeting"), identities, parts, last)
 
 
 def is_role(plan: Plan) -> bool:
@@ -281,20 +282,17 @@ def identity_part(plan: Plan) -> str:
 
 def door_prologues(plan: Plan) -> tuple[Prologue, ...]:
     """Return the text of the door, which is Python, where the ranks' store is closed."""
-    return (Prologue(DOOR, last=("door.py",)),) if plan.rendezvous.closed else ()
+    return (Prologue(DOOR, last=DOOR_PIECES),) if plan.rendezvous.closed else ()
 
 
-def door_words(plan: Plan, wrap: Wrap) -> tuple[Word, ...]:
-    """Return how many words start the door of a host, and those words; the first rank of the host starts the door."""
-    if not plan.rendezvous.closed:
-        return ()
-    words = wrap((*(plan.agent or (plan.python,)), "-I", "-S", "-c", Fragment(f'"${DOOR}"')))
-    return (str(len(words)), *words)
+def door_text(plan: Plan) -> tuple[Word, ...]:
+    """Return what stands before the command where the ranks' store is closed: the text of the door."""
+    return (Fragment(f'"${DOOR}"'),) if plan.rendezvous.closed else ()
 
 
 def rank_words(plan: Plan, wrap: Wrap) -> tuple[Word, ...]:
     """Return the command of a rank that the launcher itself starts."""
-    return prologue_words(RANK, (*door_words(plan, wrap), *wrap((*plan.gate, *plan.command))))
+    return prologue_words(RANK, (*door_text(plan), *wrap((*plan.gate, *plan.command))))
 
 
 def prologue_words(variable: str, command: Sequence[Word]) -> tuple[Word, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from muster.launchers.base import Launcher, Prologue, Wrap, identity_part, rank_prologue, rank_words
+from muster.launchers.base import Launcher, Prologue, Wrap, door_prologues, identity_part, rank_prologue, rank_words
 from muster.model.plan import Engine, Flag, Plan
 from muster.model.words import Word, line
 from muster.rank import contract
@@ -32,12 +32,13 @@ class Local(Launcher):
     """A process per rank, all of them here."""
 
     name = "local"
+    closes = True
     engines = frozenset({Engine.HERE})
     wrong_place = ("the launcher local starts ranks on this machine only", "muster run --here")
     chosen_because = "without Slurm, Muster itself starts the ranks on this machine"
 
     def prologues(self, plan: Plan) -> tuple[Prologue, ...]:
-        return (rank_prologue(plan, identity_part(plan), after=("slurm_names", "jax")),)
+        return (rank_prologue(plan, identity_part(plan), after=("slurm_names", "jax")), *door_prologues(plan))
 
     def flags(self, plan: Plan) -> tuple[Flag, ...]:
         del plan

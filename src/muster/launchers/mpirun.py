@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 
-from muster.launchers.base import Launcher, Part, Prologue, Starter, Wrap, rank_prologue, rank_words
+from muster.launchers.base import Launcher, Part, Prologue, Starter, Wrap, door_prologues, rank_prologue, rank_words
 from muster.model.failure import Failure, FailureKind, exit_words
 from muster.model.plan import Engine, Flag, Output, Plan, Reason
 from muster.model.words import Fragment, Word, fold, named
@@ -109,14 +109,15 @@ class Mpirun(ByMpirun):
     """A rank per slot, in the order of the hosts that the script writes."""
 
     name = "mpirun"
+    closes = True
     labels_pieces = True
     sets_mpi_variables = True
     keeps_signals = "mpirun's daemons, which pass nothing on"
 
     def prologues(self, plan: Plan) -> tuple[Prologue, ...]:
-        return (
-            rank_prologue(plan, "rank_mpi", after=("slurm_names", "jax"), last=("ends", "go_mpi_rank"), looks=True),
-        )
+        last = ("ends", "go_mpi_rank")
+        rank = rank_prologue(plan, "rank_mpi", after=("slurm_names", "jax"), last=last, looks=True)
+        return (rank, *door_prologues(plan))
 
     def flags(self, plan: Plan) -> tuple[Flag, ...]:
         return (*_LINE, *plan.mpirun_flags)

@@ -18,7 +18,7 @@ from muster.launchers.base import (
     Prologue,
     Wrap,
     door_prologues,
-    door_words,
+    door_text,
     identity_part,
     is_role,
     place_parts,
@@ -41,15 +41,15 @@ _SIGTERM_STATUS = 128 + 15
 def _prologues(plan: Plan, identity: Part, last: Part) -> tuple[Prologue, ...]:
     """Return the agent's prologue, checked first or not, and that of its ranks."""
     port: tuple[Part, ...] = ("role_port",) if is_role(plan) else ()
-    start = (*place_parts(plan), *port, "agent", *(("checked_agent",) if plan.gate else ()))
     worker: tuple[Part, ...] = ("worker_door",) if plan.rendezvous.closed else ()
     door: tuple[Part, ...] = ("door", "agent_door") if plan.rendezvous.closed else ()
+    start = (*place_parts(plan), *port, "agent", *(("checked_agent",) if plan.gate else ()), *door)
     agent = Prologue(
         RANK,
         ("stop", "meeting"),
         step_parts(plan, identity),
         start,
-        (*door, "torchrun_words", "ends", "stay", last),
+        ("torchrun_words", "ends", "stay", last),
         counted=True,
     )
     keeper = Prologue(KEEPER, last=("agent_keeper.py",))
@@ -70,13 +70,14 @@ def agent_words(plan: Plan, wrap: Wrap) -> tuple[Word, ...]:
     keeper = (*interpreter, "-I", "-S", "-c", Fragment(f'"${KEEPER}"'), "label" if plan.label else "plain")
     python = wrap((*plan.gate, *keeper))
     agent = (str(len(python)), *python, *prologue_words(WORKER, plan.command))
-    return prologue_words(RANK, (*door_words(plan, wrap), *agent))
+    return prologue_words(RANK, (*door_text(plan), *agent))
 
 
 class _OfTorchrun(Launcher):
     """What all launchers of torchrun's agents have in common."""
 
     agent = "torchrun"
+    closes = True
     word_notes = ("the number: so many words start Python, and torchrun's stand behind them",)
     tells_failure = "torchrun"
     keeps_signals = "torchrun's agents, which it ends with their ranks"
@@ -98,7 +99,6 @@ class Torchrun(_OfTorchrun):
 
     name = "torchrun"
     engines = frozenset({Engine.SLURM, Engine.HERE})
-    closes = True
 
     def prologues(self, plan: Plan) -> tuple[Prologue, ...]:
         return _prologues(plan, identity_part(plan), "go_agent")

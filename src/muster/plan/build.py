@@ -174,7 +174,7 @@ def _join(made: Sections) -> Plan:
         python=python,
         rank_library=None if is_in_image else facts.rank_library,
         ready=facts.ready_folder if request.stacks_ready and not is_in_image else None,
-        agent=agent_python(made.command.words, python) if launcher.agent or asked.request.closed else (),
+        agent=agent_python(made.command.words, python) if launcher.agent else (),
         gate=gate,
         staging=made.staging,
         hang=make_hang(asked, terms, facts, launcher),

@@ -25,11 +25,6 @@ def make_meeting(request: Request, terms: Terms, shape: Shape) -> Rendezvous:
                 f"--master-addr {address} means another host on every node, but there are {shape.nodes} nodes",
                 hint="omit it, or name the first host",
             )
-    if request.closed and request.image is not None:
-        raise RequestError(
-            "--closed was never tried with an image, so Muster cannot promise that the ranks meet",
-            hint="omit --closed; docs/guides/closed.md says who can join the ranks then",
-        )
     low, high = request.port_range or (terms.ports.low, terms.ports.high)
     if request.master_port is not None:
         port_reason = Reason(request.set_by("master_port"), request.origin("master_port"))

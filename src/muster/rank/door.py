@@ -5,16 +5,14 @@ ranks were told to meet, and is the store: it speaks the protocol of torch's cli
 who owns the other end: the kernel of this host, if the connection comes from here, else the door of that host, which
 has shown that it knows the job's secret. So the ranks need not know of it, and the door needs no torch. Started as
 `python -c TEXT store PORT RANK_PID NODES` on rank 0's host and `node PORT RANK_PID ADDRESS` on the others; the secret
-stands in the environment, which other users cannot read. One long file, since the job carries it as a text, and with
-few imports: each costs the start of every job.
+stands in the environment, which other users cannot read. The job carries it as one text, put together from its pieces
+(`door_owner.py`, `door_store.py`, this one), which share their names. A host's own Python runs it, 3.6 or later; few
+imports: each costs the start of every job.
 """
-
-from __future__ import annotations
 
 import collections
 import contextlib
 import os
-import pwd
 import resource
 import select
 import selectors
@@ -24,21 +22,19 @@ import struct
 import sys
 import time
 
+from .door_owner import find_owner, own_addresses, plain
+from .door_store import Client, Store
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Set, Tuple
+    from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
 
-    Address = Tuple[str, int]
-    Owner = Tuple[Optional[int], str]
-    """Who owns one end of a connection, and the name; None: this host has no such connection."""
+    from .door_owner import Address, Owner
 
 _KEY = "MUSTER_DOOR_KEY"
 _HELLO = b"muster-1"
 _NONCE_BYTES = 16
-_CHUNK_BYTES = 1 << 18
-# More than this waits for a slow reader: the reader's own words are not read meanwhile.
-_MOST_WAITING_BYTES = 1 << 20
-_LONGEST_VALUE_BYTES = 1 << 30
+_LONGEST_WORDS_BYTES = 1 << 16
 # A connection that says nothing, or whose host has no door yet, is closed after so long.
 _SILENT_S = 20.0
 _UNKNOWN_S = 60.0
@@ -50,11 +46,6 @@ _LOOK_S = 0.05
 # One line for each stranger and this long: 10,000 connections do not fill the log.
 _TELL_AGAIN_S = 60.0
 _OF_NO_HOST = "a user of a host that is not the job's"
-_ESTABLISHED = 1
-# Of linux/sock_diag.h and linux/inet_diag.h.
-_NETLINK_SOCK_DIAG, _SOCK_DIAG_BY_FAMILY, _REQUEST = 4, 20, 1
-
-_NOBODY = None, ""
 
 
 def say(text: str) -> None:
@@ -77,401 +68,13 @@ def is_proven(claim: bytes, key: bytes, *parts: bytes) -> bool:
     return hmac.compare_digest(prove(key, *parts).hex().encode(), claim)
 
 
-# Who owns a connection.
-
-
-def plain(address: str) -> str:
-    """Return an address as IPv4 where the kernel shows it in IPv6 form; a zone is left out."""
-    address = address.partition("%")[0]
-    return address[7:] if address.startswith("::ffff:") and "." in address else address
-
-
-class KernelAnswers:
-    """Asks the kernel about one connection: what that takes does not grow with the number of connections."""
-
-    def __init__(self) -> None:
-        self.has_answered = False
-
-    def ask(self, mine: Address, theirs: Address) -> Optional[Owner]:
-        """Return who owns the end `mine`, or None if the kernel does not say."""
-        family = socket.AF_INET6 if ":" in mine[0] else socket.AF_INET
-        ends = [socket.inet_pton(family, address).ljust(16, b"\0") for address in (mine[0], theirs[0])]
-        words = struct.pack("=BBBBI", family, socket.IPPROTO_TCP, 0, 0, 0xFFFFFFFF)
-        words += (
-            struct.pack("!HH", mine[1], theirs[1]) + b"".join(ends) + struct.pack("=III", 0, 0xFFFFFFFF, 0xFFFFFFFF)
-        )
-        head = struct.pack("=IHHII", 16 + len(words), _SOCK_DIAG_BY_FAMILY, _REQUEST, 0, 0)
-        try:
-            with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as kernel:
-                kernel.settimeout(1.0)
-                kernel.send(head + words)
-                answer = kernel.recv(4096)
-        except OSError:
-            return None
-        if struct.unpack_from("=H", answer, 4)[0] != _SOCK_DIAG_BY_FAMILY:
-            # No such connection; or no such part of the kernel, if it has never answered.
-            return _NOBODY if self.has_answered else None
-        self.has_answered = True
-        state, uid = answer[17], struct.unpack_from("=I", answer, 16 + 64)[0]
-        # Once nobody holds a connection any more, the kernel shows it as root's, whoever's it was.
-        return (uid, _name_of(uid)) if state == _ESTABLISHED else _NOBODY
-
-
-_kernel = KernelAnswers()
-
-
-def find_owner(mine: Address, theirs: Address) -> Owner:
-    """Return who owns the end `mine` of a connection to `theirs`, by this host's kernel."""
-    answer = _kernel.ask(mine, theirs)
-    return find_in_table(mine, theirs) if answer is None else answer
-
-
-def find_in_table(mine: Address, theirs: Address) -> Owner:
-    """Return the same as a kernel tells it that answers no questions: from the table of all connections."""
-    for path in ("/proc/net/tcp", "/proc/net/tcp6"):
-        with contextlib.suppress(OSError), open(path, encoding="ascii") as table:
-            port_digits = f":{mine[1]:04X} "
-            for line in table:
-                if port_digits in line:
-                    fields = line.split()
-                    is_held = int(fields[3], 16) == _ESTABLISHED
-                    if is_held and _address_of(fields[1]) == mine and _address_of(fields[2]) == theirs:
-                        uid = int(fields[7])
-                        return uid, _name_of(uid)
-    return _NOBODY
-
-
-def _address_of(text: str) -> Address:
-    """Return the address in a row of /proc/net/tcp: 0100007F:1F90 is 127.0.0.1, port 8080."""
-    digits, _, port = text.partition(":")
-    words = [int(digits[start : start + 8], 16) for start in range(0, len(digits), 8)]
-    raw = struct.pack(f"={len(words)}I", *words)
-    family = socket.AF_INET if len(raw) == 4 else socket.AF_INET6
-    return plain(socket.inet_ntop(family, raw)), int(port, 16)
-
-
-def _name_of(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return f"user {uid}"
-
-
-def own_addresses() -> List[str]:
-    """Return the addresses of this host's interfaces."""
-    addresses = {"127.0.0.1", "::1"}
-    with contextlib.suppress(OSError), open("/proc/net/fib_trie", encoding="ascii") as table:
-        before = ""
-        for line in table:
-            if "/32 host LOCAL" in line:
-                addresses.add(before)
-            before = line.split()[-1] if line.strip().startswith("|--") else before
-    with contextlib.suppress(OSError), open("/proc/net/if_inet6", encoding="ascii") as table:
-        for line in table:
-            addresses.add(plain(socket.inet_ntop(socket.AF_INET6, bytes.fromhex(line.split()[0]))))
-    return sorted(addresses)
-
-
-# The store behind the door.
-
-
-class Close(Exception):
-    """The store's protocol lacks the word that a client says: the client's connection is closed."""
-
-    __slots__ = ()
-
-
-class More(Exception):
-    """The rest of a word has not come yet."""
-
-    __slots__ = ()
-
-
-class Store:
-    """What the ranks keep: torch's TCPStore, as its clients know it."""
-
-    def __init__(self) -> None:
-        self.values: Dict[bytes, bytes] = {}
-        self.queues: Dict[bytes, Deque[bytes]] = {}
-        self.waiting: Dict[bytes, Dict["Client", None]] = {}
-        self.barriers: Dict[bytes, Dict["Client", None]] = {}
-
-    def has(self, key: bytes) -> bool:
-        """Return whether a key has a value, or a queue that is not empty."""
-        return key in self.values or bool(self.queues.get(key))
-
-    def set(self, key: bytes, value: bytes) -> None:
-        """Set a value, and wake all that wait for it."""
-        self.values[key] = value
-        for client in self.waiting.pop(key, ()):
-            client.awaited.discard(key)
-            if not client.awaited:
-                client.send(_STOP_WAITING)
-
-    def add(self, key: bytes, amount: int) -> int:
-        """Add to a number, which begins at 0, and return the sum."""
-        import re
-
-        number = re.match(rb"\s*[+-]?[0-9]+", self.values.get(key, b"0"))
-        total = (int(number.group()) if number is not None else _raise_close()) + amount
-        self.set(key, b"%d" % total)
-        return total
-
-    def compare_set(self, key: bytes, expected: bytes, desired: bytes) -> bytes:
-        """Set a value where the expected one holds, or none is expected and none is there; return what holds then."""
-        held = self.values.get(key)
-        if held == expected or (held is None and not expected):
-            self.set(key, desired)
-            return desired
-        return expected if held is None else held
-
-    def push(self, key: bytes, value: bytes) -> None:
-        """Put a value at the end of a queue, and wake one that waits for it."""
-        self.queues.setdefault(key, collections.deque()).append(value)
-        waiting = self.waiting.get(key, {})
-        for client in list(waiting):
-            del waiting[client]
-            client.awaited.discard(key)
-            if not client.awaited:
-                client.send(_STOP_WAITING)
-                return
-
-    def pop(self, key: bytes) -> bytes:
-        """Return how many a queue holds, and the first of them, which the queue loses."""
-        queue = self.queues.get(key, collections.deque())
-        return _I64.pack(len(queue)) + (_vector(queue.popleft()) if queue else b"")
-
-    def wait(self, client: "Client", keys: List[bytes]) -> bytes:
-        """Return the answer of one who waits for keys, or nothing: then the answer comes with the last of them."""
-        client.awaited = {key for key in keys if not self.has(key)}
-        for key in client.awaited:
-            self.waiting.setdefault(key, {})[client] = None
-        return b"" if client.awaited else _STOP_WAITING
-
-    def meet(self, client: "Client", key: bytes, size: int) -> bytes:
-        """Count one in; the last of so many wakes the others."""
-        here = self.barriers.setdefault(key, {})
-        count = self.add(key, 1)
-        if size <= 0 or count % size:
-            here[client] = None
-            return b""
-        del self.barriers[key]
-        for other in here:
-            other.send(_STOP_WAITING)
-        return _STOP_WAITING
-
-    def forget(self, client: "Client") -> None:
-        """Wake a client no more."""
-        for key in client.awaited:
-            self.waiting.get(key, {}).pop(client, None)
-        client.awaited = set()
-        for here in self.barriers.values():
-            here.pop(client, None)
-
-
-_STOP_WAITING, _WAIT_CANCELED = b"\0", b"\1"
-_READY, _NOT_READY = b"\0", b"\1"
-_MAGIC = 0x3C85F7CE
-_U32, _U64, _I64 = struct.Struct("=I"), struct.Struct("=Q"), struct.Struct("=q")
-
-
-def _raise_close() -> int:
-    raise Close
-
-
-def _vector(value: bytes) -> bytes:
-    return _U64.pack(len(value)) + value
-
-
-class Client:
-    """A connection of one of the user's own processes, which speaks the protocol of torch's store.
-
-    Each word begins with a byte, its place in torch's QueryType; texts and values have their length before them.
-    """
-
-    def __init__(self, door: "Door", connection: socket.socket) -> None:
-        self.door, self.store, self.socket = door, door.store, connection
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.unread = self.unsent = b""
-        self.at = 0
-        self.awaited: Set[bytes] = set()
-        self.is_over = False
-        door.watch(connection, self, selectors.EVENT_READ)
-
-    def __call__(self, _: socket.socket, events: int) -> None:
-        if events & selectors.EVENT_WRITE:
-            self.send(b"")
-        if events & selectors.EVENT_READ and not self.is_over:
-            try:
-                chunk = self.socket.recv(_CHUNK_BYTES)
-            except (BlockingIOError, InterruptedError):
-                return
-            except OSError:
-                chunk = b""
-            if not chunk:
-                self.close()
-                return
-            self.unread += chunk
-            try:
-                self.send(b"".join(self._answers()))
-            except (Close, struct.error, OverflowError):
-                self.close()
-
-    def _answers(self) -> Iterator[bytes]:
-        """Yield the answers to all words that are there whole."""
-        while self.unread and not self.is_over:
-            code, self.at = self.unread[0], 1
-            try:
-                if code >= len(self._answered_by):
-                    raise Close
-                yield self._answered_by[code](self)
-            except More:
-                return
-            self.unread = self.unread[self.at :]
-
-    # The parts of a word.
-
-    def _number(self, form: struct.Struct = _U64) -> int:
-        end = self.at + form.size
-        if end > len(self.unread):
-            raise More
-        (value,) = form.unpack_from(self.unread, self.at)
-        self.at = end
-        return int(value)
-
-    def _text(self) -> bytes:
-        length = self._number()
-        if length > _LONGEST_VALUE_BYTES:
-            raise Close
-        end = self.at + length
-        if end > len(self.unread):
-            raise More
-        text = self.unread[self.at : end]
-        self.at = end
-        return text
-
-    def _texts(self) -> List[bytes]:
-        return [self._text() for _ in range(self._number())]
-
-    # The words, in the order of torch's QueryType.
-
-    def _validate(self) -> bytes:
-        return b"" if self._number(_U32) == _MAGIC else bytes(_raise_close())
-
-    def _set(self) -> bytes:
-        self.store.set(self._text(), self._text())
-        return b""
-
-    def _compare_set(self) -> bytes:
-        return _vector(self.store.compare_set(self._text(), self._text(), self._text()))
-
-    def _get(self) -> bytes:
-        return _vector(self.store.values.get(self._text(), b""))
-
-    def _add(self) -> bytes:
-        return _I64.pack(self.store.add(self._text(), self._number(_I64)))
-
-    def _check(self) -> bytes:
-        return _READY if all(map(self.store.has, self._texts())) else _NOT_READY
-
-    def _wait(self) -> bytes:
-        return self.store.wait(self, self._texts())
-
-    def _count_keys(self) -> bytes:
-        return _I64.pack(len(self.store.values))
-
-    def _delete(self) -> bytes:
-        return _I64.pack(self.store.values.pop(self._text(), None) is not None)
-
-    def _append(self) -> bytes:
-        key, value = self._text(), self._text()
-        self.store.set(key, self.store.values.get(key, b"") + value)
-        return b""
-
-    def _get_many(self) -> bytes:
-        return b"".join(_vector(self.store.values.get(key, b"")) for key in self._texts())
-
-    def _set_many(self) -> bytes:
-        for key, value in [(self._text(), self._text()) for _ in range(self._number())]:
-            self.store.set(key, value)
-        return b""
-
-    def _cancel_wait(self) -> bytes:
-        self.store.forget(self)
-        return _WAIT_CANCELED
-
-    def _ping(self) -> bytes:
-        return _U32.pack(self._number(_U32))
-
-    def _push(self) -> bytes:
-        self.store.push(self._text(), self._text())
-        return b""
-
-    def _pop(self) -> bytes:
-        return self.store.pop(self._text())
-
-    def _queue_length(self) -> bytes:
-        return _I64.pack(len(self.store.queues.get(self._text(), ())))
-
-    def _list_keys(self) -> bytes:
-        return _U64.pack(len(self.store.values)) + b"".join(map(_vector, self.store.values))
-
-    def _barrier(self) -> bytes:
-        return self.store.meet(self, self._text(), self._number(_I64))
-
-    _answered_by = (
-        _validate,
-        _set,
-        _compare_set,
-        _get,
-        _add,
-        _check,
-        _wait,
-        _count_keys,
-        _delete,
-        _append,
-        _get_many,
-        _set_many,
-        _cancel_wait,
-        _ping,
-        _push,
-        _pop,
-        _queue_length,
-        _list_keys,
-        _barrier,
-    )
-
-    def send(self, words: bytes) -> None:
-        """Say something to the client, now or as soon as it reads."""
-        self.unsent += words
-        if self.unsent and not self.is_over:
-            try:
-                self.unsent = self.unsent[self.socket.send(self.unsent) :]
-            except (BlockingIOError, InterruptedError):
-                pass
-            except OSError:
-                self.close()
-                return
-        # Who does not read is not heard meanwhile.
-        reads = selectors.EVENT_READ * (len(self.unsent) < _MOST_WAITING_BYTES)
-        if not self.is_over:
-            self.door.watch(self.socket, self, reads | (selectors.EVENT_WRITE * bool(self.unsent)))
-
-    def close(self) -> None:
-        """End the connection."""
-        self.is_over = True
-        self.store.forget(self)
-        self.door.watch(self.socket, self, 0)
-        self.socket.close()
-
-
 # Connections.
 
 
 class Newcomer:
     """A connection of which nothing is known yet: a rank, the door of another host, or a stranger."""
 
-    def __init__(self, door: "Door", connection: socket.socket, peer: Address) -> None:
+    def __init__(self, door: "Door", connection: socket.socket, peer: "Address") -> None:
         self.door, self.socket, self.peer = door, connection, peer
         self.mine: Address = _named(connection.getsockname())
         self.since = time.monotonic()
@@ -507,12 +110,14 @@ class Newcomer:
         elif self.door.all_have_come():
             self.door.refuse(self, _OF_NO_HOST)
 
-    def learn(self, owner: Owner) -> None:
+    def learn(self, owner: "Owner") -> None:
         """Let the user's own in; close what is anybody else's, and say so."""
         uid, name = owner
         if uid == os.getuid():
             self.door.forget(self, keep=True)
-            Client(self.door, self.socket)(self.socket, selectors.EVENT_READ)  # its first words are there
+            Client(self.door.store, self.socket, self.door.watch)(
+                self.socket, selectors.EVENT_READ
+            )  # its first words are there
         else:
             self.door.refuse(self, name or "nobody who is still there")
 
@@ -520,7 +125,7 @@ class Newcomer:
 class NodeDoor:
     """The connection to the door of another host of the job, once it has shown that it knows the secret."""
 
-    def __init__(self, door: "Door", connection: socket.socket, peer: Address) -> None:
+    def __init__(self, door: "Door", connection: socket.socket, peer: "Address") -> None:
         self.door, self.socket, self.peer = door, connection, peer
         self.rest = self.theirs = b""
         self.nonce = os.urandom(_NONCE_BYTES)
@@ -531,7 +136,7 @@ class NodeDoor:
 
     def __call__(self, _: socket.socket, __: int) -> None:
         try:
-            chunk = self.socket.recv(_CHUNK_BYTES)
+            chunk = self.socket.recv(_LONGEST_WORDS_BYTES)
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
@@ -542,7 +147,7 @@ class NodeDoor:
             makes_sense = all(self._read(line) for line in lines)
         except (ValueError, TypeError):  # whatever a stranger writes
             makes_sense = False
-        if not chunk or len(self.rest) > _CHUNK_BYTES or not makes_sense:
+        if not chunk or len(self.rest) > _LONGEST_WORDS_BYTES or not makes_sense:
             self._close()
 
     def _read(self, line: bytes) -> bool:
@@ -606,7 +211,7 @@ class Door:
         self.listener.setblocking(False)
         self.watch(self.listener, self._accept, selectors.EVENT_READ)
 
-    def watch(self, end: socket.socket, reader: Any, events: int) -> None:
+    def watch(self, end: socket.socket, reader: "Any", events: int) -> None:
         """Wait for these events of a socket from now on."""
         key = self.selector.get_map().get(end)
         if not events:
@@ -692,7 +297,7 @@ class Door:
             self._tell(newcomer.peer[0], who)
             self.forget(newcomer)
 
-    def refuse_door(self, peer: Address) -> None:
+    def refuse_door(self, peer: "Address") -> None:
         """Say that somebody took part as a door without the secret."""
         self._tell(peer[0], "somebody who claims to be a door of this job and does not know its secret")
 
@@ -703,7 +308,7 @@ class Door:
             say(f"refused a connection to the ranks' store from {host}: {who}")
 
 
-def _named(address: Any) -> Address:
+def _named(address: "Any") -> "Address":
     return plain(str(address[0])), int(address[1])
 
 
@@ -720,7 +325,7 @@ def _listen(family: socket.AddressFamily, address: str, port: int) -> socket.soc
 # The door of another host.
 
 
-def answer_door(key: bytes, address: str, port: int, is_over: Callable[[], bool]) -> None:
+def answer_door(key: bytes, address: str, port: int, is_over: "Callable[[], bool]") -> None:
     """Tell the door of rank 0's host who owns connections from this one, until it ends."""
     connection = _reach(address, port, is_over)
     if connection is None:
@@ -741,7 +346,7 @@ def answer_door(key: bytes, address: str, port: int, is_over: Callable[[], bool]
             connection.sendall(f"owner {-1 if uid is None else uid} {name.encode().hex()}\n".encode())
 
 
-def _reach(address: str, port: int, is_over: Callable[[], bool]) -> Optional[socket.socket]:
+def _reach(address: str, port: int, is_over: "Callable[[], bool]") -> "Optional[socket.socket]":
     """Return a connection to the door of rank 0's host, as soon as it is there."""
     while not is_over():
         try:
@@ -757,24 +362,18 @@ def open_end(pid: int) -> int:
     with contextlib.suppress(OSError):
         if pidfd_open is not None:
             return int(pidfd_open(pid))
-    # Older ones: a thread looks, and the pipe that it closes can be read then.
+    # Older ones: a thread looks, and the pipe that it closes can be read then. The rank's shell has started the door.
     import threading
 
     reader, writer = os.pipe()
 
     def wait() -> None:
-        with contextlib.suppress(OSError):
-            while _state_of(pid) != "Z":
-                time.sleep(_LOOK_S)
+        while os.getppid() == pid:
+            time.sleep(_LOOK_S)
         os.close(writer)
 
     threading.Thread(target=wait, daemon=True).start()
     return reader
-
-
-def _state_of(pid: int) -> str:
-    with open(f"/proc/{pid}/stat", errors="replace") as stat:
-        return stat.read().rpartition(")")[2].split()[0]
 
 
 def end_rank(pid: int) -> None:

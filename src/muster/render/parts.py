@@ -12,7 +12,8 @@ from muster.launchers.base import Part
 from muster.rank.vendors import VENDORS, VISIBLE
 
 # Comments and docstrings: Open MPI takes a command line of 128 KiB, and all texts stand in it beside the user's words.
-_NO_CODE = re.compile(r'^\s*(?:#[^\n]*|"""(?:.|\n)*?""")?\n', re.MULTILINE)
+# And what a piece of a text imports from another piece, which stands above it.
+_NO_CODE = re.compile(r'^\s*(?:#[^\n]*|"""(?:.|\n)*?"""|from \.\w+ import [^\n]*)?\n', re.MULTILINE)
 
 
 SHELL = Path(__file__).with_name("shell")

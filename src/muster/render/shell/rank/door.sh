@@ -1,17 +1,13 @@
-# Starts the door of this host, which lets nobody else's processes reach the ranks' store (docs/guides/closed.md). The
-# first $1 words of the command start the door; the first rank of the host runs them, and the door ends with that rank.
-muster_words=$1
-shift
+# Starts the door of this host, which lets nobody else's processes reach the ranks' store (docs/guides/closed.md): $1 is
+# its text. The first rank of the host starts it, with the host's own Python, and the door ends with that rank.
 if [ "$muster_local_rank" -eq 0 ]; then
+    muster_python=$(PATH=/usr/bin:/bin:$PATH && command -v python3) || {
+        read -r muster_here </proc/sys/kernel/hostname
+        muster_stop "$muster_here has no python3, by which the door of a closed job runs" 'omit --closed, or load a Python: --module'
+    }
     (
-        muster_rest=$(($# - muster_words))
-        while [ "$muster_words" -gt 0 ]; do
-            set -- "$@" "$1"
-            shift
-            muster_words=$((muster_words - 1))
-        done
-        shift "$muster_rest"
         exec </dev/null
+        set -- "$muster_python" -I -S -c "$1"
         # The kernel ends the door with its rank, also while Python starts: a step lasts while its output is held open.
         ! setpriv --pdeathsig clear true 2>/dev/null || set -- setpriv --pdeathsig KILL "$@"
         [ "$muster_rank" -ne 0 ] || exec "$@" store "$muster_port" "$$" "$muster_nodes"
@@ -19,7 +15,7 @@ if [ "$muster_local_rank" -eq 0 ]; then
         exec "$@" node "$muster_port" "$$" "$muster_address"
     ) &
 fi
-shift "$muster_words"
+shift
 unset MUSTER_DOOR_KEY
 # torch connects to a store that stands already, on rank 0 too.
 export TORCHELASTIC_USE_AGENT_STORE=True
