@@ -13,6 +13,7 @@ import pytest
 
 from muster.launchers.base import DOOR_PIECES
 from muster.render.parts import compose
+from muster.runner import run
 from muster_check.ranks.exchange import STOP, Clock, MeetingPoint, meet
 from muster_check.ranks.facts import Rank
 from muster_check.ranks.store import ask_port, forget_port, knock, tell_port
@@ -126,6 +127,12 @@ def test_a_stranger_tries_as_long_as_rank_0_waits_for_it() -> None:
     assert point.wait(5, lambda: saw.append(knock("here", "127.0.0.1", port, closed=False)["saw"])) == []
     point.conclude(go=False)
     assert saw == ["joined"]
+
+
+def test_rank_0_without_a_standard_input_waits_for_no_stranger() -> None:
+    code = "from muster_check.ranks.store import await_stranger; await_stranger()"
+    said = run(["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-c", code])
+    assert (said.status, said.stderr) == (0, "")
 
 
 def test_nobody_at_the_port_is_no_refusal() -> None:

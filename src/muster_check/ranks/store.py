@@ -65,7 +65,8 @@ def _speak(address: str, port: int, patience_s: float, *words: Tuple[bytes, int]
 
 def await_stranger() -> None:
     """Wait while a stranger tries: `muster check` closes the standard input of rank 0 then."""
-    select.select([sys.stdin], [], [], _STRANGER_WAITS_S)
+    if sys.stdin is not None:  # a launcher may have closed it
+        select.select([sys.stdin], [], [], _STRANGER_WAITS_S)
 
 
 def knock(host: str, address: str, port: int, *, closed: bool) -> Stranger:
