@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CHANGELOG = "CHANGELOG.md"
 NEXT = "## Unreleased\n\n### What changes for you\n"
 NOTHING = "Nothing yet.\n"
+IDENTITY = ("user.name", "user.email")
 _VERSION = re.compile(r'^__version__ = "(\d+\.\d+\.\d+)"$', re.MULTILINE)
 
 
@@ -42,7 +43,7 @@ def main(words: Sequence[str]) -> int:
     clone = ROOT / ".cache" / f"release-{version}"
     shutil.rmtree(clone, ignore_errors=True)
     git("clone", "--quiet", "--no-hardlinks", str(ROOT), str(clone), folder=ROOT)
-    for key in ("user.name", "user.email"):
+    for key in IDENTITY:
         git("config", key, git("config", key, folder=ROOT), folder=clone)
     (clone / CHANGELOG).write_text(changelog, encoding="utf-8")
     git("commit", "--quiet", "--all", "--message", f"Version {version}", folder=clone)
@@ -52,8 +53,11 @@ def main(words: Sequence[str]) -> int:
     notes = notes_of(changelog, version, clone / "dist", target)
     (clone / "dist/NOTES.md").write_text(notes, encoding="utf-8")
     git("tag", "--annotate", "--cleanup=verbatim", "--file", str(clone / "dist/NOTES.md"), tag, folder=clone)
+    git("fetch", "--quiet", "--no-tags", str(clone), "HEAD", folder=ROOT)
+    git(
+        "merge", "--quiet", "--ff-only", "FETCH_HEAD", folder=ROOT
+    )  # before the tag: it fails if something was committed here
     git("fetch", "--quiet", str(clone), f"refs/tags/{tag}:refs/tags/{tag}", folder=ROOT)
-    git("merge", "--quiet", "--ff-only", tag, folder=ROOT)
     shutil.rmtree(ROOT / "dist", ignore_errors=True)
     shutil.copytree(clone / "dist", ROOT / "dist")
     shutil.rmtree(clone)
@@ -80,11 +84,14 @@ def dated(changelog: str, version: str, day: str) -> str:
 
 
 def refuse_unready(tag: str) -> None:
-    """End where this working tree holds changes, or the tag is there."""
+    """End where this working tree holds changes, the tag is there, or git does not know who makes the release."""
     if git("status", "--porcelain", folder=ROOT):
         sys.exit("there are changes that are not committed\n\nhint: commit them, or put them away with git stash")
     if git("tag", "--list", tag, folder=ROOT):
         sys.exit(f"the tag {tag} is there already\n\nhint: raise __version__ in src/muster/__init__.py")
+    for key in IDENTITY:
+        if not subprocess.run(["git", "config", key], cwd=ROOT, capture_output=True, check=False).stdout.strip():
+            sys.exit(f"git has no {key} for the tag\n\nhint: git config {key} …")
 
 
 def try_packages(dist: Path, version: str) -> None:
@@ -101,9 +108,9 @@ def try_packages(dist: Path, version: str) -> None:
     for name, command in commands.items():
         step(f"{name}: muster run", *command, "run", "--here", "--", "true", folder=dist)
         step(f"{name}: muster lint", *command, "lint", str(dist.parent / ".cache/tried.sh"), folder=dist)
-        said = step(f"{name}: muster --version", *command, "--version", folder=dist)
+        said = subprocess.run([*command, "--version"], stdout=subprocess.PIPE, text=True, check=False).stdout
         if said.strip() != f"muster {version}":
-            sys.exit(f"{name} says {said.strip()!r}")
+            sys.exit(f"{name}: muster --version says {said.strip()!r}")
 
 
 def notes_of(changelog: str, version: str, dist: Path, target: str) -> str:
@@ -129,14 +136,13 @@ version {version} is built in dist/, and tagged v{version} here; nothing has lef
   raise __version__ in src/muster/__init__.py"""
 
 
-def step(title: str, *words: str, folder: Path) -> str:
-    """Run a command after saying what it is; end with its last lines where it fails."""
-    print(title, flush=True)
+def step(title: str, *words: str, folder: Path) -> None:
+    """Run a command after saying what it is; its words and its questions are seen as they come."""
+    print(f"--- {title}", flush=True)
     clean = {key: value for key, value in os.environ.items() if key not in {"MAKEFLAGS", "MAKELEVEL", "MFLAGS"}}
-    done = subprocess.run(words, cwd=folder, env=clean, capture_output=True, text=True, check=False)
-    if done.returncode:
-        sys.exit(f"{(done.stdout + done.stderr)[-4000:]}\nno release: {title} ended with status {done.returncode}")
-    return done.stdout
+    status = subprocess.run(words, cwd=folder, env=clean, check=False).returncode
+    if status:
+        sys.exit(f"\nno release: {title} ended with status {status}, in {folder}; nothing has changed in {ROOT}")
 
 
 def git(*words: str, folder: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,26 @@ def test_the_notes_hold_this_version_alone_and_the_digest_of_each_file(tmp_path:
     assert notes.startswith("Muster 0.2.0\n\n- New.\n\n### Checked\n")
     assert "Old." not in notes
     assert notes.endswith("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  muster.pyz\n")
+
+
+def test_a_step_that_fails_shows_what_it_said_and_where(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match=f"make test ended with status 3, in {tmp_path}; nothing has changed"):
+        release.step("make test", "sh", "-c", "echo 1 failed; printf '%05000d' 0 >&2; exit 3", folder=tmp_path)
+    assert capfd.readouterr().out == "--- make test\n1 failed\n"
+
+
+def test_a_release_of_nobody_is_refused_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    monkeypatch.setattr(release, "ROOT", tmp_path)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+    monkeypatch.setenv("GIT_CONFIG_SYSTEM", "/dev/null")
+    for key in ("user.name", "user.email"):
+        with pytest.raises(SystemExit, match=f"git has no {key} for the tag"):
+            release.refuse_unready("v9.9.9")
+        subprocess.run(["git", "-C", tmp_path, "config", key, "somebody"], check=True)
+    release.refuse_unready("v9.9.9")
 
 
 def test_the_changelog_goes_from_what_is_next_to_the_first_version() -> None:
