@@ -57,5 +57,5 @@ def test_a_training_that_is_typed_gives_the_golden_script(
 
 
 def _unfolded(script: str) -> str:
-    """Return a script whose commands stand on one line each: where they are folded depends on the length of a path."""
-    return re.sub(r" \\\n +", " ", script)
+    """Return a script in which each command is one line below its comment: a path's length decides what is folded."""
+    return re.sub(r"^( *)(\S.*)  (# .*)$", r"\1\3\n\1\2", re.sub(r" \\\n +", " ", script), flags=re.MULTILINE)
