@@ -44,14 +44,14 @@ class OpenDoor:
         self.door = Door(KEY, self.port, nodes)
         if not is_local:
             self.door.own = frozenset()
-        self.ended, self.end = os.pipe()
-        self.thread = threading.Thread(target=self.door.run, args=(self.ended,), daemon=True)
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self.door.run, args=(self.ended.is_set,), daemon=True)
 
     def start(self) -> None:
         self.thread.start()
 
     def close(self) -> None:
-        os.write(self.end, b"!")
+        self.ended.set()
         self.thread.join(PATIENCE_S)
         for key in list(self.door.selector.get_map().values()):
             if isinstance(key.fileobj, socket.socket):
@@ -59,8 +59,6 @@ class OpenDoor:
         for end in (self.door.listener, *(each.socket for each in self.door.newcomers)):
             end.close()
         self.door.selector.close()
-        for descriptor in (self.ended, self.end):
-            os.close(descriptor)
 
 
 @pytest.fixture

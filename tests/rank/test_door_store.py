@@ -33,19 +33,17 @@ def place() -> Iterator[int]:
     with closing(socket.socket()) as probe:
         probe.bind(("", 0))
         port = probe.getsockname()[1]
-    watched = subprocess.Popen(["sleep", "600"])
     key = {"MUSTER_DOOR_KEY": bytes(32).hex()}
-    program = [sys.executable, "-I", "-c", compose(DOOR_PIECES), "store", str(port), str(watched.pid), "1"]
-    with subprocess.Popen(program, env={**os.environ, **key}) as process:
+    begin = f'"$@" store {port} "$$" 1 & exec sleep 600'
+    program = ["sh", "-c", begin, "sh", sys.executable, "-I", "-c", compose(DOOR_PIECES)]
+    with subprocess.Popen(program, env={**os.environ, **key}) as rank:
         while True:
             with closing(socket.socket()) as probe:
                 if probe.connect_ex(("127.0.0.1", port)) == 0:
                     break
             time.sleep(0.02)
         yield port
-        watched.kill()
-        watched.wait()
-        assert process.wait(PATIENCE_S) == 0
+        rank.kill()
 
 
 def clients(port: int, count: int = 3, timeout_s: float = PATIENCE_S) -> list[Any]:

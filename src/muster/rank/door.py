@@ -14,7 +14,6 @@ import collections
 import contextlib
 import os
 import resource
-import select
 import selectors
 import signal
 import socket
@@ -42,7 +41,7 @@ _UNKNOWN_S = 60.0
 _MOST_SILENT, _MOST_SILENT_PER_NODE = 1024, 64
 _MOST_AT_ONCE = 256
 _RETRY_S = 0.05
-_LOOK_S = 0.05
+_LOOK_S = 0.1
 # One line for each stranger and this long: 10,000 connections do not fill the log.
 _TELL_AGAIN_S = 60.0
 _OF_NO_HOST = "a user of a host that is not the job's"
@@ -160,7 +159,7 @@ class NodeDoor:
             return True
         if words[0] == b"node" and len(words) == 3 and not self.is_known:
             if not is_proven(words[2], self.door.key, b"node", self.nonce.hex().encode(), self.theirs, words[1]):
-                self.door.refuse_door(self.peer)
+                self.door.tell(self.peer, "somebody who claims to be a door of this job and does not know its secret")
                 return False
             self.is_known = True
             self.addresses = [self.peer[0], *words[1].decode().split(",")]
@@ -222,13 +221,10 @@ class Door:
         elif key.events != events or key.data is not reader:
             self.selector.modify(end, events, reader)
 
-    def run(self, ended: int) -> None:
-        """Serve until a descriptor can be read."""
-        self.selector.register(ended, selectors.EVENT_READ)
-        while True:
-            for key, events in self.selector.select(1.0):
-                if key.fd == ended:
-                    return
+    def run(self, is_over: "Callable[[], bool]") -> None:
+        """Serve until the first rank has ended."""
+        while not is_over():
+            for key, events in self.selector.select(_LOOK_S):
                 end: Any = key.fileobj
                 if end.fileno() >= 0:  # not closed by what happened a moment ago
                     key.data(end, events)
@@ -241,16 +237,13 @@ class Door:
                 connection.setblocking(False)
                 newcomer = Newcomer(self, connection, _named(peer))
                 self.newcomers[newcomer] = self.silent[newcomer] = None
-                if self.all_have_come() and not self.is_of_the_job(newcomer.peer[0]):
+                host = newcomer.peer[0]
+                if self.all_have_come() and host not in self.own and host not in self.nodes:
                     self.refuse(newcomer, _OF_NO_HOST)
                     continue
                 newcomer(connection, selectors.EVENT_READ)
                 if len(self.silent) > self.most_silent:
                     self.refuse(next(iter(self.silent)), "a user who opens many connections and says nothing")
-
-    def is_of_the_job(self, address: str) -> bool:
-        """Return whether an address is one of this host, or of a host whose door has come."""
-        return address in self.own or address in self.nodes
 
     def _close_silent(self) -> None:
         now = time.monotonic()
@@ -270,11 +263,7 @@ class Door:
         self.doors.append(node)
         self.nodes.update(dict.fromkeys(node.addresses, node))
         for newcomer in list(self.newcomers):
-            if (
-                newcomer.has_spoken
-                and not newcomer.is_asked
-                and (newcomer.peer[0] in node.addresses or self.all_have_come())
-            ):
+            if newcomer.has_spoken and not newcomer.is_asked:
                 newcomer.ask()
 
     def part(self, node: NodeDoor) -> None:
@@ -294,15 +283,12 @@ class Door:
     def refuse(self, newcomer: Newcomer, who: str) -> None:
         """Close a stranger's connection, and say whose it was."""
         if newcomer.socket.fileno() >= 0:
-            self._tell(newcomer.peer[0], who)
+            self.tell(newcomer.peer, who)
             self.forget(newcomer)
 
-    def refuse_door(self, peer: "Address") -> None:
-        """Say that somebody took part as a door without the secret."""
-        self._tell(peer[0], "somebody who claims to be a door of this job and does not know its secret")
-
-    def _tell(self, host: str, who: str) -> None:
-        now = time.monotonic()
+    def tell(self, peer: "Address", who: str) -> None:
+        """Say who was refused, and for a while not again."""
+        host, now = peer[0], time.monotonic()
         if now - self.told.get((host, who), -_TELL_AGAIN_S) >= _TELL_AGAIN_S:
             self.told[host, who] = now
             say(f"refused a connection to the ranks' store from {host}: {who}")
@@ -356,26 +342,6 @@ def _reach(address: str, port: int, is_over: "Callable[[], bool]") -> "Optional[
     return None
 
 
-def open_end(pid: int) -> int:
-    """Return a descriptor that can be read once a process has ended; the process is of this user."""
-    pidfd_open = getattr(os, "pidfd_open", None)  # of Python 3.9 and Linux 5.3
-    with contextlib.suppress(OSError):
-        if pidfd_open is not None:
-            return int(pidfd_open(pid))
-    # Older ones: a thread looks, and the pipe that it closes can be read then. The rank's shell has started the door.
-    import threading
-
-    reader, writer = os.pipe()
-
-    def wait() -> None:
-        while os.getppid() == pid:
-            time.sleep(_LOOK_S)
-        os.close(writer)
-
-    threading.Thread(target=wait, daemon=True).start()
-    return reader
-
-
 def end_rank(pid: int) -> None:
     """Tell the first rank to end: its shell waits for it, and passes no signal on."""
     with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as children:
@@ -387,26 +353,25 @@ def end_rank(pid: int) -> None:
 def main(role: str, port: int, rank_pid: int, place: str) -> int:
     """Be the door of this host until its first rank ends; return the exit status."""
     key = bytes.fromhex(os.environ.pop(_KEY))
-    ended = open_end(rank_pid)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if role == "store":
-        return _keep_store(key, port, int(place), rank_pid, ended)
-    # The connection ends with the door of rank 0's host, and so does this process.
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        answer_door(key, place, port, lambda: bool(select.select([ended], [], [], 0)[0]))
-    return 0
 
+    def is_over() -> bool:
+        return os.getppid() != rank_pid  # the rank's shell has started the door
 
-def _keep_store(key: bytes, port: int, nodes: int, rank_pid: int, ended: int) -> int:
+    if role == "node":
+        # The connection ends with the door of rank 0's host, and so does this process.
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            answer_door(key, place, port, is_over)
+        return 0
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # one for each rank
     try:
-        door = Door(key, port, nodes)
+        door = Door(key, port, int(place))
     except OSError as error:
         say(f"port {port} cannot be opened: {error.strerror}")
         end_rank(rank_pid)
         return 1
-    door.run(ended)
+    door.run(is_over)
     return 0
 
 
