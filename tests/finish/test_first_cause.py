@@ -16,6 +16,7 @@ from muster.life.attempt import RunningAttempt
 from muster.life.machine import FirstCause, LifePhase, LifeState, LifeTerms, NoteEnd, decide
 from muster.life.rules import Rules
 from muster.life.supervise import Supervisor
+from muster.life.told import end_words
 from muster.render.parts import compose
 from muster.runner import run
 
@@ -284,3 +285,11 @@ def test_who_left_before_a_connection_was_lost_is_named(tmp_path: Path, tells: s
     running, first = _ended(lines, 1, tells, str(tmp_path))
 
     assert running.cause_text(first) == f"{cause} ({words})"
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [(128, "exit status 128"), (129, "ended by SIGHUP"), (137, "ended by SIGKILL"), (255, "exit status 255")],
+)  # fmt: skip
+def test_an_exit_status_in_words(status: int, words: str) -> None:
+    assert end_words(status) == words

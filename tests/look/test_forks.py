@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
 
 from muster.cli.app import main
 from muster.look.forks import forking_loaders
+from muster.look.sources import imported_modules
 
 FORKING = """\
 from torch.utils.data import DataLoader
@@ -89,3 +91,7 @@ def test_it_is_said_before_the_start_where_the_fabric_is_slingshot(capsys: pytes
 def test_a_script_that_is_mended_is_passed_in_silence(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script.write_text(FORKING + MENDED)
     assert "forked" not in told(capsys, *LUMI)
+
+
+def test_an_import_of_a_neighbour_has_no_name_of_a_module() -> None:
+    assert list(imported_modules(ast.parse("from . import a\nimport b.c\nfrom d import e\n"))) == ["b.c", "d"]

@@ -10,6 +10,7 @@ from muster.errors import MusterError, RequestError
 from muster.job.options import parse, request_from
 from muster.model.plan import Plan
 from muster.plan.build import make_plan
+from muster.plan.live import ask_of
 from muster.sites.live import live_layer
 from muster.sites.load import load, overrides_from
 from muster.slurm.cluster_facts import ClusterFacts
@@ -475,3 +476,10 @@ def test_all_cores_are_asked_for_only_where_each_node_gives_them(
         AccountingStorageEnforce="associations,limits,qos",
     )
     assert header(plan_on(known, "-N", "1", "-t", "60", "-p", "cpu", site="vega")).get("cpus-per-task") == cpus
+
+
+@pytest.mark.parametrize(
+    ("words", "ranks"), [(["-g", "4"], 4), (["-g", "4", "--ntasks-per-node", "2"], 2), (["-N", "2"], 1)]
+)
+def test_the_ranks_of_a_node_are_those_typed_else_one_for_each_gpu(words: list[str], ranks: int) -> None:
+    assert ask_of(request_from({}, *parse([*words, "--", "x"]))).ntasks_per_node == ranks

@@ -146,12 +146,13 @@ def _append_errors() -> None:
 
 def run_here(plan: Plan, environment: Mapping[str, str]) -> Outcome:
     """Run the ranks on this machine under Muster's own supervisor; mpirun supervises its ranks itself."""
-    from muster.act.keep import keep
     from muster.act.supervise import Member, Outcome, supervise
 
     clean = {name: value for name, value in environment.items() if name not in STALE}
     launcher = launcher_named(plan.launcher)
     if launcher.starter(plan.engine) is not Starter.MUSTER:
+        from muster.act.keep import keep
+
         port = {contract.PORT: str(_port(plan)), contract.PORT_CHOSEN: "1"}
         as_root = dict.fromkeys(_OPEN_MPI_AS_ROOT, "1") if os.geteuid() == 0 else {}
         given = {**as_root, **clean, **port, **variables_to_hand_over(plan)}

@@ -8,7 +8,6 @@ from muster.errors import RequestError
 from muster.facts import Facts
 from muster.job.request import Request
 from muster.launchers import known_launcher
-from muster.look.controller import SlurmHere, slurm_here
 from muster.model.plan import Engine
 from muster.older import StrEnum
 from muster.runner import Runner, run
@@ -43,6 +42,8 @@ def place_of(request: Request, facts: Facts, runner: Runner = run) -> tuple[RunP
     job = job_around(facts.environment)
     if job is not None:
         return RunPlace.WITHIN, f"inside job {job}"
+    from muster.look.controller import SlurmHere, slurm_here
+
     slurm = slurm_here(facts.environment, runner)
     return RunPlace.ALLOCATE if slurm is SlurmHere.ANSWERS else RunPlace.HERE, slurm.value
 
