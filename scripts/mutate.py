@@ -13,7 +13,7 @@ holds its difference, and each survivor that a user could meet wants a test.
 One process collects all fast tests, once. It forks for each change, puts the changed code into the function itself, and
 runs the tests that run this function, of other files one case of each test first, until they have taken 20 seconds of
 processor time. Which test runs which function is looked up in `.cache/mutate/touched.json`; `--fresh` writes this map
-anew, which takes as long as all fast tests. Programs that a test starts find the changed source by PYTHONPATH.
+again, which takes as long as all fast tests. Programs that a test starts find the changed source by PYTHONPATH.
 
 Code that no fast test runs in its own process, and a function that has made others, is judged the long way: a process
 that has nothing of Muster runs the files that name module and function, those that name the module, the room. What

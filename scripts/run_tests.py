@@ -37,7 +37,7 @@ SHARDS: Mapping[str, Sequence[str]] = {
     "sites": ("sites", "survey", "policy", "port", "finish"),
     "rest": (),
 }
-# These compute only. Each process takes four seconds of a core for itself: it loads pytest and Muster, reads all profiles.
+# These compute only. Each process takes four seconds of a core for itself: it loads pytest, Muster, and all profiles.
 FAST_SHARDS: Mapping[str, Sequence[str]] = {
     "house": ("architecture", "cli", "api", "plan", "check"),
     "sites": ("sites", "lint", "port", "policy", "slurm", "survey", "unit", "job"),

@@ -85,7 +85,8 @@ def test_a_run_directory_is_read_like_its_file(log: Path, capsys: pytest.Capture
 def test_a_log_cut_short_is_shown_and_said_and_not_a_success(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = log.read_text()
     log.write_text(text[: text.index(MARK, text.index("16777216")) + 50])
-    assert main(["bench", "--read", str(log)]) == 1
+    assert main(["bench", "--read", str(log), "--html", "page.html"]) == 1
+    assert "cut short" in Path("page.html").read_text()
     out, told = capsys.readouterr()
     assert "16 MiB" in out
     assert "the series was cut short after all_reduce of 16777216 bytes" in told
@@ -97,6 +98,7 @@ def test_the_page_names_nothing_outside_itself(log: Path, tmp_path: Path) -> Non
     text = (tmp_path / "page.html").read_text()
     assert "2 nodes, 8 ranks, nccl" in text
     assert "Broken" in text
+    assert "cut short" not in text
     assert "5.4" in text
     assert not re.search(r"https?:|src=|@import|<script|<link", text)
 

@@ -8,6 +8,7 @@ import pytest
 
 from launch.plans import plan
 from muster.act.record import Run
+from muster.follow.attempt_list import AttemptEnd
 from muster.follow.attempts import ends_of_earlier
 from muster.render.document import plan_as_json
 
@@ -29,3 +30,8 @@ def test_a_rank_that_slurm_ended_is_no_cause_of_a_requeue(tmp_path: Path, status
     run = Run("7", tmp_path, "train", "lab", 1700000000, "d")
 
     assert list(ends_of_earlier(run, None, waits=False)) == [f"second run: {cause} in the first"]
+
+
+def test_an_end_without_a_cause_has_none_in_json() -> None:
+    made = [AttemptEnd(1, 0, 1, 7, 0, "n1", "restart", cause, "started again").as_json() for cause in ("", "a fault")]
+    assert [each["cause"] for each in made] == [None, "a fault"]

@@ -20,6 +20,7 @@ HOSTS = ("node1", "node2", "node3")
     [
         ("debug", LabPartition("debug", HOSTS)),
         ("debug:", LabPartition("debug", HOSTS)),
+        ("all:nodes=3", LabPartition("all", HOSTS)),
         (
             "debug:nodes=2,time=30,default",
             LabPartition("debug", HOSTS[:2], default=True, options=(("MaxTime", "00:30:00"),)),
