@@ -63,6 +63,8 @@ WORK = ROOT / ".cache" / "mutate"
 _LEAST_LINES = 7
 _TEST_CPU_S = 30.0
 """Processor time of one test: a change that makes a loop endless ends here."""
+_TEST_S = 300.0
+"""Wall-clock time of one test, a hundred times what the longest takes: a change that waits for ever ends here."""
 # Ranks and nodes run these files: labs alone reach them.
 _LEFT_OUT = (
     "muster/rank/",
@@ -417,6 +419,8 @@ def _failing_in_fork(work: Path, run: Callable[[_Witness], int], limit_s: float,
         while (ended := os.waitpid(child, os.WNOHANG))[0] == 0 and time.monotonic() < limit:
             if os.getppid() != parent:
                 sys.exit("mutate: the process that wants the verdict has ended")
+            if time.time() - witness.stat().st_mtime > _TEST_S:
+                os.killpg(child, signal.SIGKILL)
             time.sleep(0.05)
     finally:
         with contextlib.suppress(ProcessLookupError):

@@ -31,7 +31,7 @@ FAST = f"{EVERYTHING} and not lab and not torch and not wide and not programs"
 # shard decides. A folder that is named nowhere belongs to the last.
 SHARDS: Mapping[str, Sequence[str]] = {
     "launch": ("launch", "act"),
-    "ranks": ("rank", "stage", "bench", "plan", "render"),
+    "ranks": ("rank", "stage", "bench", "plan", "render", "images"),
     "lab": ("lab", "check", "stacks"),
     "life": ("life", "follow", "rehearse"),
     "sites": ("sites", "survey", "policy", "port", "finish"),

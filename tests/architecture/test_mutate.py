@@ -106,6 +106,7 @@ _TESTS = {
     "does-not": "own.double(3)",
     "fails-anyway": "assert own.double(3) == 7",
     "never-ends": "while not own.double(3): pass",
+    "waits": "while not own.double(3): __import__('time').sleep(0.1)",
 }
 
 
@@ -115,6 +116,7 @@ _CASES: list[tuple[list[str], str | None, list[str]]] = [
     (["fails-anyway"], None, ["fails-anyway"]),
     (["fails-anyway", "notices"], "notices", ["fails-anyway"]),
     (["never-ends"], "never-ends", []),
+    (["waits"], "waits", []),
 ]
 # In a process of its own: the verdict forks, and the process of thousands of tests is ten times as large.
 _JUDGE = """\
@@ -127,7 +129,7 @@ import mutate
 verdicts = []
 for folder in map(Path, sys.argv[2:]):
     mutate.ROOT, mutate.SOURCE, mutate.TESTS, mutate.WORK = folder, folder / "src", folder / "tests", folder
-    mutate._TEST_CPU_S = 1.0
+    mutate._TEST_CPU_S, mutate._TEST_S = 1.0, 15.0
     mutate._passing.clear()
     mutate._failing.clear()
     mutate._test_files.cache_clear()
