@@ -101,6 +101,8 @@ class Mutation(NamedTuple):
     file: Path
     function: str
     change: Change
+    source: str
+    """The whole source, as it was drawn."""
 
     @property
     def name(self) -> str:
@@ -164,7 +166,7 @@ def _report(title: str, mutations: Sequence[Mutation], verdicts: Sequence[Verdic
         yield f"{mutation.name}: {mutation.change.kind}: {mutation.change.old}"
         if not verdict.in_time:
             yield "the tests were ended by --limit-s"
-        old, new = mutation.file.read_text(encoding="utf-8").splitlines(), mutation.change.text.splitlines()
+        old, new = mutation.source.splitlines(), mutation.change.text.splitlines()
         for line in difflib.unified_diff(old, new, lineterm="", n=1):
             if line[:3] not in {"---", "+++"}:
                 yield line
@@ -186,7 +188,7 @@ def _every(name: str, room: str) -> Iterator[Mutation]:
     for file, source, function in _functions(room):
         if function.name == name:
             for change in changes_of(source, function):
-                yield Mutation(file, name, change)
+                yield Mutation(file, name, change, source)
 
 
 def _draw(words: argparse.Namespace) -> Iterator[Mutation]:
@@ -205,7 +207,7 @@ def _draw(words: argparse.Namespace) -> Iterator[Mutation]:
         if changes:
             drawn += 1
             weights = [_WEIGHTS[change.kind] for change in changes]
-            mutation = Mutation(file, function.name, random.Random(f"{key} which").choices(changes, weights)[0])
+            mutation = Mutation(file, function.name, random.Random(f"{key} which").choices(changes, weights)[0], source)
             if drawn > words.skip and any(part in mutation.name for part in words.only.split(",")):
                 yield mutation
 
@@ -335,7 +337,7 @@ def _judge(mutation: Mutation, limit_s: float, most_files: int | None = None) ->
 
 def _passes_unchanged(work: Path, mutation: Mutation, test: str, limit_s: float) -> bool:
     """Return whether a test passes over the unchanged source at the same place; the change is made again."""
-    _write(work, mutation.file, mutation.file.read_text(encoding="utf-8"))
+    _write(work, mutation.file, mutation.source)
     passes = _first_failing(work, [test], [], limit_s) is None
     _write(work, mutation.file, mutation.change.text)
     return passes
@@ -660,7 +662,7 @@ def _judge_in_place(mutation: Mutation, limit_s: float) -> Verdict | None:
 
 
 def _passes_without(work: Path, mutation: Mutation, item: pytest.Item, limit_s: float) -> bool:
-    _write(work, mutation.file, mutation.file.read_text(encoding="utf-8"))
+    _write(work, mutation.file, mutation.source)
     passes = _failing_item(work, [item], lambda: None, limit_s) is None
     _write(work, mutation.file, mutation.change.text)
     return passes
@@ -724,7 +726,7 @@ def _changed_code(mutation: Mutation) -> CodeType | None:
     """Return the code of the outermost function around the change; None where the change is not in its body."""
     old, new = (
         list(_outer_functions(compile(text, str(mutation.file), "exec", dont_inherit=True)))
-        for text in (mutation.file.read_text(encoding="utf-8"), mutation.change.text)
+        for text in (mutation.source, mutation.change.text)
     )
     changed = [after for before, after in zip(old, new) if before != after]
     return changed[0] if changed and not changed[0].co_freevars else None

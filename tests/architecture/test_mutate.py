@@ -135,7 +135,7 @@ for folder in map(Path, sys.argv[2:]):
     mutate._test_files.cache_clear()
     source = (folder / "src/own.py").read_text()
     (change,) = [each for each in mutate.changes_of(source, ast.parse(source).body[0]) if each.kind == "test"]
-    mutation = mutate.Mutation(folder / "src/own.py", "double", change)
+    mutation = mutate.Mutation(folder / "src/own.py", "double", change, source)
     words = argparse.Namespace(jobs=1, limit_s=600.0, fresh=False)
     verdicts += [*mutate._verdicts([mutation], words), mutate._judge(mutation, 600.0)]
     assert (folder / "verdicts").read_text(), "this change can be judged in place"
