@@ -85,6 +85,7 @@ def test_what_muster_wrote_beside_a_job_is_no_result(asked: CleanRules) -> None:
     by_supervisor = {
         name.replace("%d", "2")
         for part in (package / "life").glob("*.py")
+        if part.name != "role_runner.py"  # a run of several roles stays: `clean` does not know its folder
         for name in re.findall(r"(?:files|self)\.(?:add|put|claim)\(\s*['\"]([a-z][\w%.-]*)", part.read_text())
     }
     names = by_supervisor | {

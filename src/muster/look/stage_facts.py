@@ -86,10 +86,9 @@ def _signs(folder: Path) -> Iterator[Path]:
 
 def _script(command: tuple[str, ...], working: Path) -> tuple[str, str] | None:
     """Return the first word that ends in .py and is a file, where Python is what runs it."""
-    words = iter(command)
     if not command or not (command[0].endswith(".py") or Path(command[0]).name.startswith("python")):
         return None
-    for word in words:
+    for word in command:
         if word in {"-m", "-c"}:
             return None
         if word.endswith(".py"):
