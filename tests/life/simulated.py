@@ -270,6 +270,16 @@ class World:
             hears_all=self.hears_all,
         )
         self.state = LifeState()
+        self._look_first(job, job.runs, self.now + 600)
+
+    def _look_first(self, job: Job, run: int, until: float) -> None:
+        """The script begins when its disk has answered, or is given up."""
+        if self.job is not job or job.runs != run or self.state is None:
+            return
+        checkpoint = self._newest()
+        if checkpoint is None and not self.state.told and self.now < until:
+            self.at(3, lambda: self._look_first(job, run, until))
+            return
         earlier = [number for number, of in self.attempts if of != job.number]
         self._tell(
             machine.LinkBegins(
@@ -278,7 +288,7 @@ class World:
                 over=self.over,
                 has_begun=any(of == job.number for _, of in self.attempts),
                 before=self.ends.get(earlier[-1], "") if earlier else "",
-                checkpoint=self._newest(),
+                checkpoint=checkpoint,
                 idle_links=self._idle_links(job.link),
             )
         )

@@ -239,10 +239,12 @@ def test_a_job_that_is_suspended_is_asked_for_again() -> None:
     assert [type(action).__name__ for action in actions] == ["NoteEnd", "StartRanks"]
 
 
-@pytest.mark.parametrize(("links", "status"), [(0, 1), (9, 1)])
-def test_checkpoints_that_are_not_known_start_no_ranks(links: int, status: int) -> None:
+@pytest.mark.parametrize("links", [0, 9])
+@pytest.mark.parametrize(("told", "status"), [(0, 1), (143, 143)])
+def test_checkpoints_that_are_not_known_start_no_ranks(links: int, told: int, status: int) -> None:
     terms = LifeTerms(2, 2, link=int(links > 0), links=links, checkpoints=True)
-    state, first = decide(terms, LifeState(), machine.LinkBegins(("n1", "n2"), checkpoint=None), 0.0)
+    state = decide(terms, LifeState(), machine.ToldToEnd(told), 0.0)[0] if told else LifeState()
+    state, first = decide(terms, state, machine.LinkBegins(("n1", "n2"), checkpoint=None), 0.0)
     actions = first
     if links:
         state, more = decide(terms, state, machine.OutputSays(is_cancelled=False), 1.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -503,6 +504,64 @@ def test_no_ranks_start_where_a_supervisor_before_this_one_saw_checkpoints(
     assert warning == f"muster: warning: {tmp_path}/saved is not there, and had checkpoints before"
     assert error.startswith("muster: error: no ranks start, the job does not go on, the newest checkpoint is not known")
     assert hint.startswith("hint: ")
+
+
+@pytest.mark.parametrize("trouble", ["gone", "hangs"])
+@pytest.mark.parametrize("sent", [signal.SIGUSR1, signal.SIGTERM])
+def test_a_disk_that_is_away_holds_no_signal_up(
+    steer: Steer, with_checkpoints: Supervisor, programs: Path, tmp_path: Path, trouble: str, sent: signal.Signals
+) -> None:
+    """To save waits for ranks, which wait for the disk; to end waits for nobody."""
+    assert with_checkpoints
+    (tmp_path / "run").mkdir()
+    shutil.move(tmp_path / "looks", tmp_path / "run/looks")
+    (tmp_path / "saved").rename(tmp_path / "away")
+    _program(programs / "srun", f"touch {tmp_path}/asked; echo @told 2 2\n")
+    short = "import sys, time; sys.path.insert(0, sys.argv.pop(1)); from muster.life import saves, supervise\n"
+    search = tmp_path / "search.py"
+    search.write_text(f"import os, time\nwhile not os.path.exists({str(tmp_path / 'back')!r}): time.sleep(0.05)\n")
+    if trouble == "hangs":
+        (tmp_path / "saved").mkdir()
+        short += f"saves._SEARCH = {str(search)!r}\n"
+    # The signal comes while the disk is looked for; the disk comes back after that.
+    short += f"from threading import Timer; import os; Timer(2, os.kill, (os.getpid(), {int(sent)})).start()\n"
+    back = (tmp_path / "back").touch if trouble == "hangs" else lambda: (tmp_path / "away").rename(tmp_path / "saved")
+    timer = threading.Timer(6, back)
+    timer.start()
+    text = f"echo ranks; until [ -e {tmp_path}/asked ]; do sleep 0.1; done"
+    words = (f"checkpoint={tmp_path}/saved", "save=60", "signal=USR1")
+    short += "sys.exit(supervise.main(sys.argv[1:]))"
+    end = steer(text, *words, start=("-c", short, str(_LIFE.parents[1])))
+    timer.join()
+
+    if sent == signal.SIGUSR1:
+        assert (end.returncode, end.stdout) == (0, "ranks\n"), end.stderr
+        assert "muster: 2 of 2 ranks got SIGUSR1" in end.stderr
+    else:
+        assert (end.returncode, end.stdout) == (143, "")
+        assert "the job was told to end" in end.stderr
+
+
+def test_a_look_that_hangs_holds_no_request_to_save_up(
+    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saves, _ = _saves(f"checkpoint={tmp_path}")
+    (tmp_path / "search.py").write_text(f"open({str(tmp_path / 'gate')!r}).read()\n")
+    os.mkfifo(tmp_path / "gate")
+    monkeypatch.setattr("muster.life.saves._SEARCH", str(tmp_path / "search.py"))
+    _program(programs / "srun", "echo @told 2 2\n")
+    look = threading.Thread(target=saves.search)
+    look.start()
+    gate = os.open(tmp_path / "gate", os.O_WRONLY)  # the look has begun
+    tell = threading.Thread(target=saves.tell_ranks, args=(("a", "b"), 1, lambda: True))
+    tell.start()
+    tell.join(30)
+    was_told = not tell.is_alive()
+    os.close(gate)
+    for each in (look, tell):
+        each.join()
+
+    assert was_told
 
 
 def test_before_the_first_start_a_slow_disk_gets_more_time(

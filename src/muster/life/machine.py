@@ -365,6 +365,12 @@ def begin_rule(terms: LifeTerms, state: LifeState, event: LinkBegins) -> Result:
     return state._replace(phase=LifePhase.LOOKS_BACK, until=state.now + ANSWER_S), (AskFor("link before"),)
 
 
+@_rule(ToldToEnd, LifePhase.BEGINS)
+def told_first(terms: LifeTerms, state: LifeState, event: ToldToEnd) -> Result:
+    """Note that the job is to end, before it is known where its ranks go on."""
+    return state._replace(told=event.status), ()
+
+
 @_rule(LinkBefore, LifePhase.LOOKS_BACK)
 def look_back(terms: LifeTerms, state: LifeState, event: LinkBefore) -> Result:
     """Go on where the last job was ended from outside, or is forgotten; close where it was cancelled or failed."""
@@ -405,6 +411,8 @@ def _end_idle(state: LifeState, why: str) -> Result:
 
 
 def _begin_link(terms: LifeTerms, state: LifeState) -> Result:
+    if state.told:
+        return told_early(terms, state, ToldToEnd(state.told))
     queue = (QueueNext(),) if terms.link < terms.links else ()
     if len(state.pool) < terms.nodes:
         reason = "%d nodes are left, and the ranks need %d" % (len(state.pool), terms.nodes)

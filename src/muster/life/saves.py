@@ -43,7 +43,7 @@ class Saves:
         self._asked_at = 0.0
         self._text = self._lacked = ""
         self._told_at: Optional[float] = None
-        self._lock = Lock()
+        self._searches, self._tells = Lock(), Lock()
 
     def begin(self) -> None:
         """Ask when the job's time is over."""
@@ -112,7 +112,7 @@ class Saves:
                 return ""
             self._lack("%s is not there, and had checkpoints before" % folder)
             return None
-        with self._lock:
+        with self._searches:
             search = asking.run([sys.executable, "-I", "-S", _SEARCH, folder, *looks], patience_s)
         if search.status != 0:
             self._lack("%s cannot be searched" % folder)
@@ -148,7 +148,7 @@ class Saves:
         words = asking.on_nodes(hosts, "/bin/sh", "-c", self._text, "muster", self._run(), str(number))
         ranks = told = 0
         counts: List[List[str]] = []
-        with self._lock:
+        with self._tells:
             # Ranks that have just started may have no handler yet.
             for pause in (1, 2, 4, 8, 0):
                 answer = asking.run(words, 60.0)

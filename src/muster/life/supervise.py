@@ -10,7 +10,7 @@ import os
 import signal
 import time
 from threading import Thread
-from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from muster.life import asking, machine
 from muster.life.attempt import RunningAttempt, ScriptEnd
@@ -106,11 +106,11 @@ class Supervisor(Loop):
         else:
             self.tell(machine.ToldToEnd(128 + number))
 
-    def _wait(self) -> None:
+    def _wait(self, at_most: Optional[float] = None) -> None:
         now = time.monotonic() - self.began
         until = [each for each in (self.state.until, self.saves.find_time(self.began)) if each is not None]
-        patience = max(0.0, min([*until, now + 60.0]) - now)
-        self.wait(patience)
+        until.append(now + 60.0 if at_most is None else at_most - self.began)
+        self.wait(max(0.0, min(until) - now))
         if self.status is None:
             if self.saves.is_due(time.monotonic() - self.began, self.began):
                 self._save()
@@ -143,13 +143,26 @@ class Supervisor(Loop):
         self.tell(machine.LinkBegins(self.hosts, number, over, has_begun, before, checkpoint, idle))
 
     def _search_first(self) -> Optional[str]:
-        """Return the newest whole checkpoint before the first start; None: the disk did not say in ten minutes."""
+        """Return the newest whole checkpoint before the first start; None: the disk did not say in ten minutes.
+
+        Meanwhile signals are heard: a job that is told to end waits no longer; ranks are told to save when they run.
+        """
         until = time.monotonic() + FIRST_SEARCH_S
-        checkpoint = self.saves.search(FIRST_SEARCH_S)
-        while checkpoint is None and not self.posted and time.monotonic() < until:
-            time.sleep(3)
+        found: List[str] = []
+
+        def search() -> None:
             checkpoint = self.saves.search(FIRST_SEARCH_S)
-        return checkpoint
+            while checkpoint is None and time.monotonic() < until:
+                time.sleep(3)
+                checkpoint = self.saves.search(FIRST_SEARCH_S)
+            if checkpoint is not None:
+                self.post(lambda: found.append(checkpoint or ""))
+
+        # A thread: a file system that is away holds even a look at the folder's name.
+        Thread(target=search, daemon=True).start()
+        while not found and not self.state.told and time.monotonic() < until:
+            self._wait(until)
+        return found[0] if found else None
 
     def _finish(self) -> None:
         if self.running is not None:
