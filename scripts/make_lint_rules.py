@@ -39,6 +39,7 @@ that breaks the rule and the same file as it should be, and an entry in `runs.to
 _TITLES = {
     "header": "The header",
     "header_values": "Values of the header",
+    "sizes": "What a job holds, and what it starts",
     "step": "srun",
     "agents": "torchrun, accelerate, deepspeed, mpirun",
     "programs": "What the job runs",

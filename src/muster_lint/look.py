@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from pathlib import Path
@@ -15,6 +14,7 @@ from muster_lint.program import read_program
 from muster_lint.read import FileKind, SourceFile, read_source
 from muster_lint.rule import all_rules
 from muster_lint.site import site_findings
+from muster_lint.sizes import scripts_beside
 from muster_lint.template import template_finding
 from muster_lint.values import Hit, LintFinding, LintResult, Rule, Severity, TextSpan, UnreadFile
 
@@ -39,7 +39,7 @@ def lint_files(paths: Sequence[str], site: Site | None = None) -> LintResult:
             source = read_source(path)
             job = _job_of(source)
             findings += lint_source(source, site if is_named else None, job)
-            waiting += [(str(script), False) for script in _started_by(source, job)]
+            waiting += [(str(script), False) for _, script in (scripts_beside(job) if job is not None else ())]
             sources.append(source)
         except MusterError as error:
             if is_named:  # a Python script beside the job was not asked for
@@ -148,18 +148,3 @@ def _without_ignored(source: SourceFile, findings: list[LintFinding]) -> list[Li
     ignored = ignored_lines(source.text)
     kept = [finding for finding in findings if finding.rule not in ignored.get(finding.place.line, frozenset())]
     return [*kept, *wrong_marks(source.path, source.text)]
-
-
-def _started_by(source: SourceFile, job: BatchScript | None) -> Iterator[Path]:
-    """Yield the Python scripts that a batch script names and that lie beside it."""
-    if job is None:
-        return
-    folder = Path() if source.path == "-" else Path(source.path).parent
-    for launch in job.all_launches:
-        script = launch.script
-        if script is None or not script.is_literal or not re.fullmatch(r"[\w./+-]+\.py", script.value):
-            continue
-        for place in (folder / script.value, Path(script.value)):
-            if place.is_file():
-                yield place
-                break

@@ -14,6 +14,7 @@ from muster_lint.values import Hit, Rule, Severity
 _ROOMS = (
     "header",
     "header_values",
+    "sizes",
     "step",
     "agents",
     "programs",

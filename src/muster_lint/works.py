@@ -24,6 +24,21 @@ SERVER = re.compile(r"\bray start\b|\bvllm serve\b|vllm\.entrypoints\S*|sglang\.
                     r"|\bollama serve\b|\bmongod\b|\bredis-server\b|\bllama-server\b|\btritonserver\b"
                     r"|\bstart-(head|worker)\S*")  # fmt: skip
 """A program that answers others until somebody ends it."""
+MODEL_SERVER = re.compile(r"\bvllm serve\b|vllm\.entrypoints\S*|sglang\.launch_server")
+
+
+def text_of(command: SimpleCommand) -> str:
+    """Return the words of a command as one text."""
+    return " ".join(word.value for word in command.words)
+
+
+def copies(launch: LaunchCommand) -> bool:
+    """Tell whether a command brings files to a place: a copy, a download, or an archive that is unpacked."""
+    words = launch.command.words
+    return bool(launch.stages) and launch.stages[-1].name in _COPIES and len(words) > 2
+
+
+_COPIES = frozenset({"rsync", "cp", "tar", "unzip", "wget", "scp", "gsutil", "rclone"})
 
 
 def trains(launch: LaunchCommand) -> bool:

@@ -173,7 +173,6 @@ _RIGHT = {
         "one-process-many-gpus",
         _ONE + "#SBATCH --gpus-per-node=4\npython t.py -gpus 4\n",
     ),
-    "tasks of one node": ("tasks-as-cpus", _ONE + "#SBATCH --ntasks=8\npython t.py\n"),
     "tasks that a program is told of": ("tasks-as-cpus", _HEAD + "#SBATCH -n 8\npython t.py -j $SLURM_NTASKS\n"),
     "a sleep while vLLM answers others": (
         "sleep-behind-work",
@@ -245,10 +244,6 @@ _RIGHT = {
         "srun-survivors",
         _TWO + 'srun bash -c "python t.py --run \\$SLURM_PROCID >> log_\\$SLURM_PROCID"\n',
     ),
-    "an export behind the assignment": (
-        "not-exported-in-task",
-        _TWO + "srun -K sh -c 'MASTER_ADDR=$(head -1 f)\nexport MASTER_ADDR=$MASTER_ADDR; python t.py'\n",
-    ),
     "--export=all": ("export-drops-environment", _ONE + "#SBATCH --export=all\npython x.py\n"),
     "conda in a login shell": (
         "conda-not-set-up",
@@ -262,7 +257,7 @@ _RIGHT = {
         "slurm-variable-misspelt",
         _ONE + 'echo "$SLURM_JOB_NUMNODES"\n',
     ),
-    "an address for mails": ("placeholder", _ONE + "#SBATCH --mail-user=<id>@site.edu\ndate\n"),
+    "an address for mails": ("placeholder", _ONE + "#SBATCH --mail-user=ann.lee@site.edu\ndate\n"),
     "a number of the task that is right": (
         "task-variable-too-early",
         _ONE + "srun -K python x.py --rank $SLURM_PROCID\n",
@@ -533,12 +528,12 @@ _WRONG = {
     ),
     "a launcher in a variable, over two lines": (
         "breaks",
-        "processes-disagree",
+        "more-ranks-than-gpus",
         _GPU + 'L="torchrun \\\n  --nproc-per-node 8"\n$L x.py\n',
     ),
     "GPUs in all on one node": (
         "breaks",
-        "processes-disagree",
+        "more-ranks-than-gpus",
         _ONE + "#SBATCH --gpus=4\ntorchrun --nproc-per-node=8 x.py\n",
     ),
     "a step without a command": ("breaks", "step-without-command", _ONE + "srun --cpu-bind=v\npython x.py\n"),
@@ -650,7 +645,7 @@ _WRONG = {
     ),
     "a program that is told one GPU of eight": (
         "slow",
-        "one-process-many-gpus",
+        "size-told-differs",
         _ONE + "#SBATCH --gres=gpu:8\nN=1\npython t.py --gpus $N\n",
     ),
     "one visible GPU of two, in a loop": (

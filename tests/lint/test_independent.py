@@ -330,7 +330,7 @@ _WRONG = {
         "slurm-variable-overwritten",
         _TWO + "export SLURM_NTASKS=$((GPUS * 2))\nsrun -K hostname\n",
     ),
-    "conda by source": ("style", "conda-under-nounset", _ONE + "set -o nounset\nsource activate a\ndate\n"),
+    "conda by source": ("fragile", "conda-under-nounset", _ONE + "set -o nounset\nsource activate a\ndate\n"),
     "one size of the step, another of the job": (
         "fragile",
         "same-work-in-every-task",

@@ -47,58 +47,6 @@ def _of_tasks(job: BatchScript) -> Iterator[tuple[LaunchCommand, ...]]:
 
 
 @rule(
-    "agents-on-every-task",
-    Severity.BREAKS,
-    "torchrun in each of several tasks of a node",
-    why="Each task starts all ranks of its node again: four tasks × four processes want the same GPUs.",
-    instead="Start one task on each node: --ntasks-per-node=1.",
-    source=sources.TORCHRUN,
-    bad=_HEAD.replace("node=1", "node=4", 1) + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
-    good=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
-)
-def find_many_agents(job: BatchScript) -> Iterator[Hit]:
-    """Yield agents under a step with several tasks of a node."""
-    for launch, stage in _agents(job):
-        step = launch.stage("step") or next(
-            (task.launch.stage("step") for task in job.tasks if _contains(task.launch, launch)), None
-        )
-        if step is None:
-            continue
-        tasks = _tasks_of(job, step)
-        processes = stage.text(*_SIZES)
-        is_mine = re.search(r"SLURM_LOCALID|SLURM_PROCID", launch.inner.text if launch.inner else job.shell.text)
-        if tasks is not None and tasks > 1 and processes != "1":
-            unknown = launch.unknown if step.hidden else ""
-            if not processes and stage.name not in {"deepspeed", "accelerate"}:
-                continue  # torchrun alone starts one rank
-            if is_mine and not stage.has("--nnodes"):
-                unknown = unknown or "whether each task is a run of its own"
-            yield Hit(
-                stage.word.place,
-                f"{tasks} tasks of each node start {stage.name}, and each starts all ranks of the node",
-                unknown=unknown,
-            )
-
-
-def _contains(outer: LaunchCommand, inner: LaunchCommand) -> bool:
-    place, other = outer.command.place, inner.command.place
-    return place.line <= other.line <= place.end_line
-
-
-def _tasks_of(job: BatchScript, step: Stage) -> int | None:
-    text = step.text("--ntasks-per-node", "--tasks-per-node")
-    if text and text.isdigit():
-        return int(text)
-    total, nodes = step.text("-n", "--ntasks"), step.text("-N", "--nodes")
-    if total in {"$SLURM_NNODES", "${SLURM_NNODES}", "$SLURM_JOB_NUM_NODES", "${SLURM_JOB_NUM_NODES}"}:
-        return 1
-    if total and total.isdigit():
-        count = int(nodes) if nodes and nodes.isdigit() else job.nodes
-        return int(total) // count if count and int(total) % count == 0 else None
-    return None if total else job.tasks_per_node
-
-
-@rule(
     "agent-on-first-node",
     Severity.HANGS,
     "several nodes, but torchrun runs on the first alone",
@@ -165,30 +113,6 @@ def _inside_task(job: BatchScript, place: TextSpan) -> bool:
 
 
 @rule(
-    "rendezvous-id-random",
-    Severity.HANGS,
-    "a rendezvous id that differs from node to node",
-    why="Agents meet under their id: with $RANDOM in the task's own shell each node waits alone.",
-    instead='Use the job: --rdzv-id="$SLURM_JOB_ID".',
-    source=sources.TORCHRUN,
-    bad=_HEAD
-    + _MEET
-    + "export head port\n"
-    + "srun --kill-on-bad-exit=1 bash -c 'torchrun --nnodes=$SLURM_JOB_NUM_NODES --nproc-per-node=4 --rdzv-id=$RANDOM --rdzv-backend=c10d --rdzv-endpoint=$head:$port train.py'\n",
-    good=_HEAD
-    + _MEET
-    + "export head port\n"
-    + "srun --kill-on-bad-exit=1 bash -c 'torchrun --nnodes=$SLURM_JOB_NUM_NODES --nproc-per-node=4 --rdzv-id=$SLURM_JOB_ID --rdzv-backend=c10d --rdzv-endpoint=$head:$port train.py'\n",
-)
-def find_random_ids(job: BatchScript) -> Iterator[Hit]:
-    """Yield $RANDOM as the id inside a task."""
-    for _, stage in _agents(job):
-        word = stage.option("--rdzv-id", "--rdzv_id")
-        if word is not None and "RANDOM" in word.names and _inside_task(job, word.place):
-            yield Hit(word.place, "every node draws another id")
-
-
-@rule(
     "nodes-literal",
     Severity.STYLE,
     "the number of nodes written twice",
@@ -205,84 +129,6 @@ def find_literal_nodes(job: BatchScript) -> Iterator[Hit]:
         if text is not None and text.isdigit() and job.nodes is not None and int(text) == job.nodes and job.nodes > 1:
             place = _place(stage, "--nnodes", "--num_machines", "--num_nodes")
             yield Hit(place, f"{text} stands here and in the header")
-
-
-@rule(
-    "nodes-disagree",
-    Severity.HANGS,
-    "torchrun expects another number of nodes than the job has",
-    why="The agents wait for nodes that are not there, or some nodes are turned away.",
-    instead='Use Slurm\'s number: --nnodes="$SLURM_JOB_NUM_NODES".',
-    source=sources.TORCHRUN,
-    bad=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT.replace('"$SLURM_JOB_NUM_NODES"', "4"),
-    good=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
-)
-def find_other_nodes(job: BatchScript) -> Iterator[Hit]:
-    """Yield a literal number of nodes that differs from the header."""
-    for launch, stage in _agents(job):
-        text = stage.text("--nnodes", "--num_machines", "--num_nodes")
-        if text is None or not text.isdigit() or job.nodes is None or int(text) == job.nodes:
-            continue
-        if _under_step(job, launch) and not (launch.stage("step") or stage).has("-N", "--nodes", "-n", "--ntasks"):
-            place = _place(stage, "--nnodes", "--num_machines", "--num_nodes")
-            message = f"{stage.name} expects {text} nodes, but the job has {job.nodes}"
-            yield Hit(
-                place,
-                message,
-                unknown=launch.unknown,
-                severity=Severity.HANGS if int(text) > job.nodes else Severity.SLOW,
-            )
-
-
-@rule(
-    "processes-disagree",
-    Severity.BREAKS,
-    "torchrun starts more processes on a node than it has GPUs",
-    why="A rank without a GPU of its own stops with an invalid device, or shares one.",
-    instead="Use the number of GPUs that the header asks for.",
-    source=sources.TORCHRUN,
-    bad=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT.replace("node=4", "node=8"),
-    good=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
-)
-def find_other_processes(job: BatchScript) -> Iterator[Hit]:
-    """Yield a literal number of processes above the GPUs of a node."""
-    for launch, stage in _agents(job):
-        text = stage.text(*_SIZES)
-        gpus = job.gpus_per_node
-        if text is not None and text.isdigit() and gpus and int(text) > gpus and not stage.has("--cpu", "--use_cpu"):
-            yield Hit(_place(stage, *_SIZES), f"{text} processes of a node share {gpus} GPUs", unknown=launch.unknown)
-
-
-@rule(
-    "gpus-idle",
-    Severity.SLOW,
-    "torchrun uses fewer GPUs than the job has",
-    why="The GPUs that no process uses are paid for and idle.",
-    instead="Start one process for each GPU.",
-    source=sources.TORCHRUN,
-    bad=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT.replace("node=4", "node=2"),
-    good=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
-)
-def find_idle_gpus(job: BatchScript) -> Iterator[Hit]:
-    """Yield a literal number of processes below the GPUs of a node."""
-    for _, stage in _agents(job):
-        text = stage.text(*_SIZES)
-        gpus = job.gpus_per_node
-        if text is not None and text.isdigit() and gpus and 0 < int(text) < gpus and len(list(_agents(job))) == 1:
-            yield Hit(_place(stage, *_SIZES), f"{text} of {gpus} GPUs of a node are used")
-    for each in job.shell.commands:
-        told = each.option("-np") if each.program == "torchpack" and not each.in_substitution else None
-        gpus = job.gpus_per_node
-        if told is not None and told.value.isdigit() and gpus and job.nodes == 1 and 0 < int(told.value) < gpus:
-            yield Hit(told.place, f"torchpack starts {told.value} process{'es' * (told.value != '1')} for {gpus} GPUs")
-    tasks, gpus = job.tasks_per_node, job.gpus_per_node
-    ranks = [each for each in job.steps if each.stage("python") and not each.stage("agent") and not each.unknown]
-    if not tasks or not gpus or not 1 < tasks < gpus or len(ranks) != 1 or ranks[0].command.in_background:
-        return
-    step = ranks[0].stage("step")
-    if step is not None and not step.has("-n", "--ntasks", "--ntasks-per-node", "--tasks-per-node", "-N", "--nodes"):
-        unknown = "whether a rank uses several GPUs"
-        yield Hit(step.word.place, f"{tasks} ranks of a node have {gpus} GPUs", unknown=unknown)
 
 
 @rule(
@@ -393,26 +239,6 @@ _OF_TORCH_1 = re.compile(
     r"torch[-/_:=]*v?1\.|python[/-]?3\.[5-7]|ngc-?(19|2[0-2])|pytorch:(19|2[0-2])\.|cuda/?(8|9|10)\.", re.IGNORECASE
 )
 """The signs of an environment whose torch is older than 2.0."""
-
-
-@rule(
-    "mpirun-in-srun",
-    Severity.BREAKS,
-    "mpirun inside srun",
-    why="Every task of the step starts a whole MPI job: N tasks × N ranks.",
-    instead="Use one of them: mpirun in the batch script, or srun --mpi=pmix with the program.",
-    source=sources.SRUN,
-    bad=_HEAD + "srun --kill-on-bad-exit=1 mpirun -np 2 python train.py\n",
-    good=_HEAD + "mpirun -np 2 python train.py\n",
-)
-def find_nested_mpirun(job: BatchScript) -> Iterator[Hit]:
-    """Yield mpirun that a step of several tasks starts."""
-    for launch in job.all_launches:
-        mpi = launch.stage("mpi")
-        step = launch.stage("step")
-        alone = step is not None and (step.text("-n", "--ntasks") == "1" or job.has_one_task)
-        if mpi is not None and _under_step(job, launch) and not alone:
-            yield Hit(mpi.word.place, f"every task of the step starts {mpi.name}")
 
 
 @rule(

@@ -30,7 +30,8 @@ def _activates(command: SimpleCommand) -> bool:
     words = [word.value for word in command.words]
     if command.program in {"conda", "mamba", "micromamba"}:
         return words[1:2] == ["activate"]
-    return command.program in {"source", "."} and len(words) > 1 and words[1].rstrip('"').endswith("/bin/activate")
+    activate = words[1].rstrip('"') if command.program in {"source", "."} and len(words) > 1 else ""
+    return activate.endswith("/bin/activate") or (activate == "activate" and len(words) > 2)
 
 
 @rule(
@@ -116,7 +117,11 @@ def find_unready_conda(job: BatchScript) -> Iterator[Hit]:
     ):
         return
     for command in _activations(job):
-        if command.program in {"conda", "mamba"} and not command.in_substitution:
+        by_path = command.program in {"source", "."} and not _has_conda_on_path(job)
+        if by_path and command.words[1].value == "activate":
+            message = "nothing in this script says where activate lies"
+            yield Hit(command.place, message, unknown="the PATH of the shell that submits")
+        elif command.program in {"conda", "mamba"} and not command.in_substitution:
             loaded = any(
                 each.order < command.order
                 and (each.program in {"source", "."} or (each.program in {"module", "ml"} and _may_hold_conda(each)))
@@ -128,6 +133,13 @@ def find_unready_conda(job: BatchScript) -> Iterator[Hit]:
                     "conda's shell function is not there in a batch job",
                     unknown="what the shell that submits exports",
                 )
+
+
+def _has_conda_on_path(job: BatchScript) -> bool:
+    """Tell whether the script loads modules, reads a file, or changes PATH: each may bring conda's programs."""
+    reads = [each for each in job.shell.commands if each.program in {"source", "."} and not _activates(each)]
+    loads = [each for each in job.shell.commands if each.program in {"module", "ml"} and _may_hold_conda(each)]
+    return bool(reads or loads or job.shell.assigned("PATH"))
 
 
 def _may_hold_conda(command: SimpleCommand) -> bool:
@@ -152,14 +164,17 @@ _WITHOUT_CONDA = (
     good=_HEAD + "module load python\n" + _STEP,
 )
 def find_bashrc(job: BatchScript) -> Iterator[Hit]:
-    """Yield source ~/.bashrc."""
+    """Yield source ~/.bashrc; of style where a failure behind it ends the job, or where no environment is activated."""
+    activates = not job.stops_at_errors and re.search(r"\b(conda|source|mamba) activate\b", job.body) is not None
+    severity = Severity.FRAGILE if activates else None
     for command in job.shell.commands:
         if (
             command.program in {"source", "."}
             and len(command.words) > 1
             and re.search(r"\.(bashrc|bash_profile|profile)$", command.words[1].value)
         ):
-            yield Hit(command.place, f"the job depends on {command.words[1].value}")
+            behind = ", and goes on with another Python where that ends early" if activates else ""
+            yield Hit(command.place, f"the job depends on {command.words[1].value}{behind}", severity=severity)
 
 
 @rule(
@@ -327,7 +342,7 @@ def _has_other_cpus(job: BatchScript) -> bool:
 
 @rule(
     "conda-under-nounset",
-    Severity.STYLE,
+    Severity.FRAGILE,
     "conda activate under set -u",
     why="What packages put into an environment's activate.d reads variables that are not set (compilers, MKL, GDAL do so): under set -u the script ends there.",
     instead="Write set +u before it, and set -u behind it.",

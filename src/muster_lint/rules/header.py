@@ -17,7 +17,6 @@ from muster_lint.job import BatchScript, HeaderOption, directives_of
 from muster_lint.launch import LaunchCommand, starts_python
 from muster_lint.rule import rule
 from muster_lint.values import Edit, Hit, Severity, TextSpan
-from muster_lint.works import is_work
 
 _PLUGIN_OPTIONS = frozenset(
     """
@@ -262,79 +261,6 @@ def find_dos_line_ends(job: BatchScript) -> Iterator[Hit]:
 
 
 @rule(
-    "tasks-without-nodes",
-    Severity.FRAGILE,
-    "tasks in all, but no number of nodes or tasks of a node",
-    why="Slurm may spread --ntasks unevenly over any number of nodes: local ranks and GPUs then do not match.",
-    instead="Give --nodes and --ntasks-per-node.",
-    source=sources.SBATCH,
-    bad="#!/bin/bash\n#SBATCH --ntasks=8\n#SBATCH --gres=gpu:4\n#SBATCH --time=01:00:00\nsrun --kill-on-bad-exit=1 python train.py\n",
-    good="#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gres=gpu:4\n#SBATCH --time=01:00:00\nsrun --kill-on-bad-exit=1 python train.py\n",
-)
-def find_free_tasks(job: BatchScript) -> Iterator[Hit]:
-    """Yield --ntasks above 1 that nothing ties to nodes."""
-    tasks = job.header.get("ntasks")
-    if tasks is None or tasks.value in {"1", None} or {"ntasks-per-node", "ntasks-per-gpu"} & job.header.keys():
-        return
-    if str(job.nodes) == tasks.value:
-        return  # as many tasks as nodes: each node gets one
-    starts_ranks = any(each.stage("python") and not each.stage("agent") for each in job.steps)
-    if not starts_ranks or not job.asks_for_gpus:
-        return
-    if "nodes" not in job.header or (job.nodes is not None and job.nodes > 1):
-        yield Hit(tasks.place, f"--ntasks={tasks.value} leaves open how many tasks a node gets")
-
-
-@rule(
-    "tasks-as-cpus",
-    Severity.FRAGILE,
-    "several tasks, and nothing that starts them",
-    why="""Slurm may lay the tasks on several nodes. A program without srun runs on the first node alone, and the CPUs of the others idle.""",
-    instead="Ask for one task with several CPUs: --ntasks=1 --cpus-per-task=N.",
-    source=sources.SBATCH,
-    bad="#!/bin/bash\n#SBATCH --ntasks=8\n#SBATCH --time=01:00:00\npython train.py\n",
-    good="#!/bin/bash\n#SBATCH --ntasks=1\n#SBATCH --cpus-per-task=8\n#SBATCH --time=01:00:00\npython train.py\n",
-)
-def find_unstarted_tasks(job: BatchScript) -> Iterator[Hit]:
-    """Yield --ntasks above 1 without a number of nodes, in a job whose programs nothing starts over its tasks."""
-    tasks = job.header.get("ntasks")
-    if tasks is None or not (tasks.value or "").isdigit() or tasks.value in {"0", "1"} or "array" in job.header:
-        return
-    fixed = {"nodes", "ntasks-per-node", "nodelist", "ntasks-per-core", "mincpus"} & job.header.keys()
-    spreads = re.search(
-        r"\b(srun|mpi\w*|horovodrun|ibrun|ssh|pdsh|parallel|ray|dask|SLURM_\w*(NTASKS|NPROCS|NODELIST)\w*)\b", job.body
-    )
-    plain = [each for each in job.launches if (is_work(job, each) and each.stage("python")) or _names_python(each)]
-    if plain and not fixed and not spreads:
-        message = f"{tasks.value} tasks may lie on several nodes, and the program runs on the first"
-        yield Hit(tasks.place, message, unknown="how many CPUs a node has free")
-
-
-def _names_python(launch: LaunchCommand) -> bool:
-    """Tell whether a script of its own is given a Python program."""
-    words = [word.value for word in launch.command.words]
-    return bool(words) and words[0].endswith(".sh") and any(word.endswith(".py") for word in words[1:])
-
-
-@rule(
-    "gpus-in-all",
-    Severity.STYLE,
-    "GPUs in all instead of GPUs of a node",
-    why="--gpus=N may give one node more GPUs than another; ranks and GPUs then do not match.",
-    instead="Give --gpus-per-node, or --gres=gpu:N.",
-    source=sources.SBATCH,
-    bad="#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus=8\n#SBATCH --ntasks-per-node=4\n#SBATCH --time=01:00:00\nsrun --kill-on-bad-exit=1 python train.py\n",
-    good="#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus-per-node=4\n#SBATCH --ntasks-per-node=4\n#SBATCH --time=01:00:00\nsrun --kill-on-bad-exit=1 python train.py\n",
-)
-def find_gpus_in_all(job: BatchScript) -> Iterator[Hit]:
-    """Yield --gpus of a job of several nodes that says nothing of a node."""
-    gpus = job.header.get("gpus")
-    fixed = {"gpus-per-node", "gres", "exclusive", "gpus-per-task"} & job.header.keys()
-    if gpus is not None and job.nodes is not None and job.nodes > 1 and not fixed:
-        yield Hit(gpus.place, f"--gpus={gpus.value} over {job.nodes} nodes does not say how many a node gets")
-
-
-@rule(
     "gpus-per-task",
     Severity.BREAKS,
     "--gpus-per-task with several ranks on a node",
@@ -386,33 +312,6 @@ def _shares_gpus(job: BatchScript) -> bool:
     flags = [each.text("--gres-flags") for launch in job.steps if (each := launch.stage("step")) is not None]
     header = job.header["gres-flags"].value if "gres-flags" in job.header else None
     return any("allow-task-sharing" in (each or "") for each in [*flags, header])
-
-
-@rule(
-    "more-ranks-than-gpus",
-    Severity.BREAKS,
-    "more ranks on a node than GPUs",
-    why="Two ranks on one GPU stop NCCL (duplicate GPU detected), or share its memory.",
-    instead="Ask for as many GPUs of a node as ranks.",
-    source=sources.SBATCH,
-    bad="#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=8\n#SBATCH --gres=gpu:4\n#SBATCH --time=01:00:00\nsrun --kill-on-bad-exit=1 python train.py\n",
-    good="#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gres=gpu:4\n#SBATCH --time=01:00:00\nsrun --kill-on-bad-exit=1 python train.py\n",
-)
-def find_too_many_ranks(job: BatchScript) -> Iterator[Hit]:
-    """Yield a header whose srun starts more Python ranks on a node than it has GPUs."""
-    tasks, gpus = job.tasks_per_node, job.gpus_per_node
-    ranks = any(
-        each.stage("python") and not each.stage("agent") and not each.unknown and not _sizes_itself(each)
-        for each in job.steps
-    )
-    if tasks and gpus and tasks > gpus and ranks and "gpus-per-task" not in job.header:
-        directive = job.header.get("ntasks-per-node") or job.header["ntasks"]
-        yield Hit(directive.place, f"{tasks} ranks of a node share {gpus} GPUs", unknown="whether every rank uses one")
-
-
-def _sizes_itself(launch: LaunchCommand) -> bool:
-    step = launch.stage("step")
-    return step is not None and step.has("-n", "--ntasks", "--ntasks-per-node", "--tasks-per-node", "-N", "--nodes")
 
 
 @rule(
@@ -770,9 +669,9 @@ def find_placeholders(job: BatchScript) -> Iterator[Hit]:
     for each in job.directives:
         if (
             each.value
-            and each.name not in {"mail-user", "job-name", "comment"}
+            and each.name not in {"job-name", "comment"}
             and re.search(
-                r"<[^>]+>|/path/to/|^(your|my)[-_ ]?(account|project|partition|qos)|\bYOUR_|^X+$|^[xX]{2}:|^XXX|^\?\?\?|\.\.\.$|^ACCOUNT$|^PARTITION$",
+                r"<[^>@]+>|/path/to/|^(your|my)[-_ ]?(acc(oun)?t|project|partition|qos|e?mail|name|netid)|\bYOUR_|@(your|example|domain)|^X+$|^[xX]{2}:|^XXX|^\?\?\?|\.\.\.$|^ACCOUNT$|^PARTITION$",
                 each.value,
             )
         ):

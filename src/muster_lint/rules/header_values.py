@@ -256,50 +256,16 @@ def find_two_numbers_of_gpus(job: BatchScript) -> Iterator[Hit]:
 
 
 @rule(
-    "tasks-of-node-unused",
-    Severity.FRAGILE,
-    "fewer tasks in all than --ntasks-per-node names",
-    why="Where both stand --ntasks counts, and --ntasks-per-node is the most that a node may get: --ntasks=1 is one task.",
-    instead="Remove --ntasks, or give all tasks: nodes times tasks of a node.",
-    source=sources.SBATCH,
-    bad=_HEAD
-    + "#SBATCH --time=01:00:00\n#SBATCH --ntasks=1\n#SBATCH --ntasks-per-node=4\n"
-    + "srun --kill-on-bad-exit=1 python train.py\n",
-    good=_HEAD
-    + "#SBATCH --time=01:00:00\n#SBATCH --ntasks-per-node=4\n"
-    + "srun --kill-on-bad-exit=1 python train.py\n",
-)
-def find_unused_tasks(job: BatchScript) -> Iterator[Hit]:
-    """Yield --ntasks-per-node above --ntasks: of a header whose size a step takes, and of a step."""
-    steps = [stage for each in job.steps if not each.command.in_substitution and (stage := each.stage("step"))]
-    total, per_node = job.header.get("ntasks"), job.header.get("ntasks-per-node")
-    takes_header = any(not (stage.has(*_TASKS) or stage.hidden) for stage in steps)
-    if total is not None and per_node is not None and takes_header and _is_below(total.value, per_node.value):
-        yield Hit(per_node.place, f"--ntasks={total.value} counts: a step has no {per_node.value} tasks")
-    for stage in steps:
-        in_all, of_node = stage.text("--ntasks", "-n"), stage.text("--ntasks-per-node", "--tasks-per-node")
-        if _is_below(in_all, of_node):
-            yield Hit(stage.word.place, f"--ntasks={in_all} counts: this step has no {of_node} tasks")
-
-
-_TASKS = ("--ntasks", "-n", "--ntasks-per-node", "--tasks-per-node", "--ntasks-per-gpu")
-
-
-def _is_below(in_all: str | None, of_node: str | None) -> bool:
-    """Tell whether both are numbers, and the first is the smaller one."""
-    numbers = [int(each) for each in (in_all, of_node) if each is not None and re.fullmatch(r"[0-9]{1,6}", each)]
-    return len(numbers) == 2 and 0 < numbers[0] < numbers[1]
-
-
-@rule(
     "mail-without-type",
     Severity.FRAGILE,
     "an address for mail, but no event that sends one",
     why="Slurm sends mail for the events of --mail-type, and without it for none.",
     instead="Add --mail-type=END,FAIL.",
     source=sources.SBATCH,
-    bad=_HEAD + "#SBATCH --time=01:00:00\n#SBATCH --mail-user=me@example.org\n" + _STEP,
-    good=_HEAD + "#SBATCH --time=01:00:00\n#SBATCH --mail-user=me@example.org\n#SBATCH --mail-type=END,FAIL\n" + _STEP,
+    bad=_HEAD + "#SBATCH --time=01:00:00\n#SBATCH --mail-user=ann.lee@physics.edu\n" + _STEP,
+    good=_HEAD
+    + "#SBATCH --time=01:00:00\n#SBATCH --mail-user=ann.lee@physics.edu\n#SBATCH --mail-type=END,FAIL\n"
+    + _STEP,
 )
 def find_silent_addresses(job: BatchScript) -> Iterator[Hit]:
     """Yield --mail-user without --mail-type."""

@@ -301,30 +301,6 @@ def find_random_ports(job: BatchScript) -> Iterator[Hit]:
 
 
 @rule(
-    "port-of-each-task",
-    Severity.HANGS,
-    "every task draws its own port",
-    why="$RANDOM in the task's own shell differs from rank to rank; they never meet.",
-    instead="Choose the port in the batch script, from the job's id.",
-    source=sources.BASH,
-    bad=_HEAD
-    + _FIRST
-    + "srun --kill-on-bad-exit=1 bash -c 'export MASTER_PORT=$((20000 + RANDOM % 9999)); python train.py'\n",
-    good=_HEAD + _FIRST + _PORT + _STEP,
-)
-def find_own_ports(job: BatchScript) -> Iterator[Hit]:
-    """Yield random ports inside tasks."""
-    for task in job.tasks:
-        for each in task.shell.assignments if not task.launch.early else ():
-            if (
-                each.name == "MASTER_PORT"
-                and each.value is not None
-                and re.search(r"RANDOM|shuf|freeport|get_free_port", each.value.text)
-            ):
-                yield Hit(each.place, "every rank draws another port")
-
-
-@rule(
     "port-missing",
     Severity.FRAGILE,
     "MASTER_ADDR without MASTER_PORT",

@@ -13,24 +13,14 @@ from muster_lint.bash import SimpleCommand
 from muster_lint.job import BatchScript
 from muster_lint.launch import LaunchCommand
 from muster_lint.rule import rule
+from muster_lint.sizes import tasks_of, uses_of
 from muster_lint.values import Hit, Severity
-from muster_lint.works import HARMLESS, SERVER, is_work, starts_ranks
+from muster_lint.works import HARMLESS, MODEL_SERVER, SERVER, copies, is_work, starts_ranks, text_of
 
 _HEAD = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gres=gpu:1\n#SBATCH --cpus-per-task=4\n#SBATCH --time=01:00:00\n"
 _TWO = (
     "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n#SBATCH --time=01:00:00\n"
 )
-
-
-def _works(job: BatchScript) -> list[LaunchCommand]:
-    """Return the commands that run a Python program or ranks, as the work of the job."""
-    works = []
-    for launch in job.launches:
-        python = launch.stage("python")
-        is_program = python is not None and (python.words or python.has("-m")) and not python.has("-c", "-V")
-        if (is_program or launch.stage("agent")) and not launch.command.in_substitution:
-            works.append(launch)
-    return works
 
 
 @rule(
@@ -47,6 +37,10 @@ def find_empty_steps(job: BatchScript) -> Iterator[Hit]:
     """Yield srun with options alone."""
     for launch in job.launches:
         last = launch.stages[-1] if launch.stages else None
+        first = last.words[0] if last is not None and last.kind == "shell" and last.words else None
+        if first is not None and first.text in {"$1", "${1}"} and "$#" not in job.text and launch.stage("step"):
+            message = "without an argument this shell reads the standard input, and ends well"
+            yield Hit(first.place, message, 'Write "${1:?which script}".', unknown="what sbatch was given")
         if last is None or last.kind != "step" or last.words or last.hidden or launch.command.reads:
             continue
         if last.has("--help", "--version", "-V", "--multi-prog", "--test-only", "--attach", "-h"):
@@ -79,7 +73,7 @@ def find_forgetful_waits(job: BatchScript) -> Iterator[Hit]:
         return
     works = {each.command.order: each for each in job.launches if each.command.function is None and is_work(job, each)}
     starters = [each for each in main if each.in_background and (each.order in works or _starts_elsewhere(job, each))]
-    starters = [each for each in starters if each.order < waits[-1].order and not SERVER.search(_text_of(each))]
+    starters = [each for each in starters if each.order < waits[-1].order and not SERVER.search(text_of(each))]
     behind = [each for each in main if each.order > waits[-1].order and each.program not in HARMLESS | {"exit", "cd"}]
     in_front = [each for each in works.values() if not each.command.in_background and starters]
     if starters and not behind and all(each.command.order < starters[0].order for each in in_front):
@@ -93,10 +87,6 @@ def find_forgetful_waits(job: BatchScript) -> Iterator[Hit]:
 def _starts_elsewhere(job: BatchScript, command: SimpleCommand) -> bool:
     """Tell whether a command starts ranks on another host, or evaluates a text that does."""
     return command.program in {"ssh", "pdsh", "eval"} and starts_ranks(job, command)
-
-
-def _text_of(command: SimpleCommand) -> str:
-    return " ".join(word.value for word in command.words)
 
 
 @rule(
@@ -117,102 +107,20 @@ def find_shared_gpus(job: BatchScript) -> Iterator[Hit]:
         return
     waits = [each.order for each in job.shell.commands if each.program == "wait"]
     beside: list[LaunchCommand] = []
-    for launch in _works(job):
+    works = [use.launch for use in uses_of(job) if use.step is None]
+    for launch in works:
         command = launch.command
-        if not command.in_background or command.in_loop or command.is_conditional or launch.stage("step"):
+        if not command.in_background or command.in_loop or command.is_conditional:
             continue
         if beside and any(beside[0].command.order < wait < command.order for wait in waits):
             beside = []
         beside.append(launch)
         if len(beside) > max(gpus, 2):
-            count = sum(each.command.in_background for each in _works(job))
+            count = sum(each.command.in_background for each in works)
             yield Hit(
                 beside[0].command.place, f"{count} programs run beside each other on {gpus} GPU{'s' * (gpus > 1)}"
             )
             return
-
-
-@rule(
-    "one-process-many-gpus",
-    Severity.SLOW,
-    "one process for several GPUs",
-    why="""A Python program without a launcher is one process: unless it divides its model or its data itself, the other GPUs
-    idle, and they are paid for.""",
-    instead="Start a process for each GPU: torchrun --nproc-per-node=N, or srun with as many tasks. Or ask for one GPU.",
-    source=sources.TORCH_DDP,
-    bad=_HEAD.replace("gpu:1", "gpu:4") + "python train.py\n",
-    good=_HEAD.replace("gpu:1", "gpu:4") + "torchrun --standalone --nproc-per-node=4 train.py\n",
-)
-def find_lone_processes(job: BatchScript) -> Iterator[Hit]:
-    """Yield the one process of a job with several GPUs of a node."""
-    gpus = job.gpus_per_node
-    works = _works(job)
-    if not gpus or gpus < 2:
-        return
-    yield from _lone_servers(job, gpus)
-    if len(works) == 1 and not works[0].command.in_background and not works[0].command.in_loop:
-        yield from _told_fewer(job, works[0], gpus)
-    if len(works) != 1 or re.search(_DIVIDES, job.body, re.IGNORECASE):
-        return
-    launch = works[0]
-    command, step, agent = launch.command, launch.stage("step"), launch.stage("agent")
-    mpi = launch.stage("mpi")
-    if mpi is not None and mpi.text("-np", "-n", "--np", "--n") != "1":
-        return
-    if command.in_background or command.in_loop or launch.unknown or command.function:
-        return
-    if agent is not None:
-        sizes = ("--nproc-per-node", "--nproc_per_node", "--nproc", "--num_processes", "--num_gpus", "--config_file")
-        if agent.name in {"torchrun", "torch.distributed.run", "torch.distributed.launch"} and not agent.has(*sizes):
-            yield Hit(agent.word.place, f"{agent.name} without --nproc-per-node starts one process, for {gpus} GPUs")
-        return
-    tasks = job.tasks_per_node or 1
-    if step is not None:
-        alone = (
-            step.text("-n", "--ntasks") == "1" or job.has_one_task or (tasks == 1 and not step.has("-n", "--ntasks"))
-        )
-        if not alone or step.has("--ntasks-per-node", "--tasks-per-node"):
-            return
-    yield Hit(
-        command.place,
-        f"one process has {gpus} GPUs of a node",
-        unknown="whether the program divides its work itself",
-    )
-
-
-def _told_fewer(job: BatchScript, launch: LaunchCommand, gpus: int) -> Iterator[Hit]:
-    """Yield the option that tells the one program of a job to use fewer GPUs than the job has."""
-    python = launch.stage("python")
-    words = python.words if python is not None and not launch.stage("agent") and not launch.stage("step") else ()
-    for index, word in enumerate(words):
-        name, equals, value = word.value.partition("=")
-        if name not in _TELLS_GPUS or (job.nodes or 1) > 1:
-            continue
-        told = value if equals else (words[index + 1].value if index + 1 < len(words) else "")
-        held = job.shell.value_of(told.strip("${}")) if told.startswith("$") else None
-        number = held.value if held is not None else told
-        if number.isdigit() and 0 < int(number) < gpus:
-            yield Hit(word.place, f"the program is told {number} of {gpus} GPUs", unknown=f"what {name} means to it")
-            return
-
-
-_TELLS_GPUS = frozenset({"--gpus", "--num_gpus", "--num-gpus", "--ngpus", "--n_gpus", "--devices", "--gpus_per_node"})
-
-
-def _lone_servers(job: BatchScript, gpus: int) -> Iterator[Hit]:
-    """Yield a server of models that takes one GPU unless it is told more, in a job with several GPUs of a node."""
-    servers = [each for each in job.commands if not each.in_substitution and _MODEL_SERVER.search(_text_of(each))]
-    if len(servers) != 1 or servers[0].in_loop or re.search(r"CUDA_VISIBLE_DEVICES|\bray\b", job.text):
-        return
-    words = [word.value for word in servers[0].words]
-    sized = re.search(
-        r"(^|\s)(-tp|-pp|-dp|--tp|--dp|--pp|--config|--(tensor|pipeline|data)[-_]parallel)", " ".join(words)
-    )
-    if sized is None and not any(word.may_be_several for word in servers[0].words):
-        yield Hit(servers[0].place, f"without --tensor-parallel-size it uses one of {gpus} GPUs of a node")
-
-
-_MODEL_SERVER = re.compile(r"\bvllm serve\b|vllm\.entrypoints\S*|sglang\.launch_server")
 
 
 def _without_read(job: BatchScript) -> str:
@@ -225,12 +133,6 @@ _OF_GPUS = re.compile(
     r"nvidia-smi|CUDA_VISIBLE|--gpu|--device[= ]cuda|torchrun|deepspeed|gpu\w*\.py|accelerate launch", re.IGNORECASE
 )
 """The signs of a program that uses a GPU."""
-
-_DIVIDES = (
-    r"tensor.?parallel|CUDA_VISIBLE_DEVICES|--?gpus?\b|--num.?gpus|--devices|--n.?gpu|mp\.spawn|\bray\b|DataParallel"
-    r"|lightning|--?n_?gpus|device.?ids|client|world.?size|--tp\b|pipeline|device_map|multi.?gpu|--gpu.?ids?|vllm"
-    r"|gpu_?num|num_?gpu|deepy|launch\w*\.py"
-)
 
 
 @rule(
@@ -275,7 +177,7 @@ def find_unasked_gpus(job: BatchScript) -> Iterator[Hit]:
         loads = each.program in {"module", "ml"} and any(
             re.match(r"(cuda|cudnn|nccl)\b", word, re.IGNORECASE) for word in words
         )
-        asks_card = each.program == "nvidia-smi" or re.search(r"\bray start\b.*--num-gpus[= ][1-9]", _text_of(each))
+        asks_card = each.program == "nvidia-smi" or re.search(r"\bray start\b.*--num-gpus[= ][1-9]", text_of(each))
         if (
             (loads and _OF_GPUS.search(job.text))
             or asks_card
@@ -287,64 +189,6 @@ def find_unasked_gpus(job: BatchScript) -> Iterator[Hit]:
                 unknown=unknown,
             )
             return
-
-
-@rule(
-    "one-cpu",
-    Severity.SLOW,
-    "a job with GPUs and one CPU",
-    why="Without --cpus-per-task a task has one CPU, unless the site gives more with a GPU: its data loaders wait for each other.",
-    instead="Add --cpus-per-task: as many as the site has for each GPU.",
-    source=sources.SBATCH,
-    bad="#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gres=gpu:1\n#SBATCH --time=01:00:00\npython train.py\n",
-    good="#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gres=gpu:1\n#SBATCH --cpus-per-task=8\n#SBATCH --time=01:00:00\npython train.py\n",
-)
-def find_one_cpu(job: BatchScript) -> Iterator[Hit]:
-    """Yield the directive of the GPUs where nothing gives the job more than one CPU of a task."""
-    scripts = [each for each in job.launches if each.stages and each.stages[-1].kind == "shell"]
-    runs_scripts = any(each.stage("step") or (job.gpus_per_node or 0) > 1 for each in scripts)
-    shows_only = all(each.program in {"echo", "date", "hostname", "nvidia-smi"} for each in job.shell.commands)
-    if not job.asks_for_gpus or not (
-        _works(job) or any(each.inner for each in job.launches) or runs_scripts or shows_only
-    ):
-        return
-    more = {
-        "cpus-per-task", "cpus-per-gpu", "exclusive", "mincpus", "ntasks", "cores-per-socket", "extra-node-info", "hint",
-        "sockets-per-node", "tres-per-task", "threads-per-core",
-    }  # fmt: skip
-    names = ("gres", "gpus", "gpus-per-node", "gpus-per-task")
-    directive = next(job.header[name] for name in [*names, *job.header] if name in job.header)
-    cpus, gpus = job.header.get("cpus-per-task"), job.gpus_per_node or 0
-    if cpus is not None and (cpus.value or "").isdigit() and job.has_one_task and int(cpus.value or 0) < gpus > 2:
-        yield Hit(cpus.place, f"{gpus} GPUs share {cpus.value} CPUs", unknown="how many CPUs the site gives with a GPU")
-    tasks = job.header["ntasks-per-node"].value if "ntasks-per-node" in job.header else "1"
-    total = job.header["ntasks"].value if "ntasks" in job.header else "1"
-    is_whole = re.search(r"^#SBATCH\s+(-C|--constraint)[= ]\W*gpu\b|A100:", job.text, re.MULTILINE) is not None
-    one_each = job.tasks_per_node == 1 or (tasks == "1" and total == "1")
-    given = {name for name in (more - {"ntasks"}) & job.header.keys() if job.header[name].value != "1"}
-    if given or (is_whole and gpus > 3):
-        return
-    if not one_each:
-        yield from _one_cpu_each(job)
-        return
-    if any((stage := each.stage("step")) is not None and stage.has("-c", "--cpus-per-task") for each in job.steps):
-        return
-    asked = f"{gpus} GPUs of a node" if gpus > 1 else "a GPU"
-    message = f"the job asks for {asked}, and for one CPU"
-    yield Hit(directive.place, message, unknown="how many CPUs the site gives with a GPU")
-
-
-def _one_cpu_each(job: BatchScript) -> Iterator[Hit]:
-    """Yield the directive of the tasks where each of several GPU processes of a node has one CPU."""
-    tasks, gpus = job.tasks_per_node or 0, job.gpus_per_node or 0
-    ranks = [each for each in job.steps if each.stage("python") and not each.command.in_substitution]
-    sized = ("-c", "--cpus-per-task", "--cpu-bind", "--cpu_bind", "--exclusive", "--cpus-per-gpu")
-    if 1 < tasks <= gpus and "ntasks-per-node" in job.header and len(ranks) == 1:
-        step = ranks[0].stage("step")
-        if step is not None and not step.has(*sized) and not ranks[0].unknown:
-            message = f"{tasks} processes with a GPU have one CPU each"
-            unknown = "how many CPUs the site gives with a GPU"
-            yield Hit(job.header["ntasks-per-node"].place, message, unknown=unknown)
 
 
 @rule(
@@ -400,7 +244,7 @@ _OF_THE_MEETING = frozenset(
 def find_never_set(job: BatchScript) -> Iterator[Hit]:
     """Yield a variable of the work's own words that the script does not set, where its name is hardly the environment's."""
     reads = any(
-        each.program in {"source", "."} and not re.search(_QUIET_SOURCES, _text_of(each)) for each in job.shell.commands
+        each.program in {"source", "."} and not re.search(_QUIET_SOURCES, text_of(each)) for each in job.shell.commands
     )
     if (
         not job.directives
@@ -416,17 +260,30 @@ def find_never_set(job: BatchScript) -> Iterator[Hit]:
     }  # let, ((…)), a[0]=
     words = [word for launch in job.launches if is_work(job, launch) for word in launch.command.words]
     names = {name for word in words for name in word.names}
+    values = {
+        word.place: option.value
+        for option, word in zip(words, words[1:])
+        if re.fullmatch(r"--[a-z][\w-]*", option.value) and word.lone_name and not word.from_variable
+    }
     held = [each.value for each in job.shell.assignments if each.name in names and each.value is not None]
+    values_told = False
     for word in [*words, *held]:
         for name in word.names:
             if name in known or not re.fullmatch(r"[A-Za-z_]\w+", name) or word.quoted == "'":
                 continue
             has_default = re.search(rf"\$\{{{name}\[?[^}}]*?(:?[-=?+])", word.text)
-            if not has_default and name[0].islower():  # those of the environment are in capitals
+            before = values.get(word.place)
+            is_value = before is not None and not word.quoted and not re.search(_OF_ENVIRONMENT, name)
+            if is_value and name[0].isupper() and values_told:
+                continue  # one of several that are given from outside is enough
+            if not has_default and (name[0].islower() or is_value):  # those of the environment are in capitals
+                values_told |= is_value
                 known.add(name)
-                yield Hit(word.place, f"nothing sets {name}: it is empty", unknown="what the submitting shell exports")
+                effect = f"it is empty, and {before} takes the next word" if is_value else "it is empty"
+                yield Hit(word.place, f"nothing sets {name}: {effect}", unknown="what the submitting shell exports")
 
 
+_OF_ENVIRONMENT = r"SCRATCH|HOME|USER|WORK|TMP|PWD|SLURM|PATH|HOST|TERM|LOGNAME|PROJECT|CUDA|^_|JOB|TASK|RANDOM"
 _QUIET_SOURCES = r"activate|bashrc|bash_profile|profile\.d|conda|mamba|modules|lmod|venv|/etc/profile"
 """The files that set up an environment, and hardly the arguments of a program."""
 
@@ -462,8 +319,8 @@ def find_open_notebooks(job: BatchScript) -> Iterator[Hit]:
 def find_open_servers(job: BatchScript) -> Iterator[Hit]:
     """Yield a server that listens on all addresses, and asks for no key."""
     for each in job.commands:
-        text = _text_of(each)
-        serves = _MODEL_SERVER.search(text) or re.search(r"fastchat|vllm_worker|text-generation-launcher|gradio", text)
+        text = text_of(each)
+        serves = MODEL_SERVER.search(text) or re.search(r"fastchat|vllm_worker|text-generation-launcher|gradio", text)
         if (
             serves
             and re.search(r"--host[= ]\W?0\.0\.0\.0", text)
@@ -487,7 +344,7 @@ def find_kills_by_name(job: BatchScript) -> Iterator[Hit]:
     if not job.directives or "exclusive" in job.header or (job.gpus_per_node or 0) >= 8:
         return
     for each in job.shell.commands:
-        text = _text_of(each)
+        text = text_of(each)
         if each.program in {"pkill", "killall"} and re.search(r"python|\bray\b|torchrun|-u\b|vllm|ollama", text):
             yield Hit(
                 each.place, f"{text} ends what other jobs of yours run on this node", unknown="whether it is shared"
@@ -538,6 +395,13 @@ def find_mixed_vendors(job: BatchScript) -> Iterator[Hit]:
 )
 def find_repeated_work(job: BatchScript) -> Iterator[Hit]:
     """Yield steps of several tasks of a plain Python program, in a job without GPUs, MPI or another sign of ranks."""
+    for launch in job.steps if job.directives else ():
+        step = launch.stage("step")
+        tasks = tasks_of(job, step) if step is not None and copies(launch) else None
+        if step is not None and tasks is not None and tasks > 1:
+            message = f"{tasks} tasks of each node write the same files at once"
+            yield Hit(step.word.place, message, "Start it once on each node: srun --ntasks-per-node=1.")
+            return
     if not job.directives or job.asks_for_gpus or _OF_RANKS.search(job.body):
         return
     for launch in job.steps:

@@ -10,7 +10,7 @@ from muster_lint.bash import SimpleCommand, Word
 from muster_lint.job import BatchScript
 from muster_lint.rule import rule
 from muster_lint.values import Hit, Severity, TextSpan
-from muster_lint.works import HARMLESS, SERVER, is_work
+from muster_lint.works import HARMLESS, SERVER, copies, is_work
 
 _HEAD = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\n"
 
@@ -171,6 +171,38 @@ def _deletes_here(command: SimpleCommand) -> bool:
     names = [word.value for word in command.words[1:]]
     is_wide = any(name.startswith("-") and "r" in name for name in names) or any("*" in name for name in names)
     return is_wide and any(not name.startswith(("-", "/", "$", "~")) for name in names)
+
+
+@rule(
+    "copy-may-fail",
+    Severity.FRAGILE,
+    "data for the work whose copy may fail unnoticed",
+    why="A full disk, a quota or a missing file makes the copy fail: the script goes on, and the work runs with half of its data or with old ones.",
+    instead="Write set -e at the top, or || exit 1 behind the copy.",
+    source=sources.BASH,
+    bad=_HEAD + "rsync -a /project/data/ /tmp/data/\nsrun --kill-on-bad-exit=1 ./train /tmp/data\n",
+    good=_HEAD + "set -e\nrsync -a /project/data/ /tmp/data/\nsrun --kill-on-bad-exit=1 ./train /tmp/data\n",
+)
+def find_unchecked_copies(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first copy in front of work that names the same place, where nothing asks how the copy ended."""
+    if not job.directives or job.stops_at_errors or "$?" in job.text:
+        return
+    works = [each.command for each in job.launches if is_work(job, each) and not copies(each)]
+    for launch in job.launches:
+        each = launch.command
+        asked = each.is_guarded or each.is_tested or each.in_background or each.in_substitution
+        if not copies(launch) or asked or each.in_loop or each.is_conditional or each.function is not None:
+            continue
+        target = each.words[-1]
+        is_whole = launch.stages[-1].name != "cp" or any(re.match("-[rRa]", word.value) for word in each.words)
+        named = {job.shell.filled(target.value).rstrip("/"), *(target.names if is_whole else ())}
+        later = [word for work in works if work.order > each.order for word in work.words]
+        is_used = [word for word in later if named & {*word.names, job.shell.filled(word.value).rstrip("/")}]
+        if is_used:
+            line = is_used[0].place.line
+            name = launch.stages[-1].name
+            yield Hit(each.place, f"if this {name} fails, line {line} runs all the same")
+            return
 
 
 @rule(

@@ -13,7 +13,7 @@ from muster_lint.job import BatchScript
 from muster_lint.launch import LaunchCommand, Stage, launches_of, starts_python
 from muster_lint.rule import rule
 from muster_lint.values import Edit, Hit, Severity, TextSpan
-from muster_lint.works import AT_ONCE, ENDINGS, HARMLESS, SERVER, STARTS_RANKS, is_work, starts_ranks, trains
+from muster_lint.works import AT_ONCE, ENDINGS, HARMLESS, SERVER, STARTS_RANKS, is_work, starts_ranks, text_of, trains
 
 _TWO = (
     "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n#SBATCH --time=01:00:00\n"
@@ -307,28 +307,6 @@ def _has_fallback(text: str) -> bool:
 
 
 @rule(
-    "not-exported-in-task",
-    Severity.BREAKS,
-    "a variable set in the task's shell, but not exported",
-    why="The program that the task's shell starts does not see a variable that was not exported.",
-    instead="Write export NAME=VALUE, or NAME=VALUE in front of the command.",
-    source=sources.DDP_BASICS,
-    bad=_TWO
-    + "srun --kill-on-bad-exit=1 bash -c 'MASTER_ADDR=node1; MASTER_PORT=$((20000 + SLURM_JOB_ID % 9999)); python train.py'\n",
-    good=_TWO
-    + "srun --kill-on-bad-exit=1 bash -c 'export MASTER_ADDR=node1 MASTER_PORT=$((20000 + SLURM_JOB_ID % 9999)); python train.py'\n",
-)
-def find_unexported(job: BatchScript) -> Iterator[Hit]:
-    """Yield variables that programs read, set without export in a task."""
-    outside = {each.name for each in job.shell.assignments if each.exported}
-    for task in job.tasks:
-        for each in task.shell.assignments:
-            is_used = re.search(rf"\$\{{?{each.name}\b", task.shell.text) or each.name in outside
-            if not each.exported and not each.of_command and _is_for_programs(each.name) and not is_used:
-                yield Hit(each.place, f"{each.name} does not reach the program")
-
-
-@rule(
     "not-exported",
     Severity.FRAGILE,
     "a variable of the ranks that is set, but not exported",
@@ -383,7 +361,7 @@ def find_missing_wait(job: BatchScript) -> Iterator[Hit]:
     waits = max((each.order for each in job.shell.commands if each.program in _WAITS), default=0)
     beside = max((each.order for each in job.shell.commands if _takes_time(each)), default=0)
     told: set[int] = set()
-    starters = {name for name, body in job.functions.items() if STARTS_RANKS.search(" ".join(map(_text, body)))}
+    starters = {name for name, body in job.functions.items() if STARTS_RANKS.search(" ".join(map(text_of, body)))}
     for each in job.shell.commands:
         if not each.in_background:
             continue
@@ -395,7 +373,7 @@ def find_missing_wait(job: BatchScript) -> Iterator[Hit]:
             return
     for each in job.shell.commands:
         body = job.functions.get(each.program, ())
-        leaves = any(inner.in_background and STARTS_RANKS.search(_text(inner)) for inner in body)
+        leaves = any(inner.in_background and STARTS_RANKS.search(text_of(inner)) for inner in body)
         ends = any(inner.program in _WAITS for inner in body)
         if leaves and not ends and max(waits, beside) <= each.order and each.function is None:
             message = f"the script does not wait for what {each.program} starts: the job ends, and ends it"
@@ -416,10 +394,6 @@ def find_missing_wait(job: BatchScript) -> Iterator[Hit]:
             command.place,
             f"the script does not wait for {name}:{goes_on} the job ends, and ends it".replace(":  ", ": "),
         )
-
-
-def _text(command: SimpleCommand) -> str:
-    return " ".join(word.value for word in command.words)
 
 
 _WAITS = frozenset({"wait", "fg", "tail", "parallel", "wait_all"})

@@ -31,6 +31,9 @@ _DEAD = {
 }
 
 
+_TAKES_PORT = frozenset({"deepspeed", "torchrun", "torch.distributed.run", "torch.distributed.launch"})
+
+
 def _set(job: BatchScript, *names: str) -> Iterator[tuple[TextSpan, str, str]]:
     """Yield (place, name, literal value) of what the script gives to programs."""
     for assignment in job.assignments:
@@ -184,6 +187,19 @@ def find_unread(job: BatchScript) -> Iterator[Hit]:
         if meant != assignment.name and assignment.exported and f"${assignment.name}" not in job.text:
             message = f"no program reads {assignment.name}: {meant} is meant"
             yield Hit(assignment.place, message, f"Write {meant}.")
+    agents = [stage for each in job.all_launches if (stage := each.stage("agent")) is not None]
+    ports = (
+        "--master_port",
+        "--master-port",
+        "--rdzv_endpoint",
+        "--rdzv-endpoint",
+        "--main_process_port",
+        "--standalone",
+    )
+    if agents and not any(stage.has(*ports) or stage.hidden or stage.name not in _TAKES_PORT for stage in agents):
+        for each in job.shell.assigned("MASTER_PORT") if not re.search(r"\$\{?MASTER_PORT", job.body) else ():
+            message = f"{agents[0].name} does not read MASTER_PORT: it takes 29500"
+            yield Hit(each.place, message, 'Give it --master_port "$MASTER_PORT".')
 
 
 @rule(

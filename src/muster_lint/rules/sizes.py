@@ -1,0 +1,430 @@
+"""Rules on sizes: what a job holds (nodes, tasks, GPUs, CPUs) against what its programs start. One rule after the other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from muster_lint import sources
+from muster_lint.bash import Word
+from muster_lint.job import BatchScript
+from muster_lint.launch import LaunchCommand, Stage
+from muster_lint.rule import rule
+from muster_lint.sizes import (
+    NODES_OF_AGENT,
+    RANKS_OF_AGENT,
+    TASKS_OF_STEP,
+    Use,
+    cpus_of_node,
+    scripts_beside,
+    trainer_numbers,
+    uses_of,
+)
+from muster_lint.values import Hit, Severity, TextSpan
+from muster_lint.works import MODEL_SERVER, is_work, text_of
+
+_TIME = "#SBATCH --time=01:00:00\n"
+_TWO = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n" + _TIME
+_HEAD = _TWO.replace("node=4", "node=1", 1)
+_ONE = "#!/bin/bash\n#SBATCH --nodes=1\n"
+_MEET = 'head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)\nport=$((20000 + SLURM_JOB_ID % 9999))\n'
+_AGENT = 'torchrun --nnodes="$SLURM_JOB_NUM_NODES" --nproc-per-node=4 --rdzv-backend=c10d --rdzv-id="$SLURM_JOB_ID" --rdzv-endpoint="$head:$port" train.py\n'
+_STEP = "srun --kill-on-bad-exit=1 python train.py\n"
+_SPREADS = r"\b(srun|mpi\w*|horovodrun|ibrun|ssh|pdsh|parallel|ray|dask|SLURM_\w*(NTASKS|NPROCS|NODELIST)\w*)\b"
+
+
+def _sized(stage: Stage) -> bool:
+    """Tell whether a step says itself how many tasks or nodes it takes."""
+    return stage.has(*TASKS_OF_STEP, "-N", "--nodes")
+
+
+def _place(stage: Stage, *names: str) -> TextSpan:
+    word = stage.option(*names)
+    return word.place if word is not None else stage.word.place
+
+
+@rule(
+    "tasks-without-nodes",
+    Severity.FRAGILE,
+    "tasks in all, but no number of nodes or tasks of a node",
+    why="Slurm may spread --ntasks unevenly over any number of nodes: local ranks and GPUs then do not match.",
+    instead="Give --nodes and --ntasks-per-node.",
+    source=sources.SBATCH,
+    bad="#!/bin/bash\n#SBATCH --ntasks=8\n#SBATCH --gres=gpu:4\n" + _TIME + _STEP,
+    good=_TWO.replace("gpus-per-node=4", "gres=gpu:4") + _STEP,
+)
+def find_free_tasks(job: BatchScript) -> Iterator[Hit]:
+    """Yield --ntasks above 1 that nothing ties to nodes."""
+    tasks = job.header.get("ntasks")
+    if tasks is None or tasks.value in {"1", None} or {"ntasks-per-node", "ntasks-per-gpu"} & job.header.keys():
+        return
+    if str(job.nodes) == tasks.value:
+        return  # as many tasks as nodes: each node gets one
+    starts_ranks = any(each.stage("python") and not each.stage("agent") for each in job.steps)
+    if starts_ranks and job.asks_for_gpus and ("nodes" not in job.header or (job.nodes or 0) > 1):
+        yield Hit(tasks.place, f"--ntasks={tasks.value} leaves open how many tasks a node gets")
+
+
+@rule(
+    "tasks-as-cpus",
+    Severity.FRAGILE,
+    "several tasks, and nothing that starts them",
+    why="""A task is a process that srun starts. A program without srun is one process: Slurm may lay the other tasks on other nodes, whose CPUs
+    idle, and what reads SLURM_NTASKS (Lightning, accelerate, MPI) takes the job for one of several ranks.""",
+    instead="Ask for one task with several CPUs: --ntasks=1 --cpus-per-task=N.",
+    source=sources.SBATCH,
+    bad="#!/bin/bash\n#SBATCH --ntasks=8\n" + _TIME + "python train.py\n",
+    good="#!/bin/bash\n#SBATCH --ntasks=1\n#SBATCH --cpus-per-task=8\n" + _TIME + "python train.py\n",
+)
+def find_unstarted_tasks(job: BatchScript) -> Iterator[Hit]:
+    """Yield the tasks of a header whose programs nothing starts over them: a node starts one."""
+    of_node, total = job.header.get("ntasks-per-node"), job.header.get("ntasks")
+    tasks = of_node or total
+    if tasks is None or not re.fullmatch(r"[0-9]{1,6}", tasks.value or "") or re.search(_SPREADS, job.body):
+        return
+    if int(tasks.value or "") < 2 or (total is not None and total.value == "1"):
+        return
+    plain = [each for each in job.launches if (is_work(job, each) and each.stage("python")) or _names_python(each)]
+    agents = [use for use in uses_of(job) if use.is_agent and use.step is None]
+    if (plain or agents) and not any(each.unknown or each.command.in_background for each in plain):
+        fixed = {"nodes", "ntasks-per-node", "nodelist", "ntasks-per-core", "mincpus"} & job.header.keys()
+        name = "the program" if plain else agents[0].program.name
+        if fixed:
+            of_each = " of each node" if of_node is not None and (job.nodes or 1) > 1 else ""
+            yield Hit(tasks.place, f"{tasks.value} tasks{of_each} are asked for, and nothing starts {name} in them")
+        else:
+            message = f"{tasks.value} tasks may lie on several nodes, and {name} runs on the first"
+            yield Hit(tasks.place, message, unknown="how many CPUs a node has free")
+
+
+def _names_python(launch: LaunchCommand) -> bool:
+    """Tell whether a script of its own is given a Python program."""
+    words = [word.value for word in launch.command.words]
+    return bool(words) and words[0].endswith(".sh") and any(word.endswith(".py") for word in words[1:])
+
+
+@rule(
+    "tasks-of-node-unused",
+    Severity.FRAGILE,
+    "fewer tasks in all than --ntasks-per-node names",
+    why="Where both stand --ntasks counts, and --ntasks-per-node is the most that a node may get: --ntasks=1 is one task.",
+    instead="Remove --ntasks, or give all tasks: nodes times tasks of a node.",
+    source=sources.SBATCH,
+    bad=_ONE + _TIME + "#SBATCH --ntasks=1\n#SBATCH --ntasks-per-node=4\n" + _STEP,
+    good=_ONE + _TIME + "#SBATCH --ntasks-per-node=4\n" + _STEP,
+)
+def find_unused_tasks(job: BatchScript) -> Iterator[Hit]:
+    """Yield --ntasks-per-node above --ntasks: of a header whose size a step takes, and of a step."""
+    steps = [stage for each in job.steps if not each.command.in_substitution and (stage := each.stage("step"))]
+    total, per_node = job.header.get("ntasks"), job.header.get("ntasks-per-node")
+    takes_header = any(not (stage.has(*TASKS_OF_STEP) or stage.hidden) for stage in steps)
+    if total is not None and per_node is not None and takes_header and _is_below(total.value, per_node.value):
+        yield Hit(per_node.place, f"--ntasks={total.value} counts: a step has no {per_node.value} tasks")
+    for stage in steps:
+        in_all, of_node = stage.text("--ntasks", "-n"), stage.text("--ntasks-per-node", "--tasks-per-node")
+        if _is_below(in_all, of_node):
+            yield Hit(stage.word.place, f"--ntasks={in_all} counts: this step has no {of_node} tasks")
+
+
+def _is_below(in_all: str | None, of_node: str | None) -> bool:
+    """Tell whether both are numbers, and the first is the smaller one."""
+    numbers = [int(each) for each in (in_all, of_node) if each is not None and re.fullmatch(r"[0-9]{1,6}", each)]
+    return len(numbers) == 2 and 0 < numbers[0] < numbers[1]
+
+
+@rule(
+    "gpus-in-all",
+    Severity.STYLE,
+    "GPUs in all instead of GPUs of a node",
+    why="--gpus=N may give one node more GPUs than another; ranks and GPUs then do not match.",
+    instead="Give --gpus-per-node, or --gres=gpu:N.",
+    source=sources.SBATCH,
+    bad=_TWO.replace("gpus-per-node=4", "gpus=8") + _STEP,
+    good=_TWO + _STEP,
+)
+def find_gpus_in_all(job: BatchScript) -> Iterator[Hit]:
+    """Yield --gpus that says nothing of a node: of several nodes, or of any number with a launcher on the first."""
+    gpus = job.header.get("gpus")
+    if gpus is None or {"gpus-per-node", "gres", "exclusive", "gpus-per-task"} & job.header.keys():
+        return
+    if job.nodes is not None and job.nodes > 1:
+        yield Hit(gpus.place, f"--gpus={gpus.value} over {job.nodes} nodes does not say how many a node gets")
+    many = re.fullmatch(r"(?:[A-Za-z]\w*:)?([2-9]|\d\d)", gpus.value or "")
+    uses = uses_of(job)
+    if many and not {"nodes", "nodelist"} & job.header.keys() and uses and all(use.step is None for use in uses):
+        message = f"{many[1]} GPUs may lie on several nodes, and {uses[0].program.name} runs on the first"
+        unknown = "how many GPUs a node has free"
+        yield Hit(gpus.place, message, "Add --nodes=1.", unknown=unknown, severity=Severity.FRAGILE)
+
+
+@rule(
+    "more-ranks-than-gpus",
+    Severity.BREAKS,
+    "more ranks on a node than GPUs",
+    why="Two ranks on one GPU stop NCCL (duplicate GPU detected), or share its memory.",
+    instead="Start as many ranks on a node as the header asks for GPUs of a node.",
+    source=sources.SBATCH,
+    bad=_TWO.replace("tasks-per-node=4", "tasks-per-node=8") + _STEP,
+    good=_TWO + _STEP,
+)
+def find_too_many_ranks(job: BatchScript) -> Iterator[Hit]:
+    """Yield a launcher told more ranks than a node has GPUs, and a header whose step starts more Python programs."""
+    gpus, told = job.gpus_per_node or 0, False
+    for use in uses_of(job) if gpus else ():
+        if use.is_agent and (use.ranks or 0) > gpus and not use.program.has("--cpu", "--use_cpu"):
+            place = _place(use.program, *RANKS_OF_AGENT)
+            yield Hit(place, f"{use.ranks} ranks of a node share {gpus} GPUs", unknown=use.launch.unknown)
+        is_of_header = use.step is not None and not _sized(use.step) and "gpus-per-task" not in job.header
+        if not use.is_agent and is_of_header and (use.tasks or 0) > gpus and not use.launch.unknown and not told:
+            told, directive = True, job.header.get("ntasks-per-node") or job.header["ntasks"]
+            message = f"{use.tasks} ranks of a node share {gpus} GPUs"
+            yield Hit(directive.place, message, unknown="whether every rank uses one")
+
+
+@rule(
+    "agents-on-every-task",
+    Severity.BREAKS,
+    "torchrun in each of several tasks of a node",
+    why="Each task starts all ranks of its node again: four tasks × four processes want the same GPUs.",
+    instead="Start one task on each node: --ntasks-per-node=1.",
+    source=sources.TORCHRUN,
+    bad=_TWO + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
+    good=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
+)
+def find_many_agents(job: BatchScript) -> Iterator[Hit]:
+    """Yield launchers of several ranks under a step with several tasks of a node."""
+    for use in uses_of(job):
+        if use.step is None or not use.is_agent or (use.tasks or 1) < 2 or use.ranks == 1:
+            continue
+        text = use.launch.inner.text if use.launch.inner else job.shell.text
+        unknown = use.launch.unknown if use.step.hidden else ""
+        if re.search(r"SLURM_LOCALID|SLURM_PROCID", text) and not use.program.has("--nnodes"):
+            unknown = unknown or "whether each task is a run of its own"
+        message = f"{use.tasks} tasks of each node start {use.program.name}, and each starts all ranks of the node"
+        yield Hit(use.program.word.place, message, unknown=unknown)
+
+
+@rule(
+    "nodes-disagree",
+    Severity.HANGS,
+    "torchrun expects another number of nodes than the job has",
+    why="The agents wait for nodes that are not there, or some nodes are turned away.",
+    instead='Use Slurm\'s number: --nnodes="$SLURM_JOB_NUM_NODES".',
+    source=sources.TORCHRUN,
+    bad=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT.replace('"$SLURM_JOB_NUM_NODES"', "4"),
+    good=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
+)
+def find_other_nodes(job: BatchScript) -> Iterator[Hit]:
+    """Yield a literal number of nodes that differs from the header."""
+    for use in uses_of(job):
+        text = use.program.text(*NODES_OF_AGENT) if use.is_agent else None
+        if text is None or not text.isdigit() or job.nodes is None or int(text) == job.nodes:
+            continue
+        is_more = int(text) > job.nodes
+        place, message = _place(use.program, *NODES_OF_AGENT), f"{use.program.name} expects {text} nodes"
+        if use.step is not None and not use.step.has("-N", "--nodes", "-n", "--ntasks"):
+            severity = Severity.HANGS if is_more else Severity.SLOW
+            message += f", but the job has {job.nodes}"
+            yield Hit(place, message, unknown=use.launch.unknown, severity=severity)
+        elif use.step is None and use.tasks == 1 and is_more and job.nodes == 1 and not re.search(r"\bssh\b", job.text):
+            yield Hit(place, f"{message}, but the job has one", unknown="whether other jobs are the other nodes")
+
+
+@rule(
+    "gpus-idle",
+    Severity.SLOW,
+    "fewer ranks on a node than GPUs",
+    why="The GPUs that no process uses are paid for and idle.",
+    instead="Start one process for each GPU.",
+    source=sources.TORCHRUN,
+    bad=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT.replace("node=4", "node=2"),
+    good=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
+)
+def find_idle_gpus(job: BatchScript) -> Iterator[Hit]:
+    """Yield the one program of a job that has fewer ranks on a node than the node has GPUs."""
+    gpus, uses = job.gpus_per_node or 0, uses_of(job)
+    agents = [use for use in uses if use.is_agent]
+    if len(agents) == 1 and 0 < (agents[0].ranks or 0) < gpus and agents[0].program.has(*RANKS_OF_AGENT):
+        place = _place(agents[0].program, *RANKS_OF_AGENT)
+        yield Hit(place, f"{agents[0].ranks} of {gpus} GPUs of a node are used")
+    for each in job.shell.commands:
+        told = each.option("-np") if each.program == "torchpack" and not each.in_substitution else None
+        if told is not None and told.value.isdigit() and job.nodes == 1 and 0 < int(told.value) < gpus:
+            yield Hit(told.place, f"torchpack starts {told.value} process{'es' * (told.value != '1')} for {gpus} GPUs")
+    ranks = [use for use in uses if use.step is not None and not use.is_agent and not use.launch.unknown]
+    if len(ranks) == 1 and 1 < (job.tasks_per_node or 0) < gpus and not ranks[0].launch.command.in_background:
+        step = ranks[0].step
+        if step is not None and not _sized(step):
+            unknown = "whether a rank uses several GPUs"
+            yield Hit(step.word.place, f"{job.tasks_per_node} ranks of a node have {gpus} GPUs", unknown=unknown)
+
+
+@rule(
+    "one-process-many-gpus",
+    Severity.SLOW,
+    "one process for several GPUs",
+    why="""A Python program without a launcher is one process: unless it divides its model or its data itself, the other GPUs
+    idle, and they are paid for.""",
+    instead="Start a process for each GPU: torchrun --nproc-per-node=N, or srun with as many tasks. Or ask for one GPU.",
+    source=sources.TORCH_DDP,
+    bad=_ONE + "#SBATCH --gres=gpu:4\n#SBATCH --cpus-per-task=4\n" + _TIME + "python train.py\n",
+    good=_ONE
+    + "#SBATCH --gres=gpu:4\n#SBATCH --cpus-per-task=4\n"
+    + _TIME
+    + "torchrun --standalone --nproc-per-node=4 train.py\n",
+)
+def find_lone_processes(job: BatchScript) -> Iterator[Hit]:
+    """Yield the one process of a job with several GPUs of a node."""
+    gpus = job.gpus_per_node
+    if not gpus or gpus < 2:
+        return
+    yield from _lone_servers(job, gpus)
+    uses = [use for use in uses_of(job) if use.launch in job.launches]
+    if len(uses) != 1 or re.search(_DIVIDES, job.body, re.IGNORECASE):
+        return
+    launch, program, step = uses[0].launch, uses[0].program, uses[0].step
+    command, mpi = launch.command, launch.stage("mpi")
+    if mpi is not None and mpi.text("-np", "-n", "--np", "--n") != "1":
+        return
+    if command.in_background or command.in_loop or launch.unknown or command.function:
+        return
+    if uses[0].is_agent:
+        sizes = (*RANKS_OF_AGENT, "--num_processes", "--config_file")
+        if program.name in {"torchrun", "torch.distributed.run", "torch.distributed.launch"} and not program.has(
+            *sizes
+        ):
+            yield Hit(
+                program.word.place, f"{program.name} without --nproc-per-node starts one process, for {gpus} GPUs"
+            )
+        return
+    if step is not None:
+        tasks, in_all = job.tasks_per_node or 1, step.text("-n", "--ntasks")
+        alone = in_all == "1" or job.has_one_task or (tasks == 1 and in_all is None)
+        if not alone or step.has("--ntasks-per-node", "--tasks-per-node"):
+            return
+    unknown = "whether the program divides its work itself"
+    yield Hit(command.place, f"one process has {gpus} GPUs of a node", unknown=unknown)
+
+
+def _lone_servers(job: BatchScript, gpus: int) -> Iterator[Hit]:
+    """Yield a server of models that takes one GPU unless it is told more, in a job with several GPUs of a node."""
+    servers = [each for each in job.commands if not each.in_substitution and MODEL_SERVER.search(text_of(each))]
+    if len(servers) != 1 or servers[0].in_loop or re.search(r"CUDA_VISIBLE_DEVICES|\bray\b", job.text):
+        return
+    sized = re.search(
+        r"(^|\s)(-tp|-pp|-dp|--tp|--dp|--pp|--config|--(tensor|pipeline|data)[-_]parallel)", text_of(servers[0])
+    )
+    if sized is None and not any(word.may_be_several for word in servers[0].words):
+        yield Hit(servers[0].place, f"without --tensor-parallel-size it uses one of {gpus} GPUs of a node")
+
+
+_DIVIDES = (
+    r"tensor.?parallel|CUDA_VISIBLE_DEVICES|--?gpus?\b|--num.?gpus|--devices|--n.?gpu|mp\.spawn|\bray\b|DataParallel"
+    r"|lightning|--?n_?gpus|device.?ids|client|world.?size|--tp\b|pipeline|device_map|multi.?gpu|--gpu.?ids?|vllm"
+    r"|gpu_?num|num_?gpu|deepy|launch\w*\.py"
+)
+
+
+@rule(
+    "size-told-differs",
+    Severity.FRAGILE,
+    "the program is told another size than the job has",
+    why="""A program that is told fewer GPUs than the job has leaves the others idle. With more nodes or GPUs than there are it waits for ranks that
+    do not exist, or stops; Lightning stops where its devices are not the tasks of a node.""",
+    instead="Give the program the job's own numbers: $SLURM_JOB_NUM_NODES, and the GPUs or tasks of a node.",
+    source="Lightning-AI/pytorch-lightning src/lightning/fabric/plugins/environments/slurm.py (validate_settings)",
+    bad=_TWO + "srun --kill-on-bad-exit=1 python train.py --num_nodes 4 --devices 4\n",
+    good=_TWO + "srun --kill-on-bad-exit=1 python train.py --num_nodes 2 --devices 4\n",
+)
+def find_told_sizes(job: BatchScript) -> Iterator[Hit]:
+    """Yield the numbers of nodes and GPUs in a program's own words, and in a script beside it that are not the job's."""
+    uses = uses_of(job)
+    beside = {id(launch): path for launch, path in scripts_beside(job)}
+    for use in uses:
+        if use.is_agent or use.launch.command.in_background or use.launch.command.in_loop or len(uses) > 1:
+            continue
+        for name, number, word in _told_numbers(job, use):
+            if name in _TELLS_NODES and number != (job.nodes or number):
+                message = f"{name} tells the program {number} nodes, and the job has {job.nodes}"
+                yield Hit(word.place, message, unknown=f"what {name} means to it")
+            elif name in _TELLS_GPUS:
+                yield from _compared(job, use, number, word, f"{name} tells the program", f"what {name} means to it")
+        path, script = beside.get(id(use.launch)), use.launch.script
+        for name, number in (
+            trainer_numbers(path, "devices", "gpus", "num_nodes") if path is not None and script else ()
+        ):
+            said, unknown = f"{path and path.name} tells Lightning", "which version of Lightning runs"
+            if name == "num_nodes" and script is not None and job.nodes and number != job.nodes:
+                yield Hit(script.place, f"{said} {number} nodes, and the job has {job.nodes}", unknown=unknown)
+            elif name != "num_nodes" and number > 0 and script is not None:
+                yield from _compared(job, use, number, script, said, unknown)
+
+
+def _compared(job: BatchScript, use: Use, number: int, word: Word, said: str, unknown: str) -> Iterator[Hit]:
+    """Yield a number of GPUs that is neither what a node has nor what its tasks are."""
+    gpus, tasks = job.gpus_per_node, use.tasks
+    if gpus and tasks == 1 and number != gpus:
+        severity = Severity.SLOW if number < gpus else Severity.FRAGILE
+        if number > gpus or (job.nodes or 1) == 1:
+            yield Hit(word.place, f"{said} {number} of {gpus} GPUs", unknown=unknown, severity=severity)
+    elif gpus and tasks and tasks > 1 and number not in {0, 1, tasks}:
+        message = f"{said} {number} GPUs, and a node starts it {tasks} times for {gpus} GPUs"
+        yield Hit(word.place, message, unknown=unknown)
+
+
+def _told_numbers(job: BatchScript, use: Use) -> Iterator[tuple[str, int, Word]]:
+    """Yield the literal sizes in a program's own words: each with its name and its word."""
+    words = use.program.words
+    for index, word in enumerate(words):
+        name, equals, value = word.value.partition("=")
+        if name not in _TELLS_GPUS | _TELLS_NODES:
+            continue
+        told = value if equals else (words[index + 1].value if index + 1 < len(words) else "")
+        held = job.shell.value_of(told.strip("${}")) if told.startswith("$") else None
+        number = held.value if held is not None else told
+        if re.fullmatch(r"[1-9][0-9]{0,3}", number):
+            yield name, int(number), word
+
+
+_TELLS_GPUS = frozenset(
+    "--gpus --num_gpus --num-gpus --ngpus --n_gpus --devices --gpus_per_node trainer.devices trainer.gpus".split()  # noqa: SIM905
+)
+_TELLS_NODES = frozenset("--num_nodes --num-nodes --nnodes trainer.num_nodes --trainer.num_nodes".split())  # noqa: SIM905
+
+
+@rule(
+    "one-cpu",
+    Severity.SLOW,
+    "GPUs, and no more CPUs than GPUs",
+    why="Without --cpus-per-task a task has one CPU, unless the site gives more with a GPU: its data loaders wait for each other.",
+    instead="Add --cpus-per-task: as many as the site has for each GPU.",
+    source=sources.SBATCH,
+    bad=_ONE + "#SBATCH --gres=gpu:1\n" + _TIME + "python train.py\n",
+    good=_ONE + "#SBATCH --gres=gpu:1\n#SBATCH --cpus-per-task=8\n" + _TIME + "python train.py\n",
+)
+def find_one_cpu(job: BatchScript) -> Iterator[Hit]:
+    """Yield the directive of the CPUs, or of the GPUs, where a node of the job has no more CPUs than GPUs."""
+    cpus = cpus_of_node(job)
+    if not job.asks_for_gpus or cpus is None or not _may_load(job):
+        return
+    gpus = job.gpus_per_node or 1
+    is_whole = re.search(r"^#SBATCH\s+(-C|--constraint)[= ]\W*gpu\b|A100:", job.text, re.MULTILINE) is not None
+    steps = [stage for each in job.steps if (stage := each.stage("step")) is not None]
+    sized = ("-c", "--cpus-per-task", "--cpu-bind", "--cpu_bind", "--exclusive", "--cpus-per-gpu")
+    if cpus > gpus or (is_whole and gpus > 3) or any(stage.has(*sized) for stage in steps):
+        return
+    tasks = ("ntasks-per-node",) if (job.tasks_per_node or 1) > 1 else ()
+    names = ("cpus-per-task", "cpus-per-gpu", *tasks, "gres", "gpus", "gpus-per-node", "gpus-per-task")
+    directive = next(job.header[name] for name in [*names, *job.header] if name in job.header)
+    asked = f"{gpus} GPUs of a node" if gpus > 1 else "a GPU"
+    message = f"the job asks for {asked}, and for {'one CPU' if cpus == 1 else f'{cpus} CPUs'}"
+    yield Hit(directive.place, message, unknown="how many CPUs the site gives with a GPU")
+
+
+def _may_load(job: BatchScript) -> bool:
+    """Tell whether a job starts something that may read data: Python, a script, a server, or what nobody can read."""
+    scripts = [each for each in job.launches if each.stages and each.stages[-1].kind == "shell"]
+    runs_scripts = any(each.stage("step") or (job.gpus_per_node or 0) > 1 for each in scripts)
+    shows_only = all(each.program in {"echo", "date", "hostname", "nvidia-smi"} for each in job.shell.commands)
+    serves = any(MODEL_SERVER.search(text_of(each)) for each in job.commands)
+    return bool(uses_of(job) or any(each.inner for each in job.launches) or runs_scripts or shows_only or serves)

@@ -1,0 +1,133 @@
+"""What a job holds on a node, and what each of its programs starts there. What is not known is None."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from muster.errors import MusterError
+from muster_lint.job import BatchScript
+from muster_lint.launch import LaunchCommand, Stage, launches_of
+from muster_lint.program import read_program
+from muster_lint.read import read_source
+from muster_lint.works import trains
+
+RANKS_OF_AGENT = ("--nproc-per-node", "--nproc_per_node", "--num_gpus", "--nproc")
+NODES_OF_AGENT = ("--nnodes", "--num_machines", "--num_nodes")
+TASKS_OF_STEP = ("--ntasks", "-n", "--ntasks-per-node", "--tasks-per-node", "--ntasks-per-gpu")
+_EACH_NODE = re.compile(r"\$\{?SLURM_(NNODES|JOB_NUM_NODES)\}?")
+
+
+class Use(msgspec.Struct, frozen=True):
+    """A program that a job starts, and how often."""
+
+    launch: LaunchCommand
+    program: Stage
+    """The launcher of the ranks (torchrun and its like), or else Python."""
+
+    step: Stage | None
+    """The srun around it, in its own command or around the task's shell."""
+
+    tasks: int | None
+    """How often a node that it reaches starts it."""
+
+    ranks: int | None
+    """How many ranks each start becomes."""
+
+    @property
+    def is_agent(self) -> bool:
+        return self.program.kind == "agent"
+
+
+def uses_of(job: BatchScript) -> list[Use]:
+    """Return what the job starts: each launcher of ranks and each Python program."""
+    inner = {
+        (each.command.place, each.command.order): task.launch.stage("step")
+        for task in job.tasks
+        for each in launches_of(task.shell)
+    }
+    uses = []
+    for launch in job.all_launches:
+        program = launch.stage("agent") or (launch.stage("python") if trains(launch) else None)
+        if program is None or launch.command.in_substitution:
+            continue
+        step = launch.stage("step") or inner.get((launch.command.place, launch.command.order))
+        starts = tasks_of(job, step) if step is not None else None if launch.stage("mpi") else 1
+        uses.append(Use(launch, program, step, starts, _ranks_of(program)))
+    return uses
+
+
+def _ranks_of(program: Stage) -> int | None:
+    """Return how many ranks one start of a program becomes on its node."""
+    text = program.text(*RANKS_OF_AGENT) if program.kind == "agent" else "1"
+    if text is None:
+        return None if program.hidden or program.name in {"deepspeed", "accelerate"} else 1
+    return int(text) if re.fullmatch(r"[0-9]{1,6}", text) else None
+
+
+def tasks_of(job: BatchScript, step: Stage) -> int | None:
+    """Return how many tasks of a step a node gets."""
+    text = step.text("--ntasks-per-node", "--tasks-per-node")
+    if text and text.isdigit():
+        return int(text)
+    total, nodes = step.text("-n", "--ntasks"), step.text("-N", "--nodes")
+    if total and _EACH_NODE.fullmatch(total):
+        return 1
+    if total and total.isdigit():
+        count = int(nodes) if nodes and nodes.isdigit() else job.nodes
+        return int(total) // count if count and int(total) % count == 0 else None
+    return None if total else job.tasks_per_node
+
+
+def cpus_of_node(job: BatchScript) -> int | None:
+    """Return the CPUs of a node that the header asks for."""
+    if job.header.keys() & _GIVES_CPUS:
+        return None
+    per_gpu, per_task = job.header.get("cpus-per-gpu"), job.header.get("cpus-per-task")
+    if per_gpu is not None:
+        number, count = per_gpu.value or "", job.gpus_per_node
+    else:
+        number = "1" if per_task is None else per_task.value or ""
+        count = job.tasks_per_node or (1 if "ntasks" not in job.header else None)
+        if count is None and "nodes" not in job.header and (job.header["ntasks"].value or "").isdigit():
+            count = int(job.header["ntasks"].value or "")
+    return int(number) * count if re.fullmatch(r"[0-9]{1,6}", number) and count else None
+
+
+_GIVES_CPUS = {
+    "exclusive", "mincpus", "cores-per-socket", "extra-node-info", "hint", "sockets-per-node", "tres-per-task",
+    "threads-per-core",
+}  # fmt: skip
+"""The options that may give a task other CPUs than the header counts."""
+
+
+def scripts_beside(job: BatchScript) -> Iterator[tuple[LaunchCommand, Path]]:
+    """Yield the Python scripts that a batch script starts by name and that lie beside it."""
+    folder = Path() if job.path == "-" else Path(job.path).parent
+    for launch in job.all_launches:
+        script = launch.script
+        if script is None or not script.is_literal or not re.fullmatch(r"[\w./+-]+\.py", script.value):
+            continue
+        for place in (folder / script.value, Path(script.value)):
+            if place.is_file():
+                yield launch, place
+                break
+
+
+def trainer_numbers(path: Path, *names: str) -> Iterator[tuple[str, int]]:
+    """Yield the numbers that a script gives Lightning's Trainer under these names."""
+    import ast
+
+    try:
+        program = read_program(str(path), read_source(str(path)).text)
+    except (MusterError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return  # the look at the script itself says so
+    for call in program.calls:
+        if re.fullmatch(r"(pytorch_lightning|lightning|lightning_fabric)(\.\w+)*\.(Trainer|Fabric)", call.name):
+            for name in names:
+                value = call.argument(name)
+                if isinstance(value, ast.Constant) and type(value.value) is int:
+                    yield name, value.value
