@@ -160,11 +160,6 @@ SEEDS: tuple[Seed, ...] = (
     Seed("a placeholder", ("placeholder",), _header("--account=<your_account>", "--account")),
     Seed("a placeholder in capitals", ("placeholder",), _header("--account=YOUR_ACCOUNT", "--account")),
     Seed(
-        "a range of nodes",
-        ("nodes-range",),
-        _where(_PLAIN, _sub(r"^#SBATCH --nodes=([2-4])$", r"#SBATCH --nodes=\1-8")),
-    ),
-    Seed(
         "output into a folder that the script makes",
         ("output-folder",),
         _two(_header("--output=logs/%j.out", "--output|-o |mkdir|--array"), _before_step("mkdir -p logs")),
@@ -207,7 +202,6 @@ SEEDS: tuple[Seed, ...] = (
             r"[&\\]$|trap|wait|\|",
         ),
     ),
-    Seed("a terminal in a batch job", ("srun-pty-in-batch",), _step("--pty", "--pty")),
     Seed("one GPU for each rank", ("gpu-bind-hides",), _where(_PLAIN, _step("--gpu-bind=map_gpu:0,1,2,3", "gpu-bind"))),
     Seed(
         "one GPU for each rank, by itself",
@@ -342,6 +336,27 @@ SEEDS: tuple[Seed, ...] = (
         _where(rf"gpus-per-node=4[\s\S]*{_AGENT}", _sub(r"--nproc-per-node=4", "--nproc-per-node=8")),
     ),
     Seed(
+        "a copy that nobody asks",
+        ("copy-may-fail",),
+        _where(
+            r"^(?![\s\S]*(set -|\$\?))",
+            _sub(r"^(srun --kill-on-bad-exit=1 python train\.py)$", r"cp -r data /tmp/data\n\1 /tmp/data"),
+        ),
+    ),
+    Seed(
+        "a program told of other nodes",
+        ("size-told-differs",),
+        _where(r"nodes=2", _sub(r"^(srun --kill-on-bad-exit=1 python train\.py)$", r"\1 --num_nodes 9")),
+    ),
+    Seed(
+        "tasks for CPUs",
+        ("tasks-as-cpus",),
+        _where(
+            r"nodes=1\n(?![\s\S]*(srun|ntasks))",
+            _sub(r"^#SBATCH --time", "#SBATCH --ntasks-per-node=8\n#SBATCH --time"),
+        ),
+    ),
+    Seed(
         "idle GPUs",
         ("gpus-idle",),
         _where(rf"gpus-per-node=4[\s\S]*{_AGENT}", _sub(r"--nproc-per-node=4", "--nproc-per-node=2")),
@@ -419,11 +434,6 @@ SEEDS: tuple[Seed, ...] = (
         "modules behind the environment",
         ("modules-after-environment",),
         _before_step("source ~/env/bin/activate\nmodule load python/3.11", unless="activate|module"),
-    ),
-    Seed(
-        "a purge behind the modules",
-        ("purge-after-load",),
-        _before_step("module load cuda\nmodule purge", unless="module"),
     ),
     Seed(
         "too many threads",

@@ -178,3 +178,26 @@ def test_a_fault_of_a_rule_hides_no_other_file(tmp_path: Path, monkeypatch: pyte
     assert [each.path for each in result.unread] == [str(bad)]
     assert "a bug in Muster: IndexError: no such word" in result.unread[0].message
     assert [each.rule for each in result.findings] == ["directive-value"]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("pl.Trainer(devices=4, num_nodes=2)", ""),
+        (
+            "pl.Trainer(devices=2, num_nodes=2)",
+            "train.py tells Lightning 2 GPUs, and a node starts it 4 times for 4 GPUs",
+        ),
+        ("pl.Trainer(devices=4, num_nodes=3)", "train.py tells Lightning 3 nodes, and the job has 2"),
+        ("pl.Trainer(devices=-1, num_nodes=NODES)", ""),
+        ("other.Trainer(devices=2)", ""),
+        ("pl.Trainer(devices=2", ""),
+    ],
+)
+def test_the_numbers_in_a_script_beside_the_job_are_compared(tmp_path: Path, call: str, message: str) -> None:
+    (tmp_path / "train.py").write_text(f"import pytorch_lightning as pl\nimport other\ntrainer = {call}\n")
+    job = tmp_path / "job.sh"
+    header = "#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n#SBATCH --time=10\n"
+    job.write_text(f"#!/bin/bash\n{header}srun -K python train.py\n")
+    found = [each.message for each in lint_files([str(job)]).findings if each.rule == "size-told-differs"]
+    assert [each.partition(" (not")[0] for each in found] == [message] * bool(message)

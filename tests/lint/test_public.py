@@ -51,7 +51,6 @@ def test_a_container_with_either_vendors_flag_has_its_gpus(flag: str, is_found: 
         ("gpus-per-task", _HEAD + "#SBATCH --gpus-per-task=1\nsrun -K --gres-flags=allow-task-sharing python x.py\n"),
         ("srun-survivors", _HEAD + "srun --wait 30 python x.py\n"),
         ("srun-survivors", "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=10\nsrun python x.py\n"),
-        ("threads-unset", _CPUS + "srun -K --cpu_bind=v python x.py\n"),
         ("srun-survivors", _HEAD + "srun -N 1 -n 1 python x.py\n"),
         ("srun-survivors", _HEAD + "srun bash -c 'cp data/some-python.tar /tmp'\n"),
         ("srun-cpus-per-task", _CPUS + "srun -K --cpu-bind=none python x.py\n"),

@@ -67,32 +67,6 @@ _OF_PYTHON = re.compile(r"python|conda|mamba|forge|torch|tensorflow|scipy", re.I
 
 
 @rule(
-    "purge-after-load",
-    Severity.FRAGILE,
-    "module purge after modules were loaded",
-    why="It unloads what the lines above have loaded.",
-    instead="Purge first.",
-    source="TACC-Lmod/Lmod docs/source/010_user.rst",
-    bad=_HEAD + "module load cuda\nmodule purge\n" + _STEP,
-    good=_HEAD + "module purge\nmodule load cuda\n" + _STEP,
-)
-def find_late_purges(job: BatchScript) -> Iterator[Hit]:
-    """Yield a purge behind loads that nothing follows."""
-    modules = [
-        command
-        for command in job.shell.commands
-        if command.program in {"module", "ml"} and len(command.words) > 1 and not command.is_conditional
-    ]
-    for index, command in enumerate(modules):
-        if (
-            command.words[1].value == "purge"
-            and any(module.words[1].value not in {"purge", "use", "list"} for module in modules[:index])
-            and not any(module.words[1].value not in {"purge", "list"} for module in modules[index + 1 :])
-        ):
-            yield Hit(command.place, f"it unloads what line {modules[0].place.line} has loaded")
-
-
-@rule(
     "conda-not-set-up",
     Severity.FRAGILE,
     "conda activate without conda's shell function",
@@ -281,32 +255,6 @@ def _is_of_node(job: BatchScript, command: SimpleCommand) -> bool:
 
 
 _OF_CPUS = ("--cpus-per-task", "-c", "--cpus-per-gpu", "--exact")
-
-
-@rule(
-    "threads-unset",
-    Severity.STYLE,
-    "several ranks of a node, and OMP_NUM_THREADS is not set",
-    why="Each rank starts a thread for every core that it may use; where ranks are not bound, they fight for the same cores.",
-    instead="Write export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK.",
-    source="pytorch/pytorch docs/source/notes/multiprocessing.rst, CPU oversubscription",
-    bad=_HEAD + "#SBATCH --cpus-per-task=8\nsrun --cpus-per-task=8 --kill-on-bad-exit=1 python train.py\n",
-    good=_HEAD
-    + "#SBATCH --cpus-per-task=8\nexport OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK\nsrun --cpus-per-task=8 --kill-on-bad-exit=1 python train.py\n",
-)
-def find_unset_threads(job: BatchScript) -> Iterator[Hit]:
-    """Yield steps with several ranks of a node where the script asks for CPUs but sets no threads."""
-    tasks = job.tasks_per_node or 1
-    if tasks < 2 or "cpus-per-task" not in job.header or "OMP_NUM_THREADS" in job.text or "set_num_threads" in job.text:
-        return
-    for launch in job.steps:
-        step = launch.stage("step")
-        one_cpu = step is not None and not step.has(*_OF_CPUS) and not job.shell.assigned("SRUN_CPUS_PER_TASK")
-        if one_cpu:  # srun-cpus-per-task says it: such a rank has one thread
-            continue
-        if launch.stage("python") and not launch.stage("agent") and not launch.stage("container"):
-            yield Hit(launch.command.place, f"each of {tasks} ranks starts as many threads as it sees cores")
-            return
 
 
 @rule(

@@ -686,22 +686,3 @@ def find_placeholders(job: BatchScript) -> Iterator[Hit]:
     path = next((word for word in words if word.value.startswith(("/path/to/", "path/to/"))), None)
     if path is not None and job.directives and not told:
         yield Hit(path.place, f"{path.value!r} is a placeholder")
-
-
-@rule(
-    "nodes-range",
-    Severity.FRAGILE,
-    "a range of nodes",
-    why="Slurm may give any number in the range: sizes that the script writes as numbers are then wrong.",
-    instead="Give one number of nodes.",
-    source=sources.SBATCH,
-    bad="#!/bin/bash\n#SBATCH --nodes=2-4\n#SBATCH --time=01:00:00\nsrun --kill-on-bad-exit=1 hostname\n",
-    good="#!/bin/bash\n#SBATCH --nodes=4\n#SBATCH --time=01:00:00\nsrun --kill-on-bad-exit=1 hostname\n",
-)
-def find_node_ranges(job: BatchScript) -> Iterator[Hit]:
-    """Yield --nodes=MIN-MAX."""
-    nodes = job.header.get("nodes")
-    if nodes is not None and nodes.value and re.fullmatch(r"(\d+)-(\d+)", nodes.value):
-        low, _, high = nodes.value.partition("-")
-        if low != high:
-            yield Hit(nodes.place, f"the job may get {low} to {high} nodes")

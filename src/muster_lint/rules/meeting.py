@@ -85,28 +85,6 @@ def find_loopback(job: BatchScript) -> Iterator[Hit]:
 
 
 @rule(
-    "address-of-the-task",
-    Severity.HANGS,
-    "every task takes its own host as the meeting point",
-    why="hostname in single quotes is run by each task: each node waits for the others at itself.",
-    instead="Work the address out in the batch script, once.",
-    source=sources.SRUN,
-    bad=_HEAD + _PORT + "srun --kill-on-bad-exit=1 bash -c 'export MASTER_ADDR=$(hostname); python train.py'\n",
-    good=_HEAD + _FIRST + _PORT + _STEP,
-)
-def find_own_hosts(job: BatchScript) -> Iterator[Hit]:
-    """Yield addresses that each task makes from its own host name."""
-    for place, word, inside in _addresses(job):
-        early_text = " ".join(word.substitutions)
-        if (
-            inside
-            and _is_distributed(job)
-            and (re.search(r"\bhostname\b(?!s)", early_text) or {"HOSTNAME", "SLURMD_NODENAME"} & set(word.names))
-        ):
-            yield Hit(place, "every node meets at itself")
-
-
-@rule(
     "address-by-ip-guess",
     Severity.STYLE,
     "an address from hostname --ip-address",

@@ -193,9 +193,10 @@ def find_unchecked_copies(job: BatchScript) -> Iterator[Hit]:
         asked = each.is_guarded or each.is_tested or each.in_background or each.in_substitution
         if not copies(launch) or asked or each.in_loop or each.is_conditional or each.function is not None:
             continue
-        target = each.words[-1]
+        target, source = each.words[-1], each.words[-2].value.rstrip("/").rpartition("/")[2]
+        place = job.shell.filled(target.value).rstrip("/")
         is_whole = launch.stages[-1].name != "cp" or any(re.match("-[rRa]", word.value) for word in each.words)
-        named = {job.shell.filled(target.value).rstrip("/"), *(target.names if is_whole else ())}
+        named = {place, *target.names} if is_whole else {f"{place}/{source}", *({place} if target.names == () else ())}
         later = [word for work in works if work.order > each.order for word in work.words]
         is_used = [word for word in later if named & {*word.names, job.shell.filled(word.value).rstrip("/")}]
         if is_used:

@@ -765,24 +765,6 @@ def find_ssh(job: BatchScript) -> Iterator[Hit]:
 
 
 @rule(
-    "srun-pty-in-batch",
-    Severity.STYLE,
-    "a terminal in a batch job",
-    why="""A batch job has no terminal: srun says so and disregards --pty. At a terminal --pty gives the terminal to the first task alone.""",
-    instead="Remove --pty.",
-    source=sources.SRUN,
-    bad=_TWO + "srun --pty --kill-on-bad-exit=1 python train.py\n",
-    good=_TWO + "srun --kill-on-bad-exit=1 python train.py\n",
-)
-def find_pty(job: BatchScript) -> Iterator[Hit]:
-    """Yield --pty in a script with a header."""
-    for launch in job.steps if job.directives else ():
-        stage = launch.stage("step")
-        if stage is not None and stage.has("--pty"):
-            yield Hit(stage.word.place, "there is no terminal, so srun disregards --pty")
-
-
-@rule(
     "gpu-bind-hides",
     Severity.FRAGILE,
     "a GPU binding that shows each task one GPU",
