@@ -114,10 +114,10 @@ def _header_findings(source: SourceFile) -> Iterator[LintFinding]:
     lines = source.text.splitlines(keepends=True)
     header = "".join(takewhile(lambda line: line.startswith("#") or not line.strip(), lines))
     if "\n#SBATCH" in header:
-        yield from _findings(source, "batch", read_job(source.path, header), room="header")
+        yield from _findings(source, "batch", read_job(source.path, header), room=("header", "output"))
 
 
-def _findings(source: SourceFile, language: str, value: object, room: str = "") -> Iterator[LintFinding]:
+def _findings(source: SourceFile, language: str, value: object, room: tuple[str, ...] = ("",)) -> Iterator[LintFinding]:
     for rule in all_rules():
         if rule.language == language and rule.check.__module__.endswith(room):
             yield from (_finding(source.path, rule, hit) for hit in dict.fromkeys(rule.check(value)))

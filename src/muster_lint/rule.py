@@ -14,8 +14,12 @@ from muster_lint.values import Hit, Rule, Severity
 _ROOMS = (
     "header",
     "header_values",
+    "output",
+    "signals",
     "sizes",
     "step",
+    "slurm_variables",
+    "status",
     "agents",
     "programs",
     "meeting",

@@ -199,5 +199,5 @@ def test_the_numbers_in_a_script_beside_the_job_are_compared(tmp_path: Path, cal
     job = tmp_path / "job.sh"
     header = "#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n#SBATCH --time=10\n"
     job.write_text(f"#!/bin/bash\n{header}srun -K python train.py\n")
-    found = [each.message for each in lint_files([str(job)]).findings if each.rule == "size-told-differs"]
+    found = [each.message for each in look.lint_files([str(job)]).findings if each.rule == "size-told-differs"]
     assert [each.partition(" (not")[0] for each in found] == [message] * bool(message)

@@ -1,7 +1,4 @@
-"""Rules on programs that start the ranks themselves: torchrun, accelerate, deepspeed, mpirun.
-
-Long: one rule after the other, each with its good and bad example.
-"""
+"""Rules on programs that start the ranks themselves: torchrun, accelerate, deepspeed, mpirun."""
 
 from __future__ import annotations
 

@@ -1,13 +1,9 @@
-"""Rules on the #SBATCH header and the file as sbatch reads it.
-
-Long: one rule after the other, each with its good and bad example.
-"""
+"""Rules on the #SBATCH header and the file as sbatch reads it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 from muster.errors import nearest_name
 from muster.slurm.flags import is_flag
@@ -273,7 +269,9 @@ def find_dos_line_ends(job: BatchScript) -> Iterator[Hit]:
 )
 def find_gpus_per_task(job: BatchScript) -> Iterator[Hit]:
     """Yield --gpus-per-task in the header or on srun, where a node has several tasks."""
-    if _is_unbound(job) or _shares_gpus(job) or not job.steps or not starts_python(job.steps) or job.has_one_task:
+    if _says(job, "gpu-bind", "none") or _says(job, "gres-flags", "allow-task-sharing"):
+        return  # every task sees all GPUs
+    if not job.steps or not starts_python(job.steps) or job.has_one_task:
         return
     if job.tasks_per_node is None and not {"ntasks", "ntasks-per-node"} & job.header.keys():
         return
@@ -300,18 +298,11 @@ def _runs_one_task(launch: LaunchCommand) -> bool:
     return step is not None and step.text("-n", "--ntasks") == "1"
 
 
-def _is_unbound(job: BatchScript) -> bool:
-    """Tell whether every task may see all GPUs: --gpu-bind=none, in the header or on srun."""
-    binds = [each.text("--gpu-bind") for launch in job.steps if (each := launch.stage("step")) is not None]
-    header = job.header["gpu-bind"].value if "gpu-bind" in job.header else None
-    return any((bind or "").startswith("none") for bind in [*binds, header])
-
-
-def _shares_gpus(job: BatchScript) -> bool:
-    """Tell whether the tasks of a node may use one another's GPUs."""
-    flags = [each.text("--gres-flags") for launch in job.steps if (each := launch.stage("step")) is not None]
-    header = job.header["gres-flags"].value if "gres-flags" in job.header else None
-    return any("allow-task-sharing" in (each or "") for each in [*flags, header])
+def _says(job: BatchScript, option: str, text: str) -> bool:
+    """Tell whether the header or a step gives this option a value with this text."""
+    values = [each.text(f"--{option}") for launch in job.steps if (each := launch.stage("step")) is not None]
+    values.append(job.header[option].value if option in job.header else None)
+    return any(text in (value or "") for value in values)
 
 
 @rule(
@@ -392,108 +383,6 @@ def find_repeated_options(job: BatchScript) -> Iterator[Hit]:
 
 
 @rule(
-    "output-of-array",
-    Severity.FRAGILE,
-    "all tasks of an array write one file",
-    why="The tasks of an array run side by side; without %a or %j in its name they overwrite one another's output.",
-    instead="Put %A_%a into the file's name.",
-    source=sources.SBATCH,
-    bad=_HEAD + "#SBATCH --array=0-3\n#SBATCH --output=train.out\nsrun --kill-on-bad-exit=1 hostname\n",
-    good=_HEAD + "#SBATCH --array=0-3\n#SBATCH --output=train-%A_%a.out\nsrun --kill-on-bad-exit=1 hostname\n",
-)
-def find_shared_outputs(job: BatchScript) -> Iterator[Hit]:
-    """Yield --output and --error of an array without a pattern that differs between tasks."""
-    for name in ("output", "error") if "array" in job.header else ():
-        directive = job.header.get(name)
-        if (
-            directive is not None
-            and directive.value
-            and not re.search(r"%\d*[ajN]", directive.value)
-            and directive.value != "/dev/null"
-        ):
-            yield Hit(directive.place, f"every task of the array writes {directive.value}")
-
-
-@rule(
-    "output-folder",
-    Severity.FRAGILE,
-    "output into a folder that Slurm does not make",
-    why="Where the folder is missing the job fails at its start without any output.",
-    instead="Make the folder before you submit; a mkdir in the script comes too late.",
-    source=sources.SBATCH,
-    bad=_HEAD + "#SBATCH --output=logs/%j.out\nmkdir -p logs\nsrun --kill-on-bad-exit=1 hostname\n",
-    good=_HEAD + "#SBATCH --output=%x-%j.out\nsrun --kill-on-bad-exit=1 hostname\n",
-)
-def find_late_folders(job: BatchScript) -> Iterator[Hit]:
-    """Yield outputs whose folder the script itself makes, which is too late."""
-    made = {
-        job.shell.filled(word.value).rstrip("/").removeprefix("./")
-        for each in job.shell.commands
-        if each.program == "mkdir"
-        for word in each.words[1:]
-    }
-    told: set[str] = set()
-    for name in ("output", "error"):
-        directive = job.header.get(name)
-        folder = (directive.value or "").rpartition("/")[0].removeprefix("./") if directive else ""
-        if directive is None or not folder or folder in told or _is_told_to_make(job, folder):
-            continue
-        told.add(folder)
-        if "%j" in folder or "%A" in folder:
-            yield Hit(directive.place, f"nobody can make {folder} before the job has its number")
-        elif folder in made:
-            message = f"the script makes {folder}, but Slurm opens the file before the script starts"
-            yield Hit(directive.place, message)
-        elif _is_nowhere(job, folder.partition("%")[0].rstrip("/") or folder):
-            yield Hit(
-                directive.place,
-                f"there is no folder {folder} beside the script: without it the job fails, and writes no line",
-                unknown="from which folder it is submitted",
-            )
-    chdir = job.header.get("chdir")
-    if chdir is not None and _is_nowhere(job, (chdir.value or "").rstrip("/").removeprefix("./") or "."):
-        message = f"there is no folder {chdir.value} beside the script: the job starts in /tmp instead"
-        yield Hit(chdir.place, message, unknown="from which folder it is submitted")
-
-
-def _is_told_to_make(job: BatchScript, folder: str) -> bool:
-    """Tell whether a comment says to make the folder before the job is submitted."""
-    return re.search(rf"^#.*\bmkdir\b[^#]*{re.escape(folder.rstrip('/'))}", job.text, re.MULTILINE) is not None
-
-
-def _is_nowhere(job: BatchScript, folder: str) -> bool:
-    """Tell whether a relative folder is neither beside the script, nor above it, nor here."""
-    if not job.path or job.path == "-" or folder.startswith(("/", "~")) or "%" in folder or "$" in folder:
-        return False
-    script = Path(job.path)
-    if not script.is_file() or ("chdir" in job.header and folder not in (job.header["chdir"].value or "")):
-        return False
-    return not any((place / folder).is_dir() for place in [*[*script.absolute().parents][:4], Path.cwd()])
-
-
-@rule(
-    "requeue-overwrites",
-    Severity.FRAGILE,
-    "a requeued job overwrites its first output",
-    why="After a requeue Slurm opens the output again and truncates it: the log of the first run is gone.",
-    instead="Add #SBATCH --open-mode=append.",
-    source=sources.SBATCH,
-    bad=_HEAD + "#SBATCH --requeue\nsrun --kill-on-bad-exit=1 python train.py\n",
-    good=_HEAD + "#SBATCH --requeue\n#SBATCH --open-mode=append\nsrun --kill-on-bad-exit=1 python train.py\n",
-)
-def find_lost_logs(job: BatchScript) -> Iterator[Hit]:
-    """Yield --requeue without --open-mode=append."""
-    requeue = job.header.get("requeue")
-    if requeue is not None and "open-mode" not in job.header:
-        line, length = requeue.place.line, len(job.lines[requeue.place.line - 1])
-        behind = Edit(TextSpan(line, length + 1, line, length + 1), "\n#SBATCH --open-mode=append")
-        # A file of another name for each job is not one that an earlier job has written.
-        names = [job.header[name].value or "" for name in ("output", "error") if name in job.header]
-        edits = (behind,) if all(re.search("%[jA]", name) for name in names) else ()
-        yield Hit(requeue.place, "the second run truncates the output of the first", edits=edits)
-
-
-@rule(
     "export-drops-environment",
     Severity.BREAKS,
     "--export without ALL",
@@ -556,133 +445,3 @@ def find_export_none(job: BatchScript) -> Iterator[Hit]:
         stage = launch.stage("step")
         if stage is not None and not undone and not stage.has("--export"):
             yield Hit(stage.word.place, "srun passes none of the script's variables on", unknown=unknown)
-
-
-@rule(
-    "signal-to-steps-only",
-    Severity.BREAKS,
-    "a trap in the script for a signal that goes to the steps",
-    why="--signal=USR1@90 reaches the tasks of the steps, not the batch script: the trap never runs. B: sends it to the script.",
-    instead="Write --signal=B:USR1@90 where the script traps it, or handle the signal in the program.",
-    source=sources.SBATCH,
-    bad=_HEAD
-    + "#SBATCH --signal=USR1@90\ntrap 'touch save' USR1\nsrun --kill-on-bad-exit=1 python train.py &\nwait\nwait\n",
-    good=_HEAD
-    + "#SBATCH --signal=B:USR1@90\ntrap 'touch save' USR1\nsrun --kill-on-bad-exit=1 python train.py &\nwait\nwait\n",
-)
-def find_unheard_traps(job: BatchScript) -> Iterator[Hit]:
-    """Yield --signal without B: where the script traps that signal."""
-    directive = job.header.get("signal")
-    signal = _signal_of(directive)
-    if (
-        directive is None
-        or signal is None
-        or (directive.value or "").upper().partition("@")[0].startswith(("B:", "RB:", "BR:"))
-    ):
-        return
-    if signal in _trapped(job):
-        yield Hit(directive.place, f"the script traps {signal}, but the signal goes to the steps")
-
-
-@rule(
-    "signal-kills-script",
-    Severity.BREAKS,
-    "B: sends a signal that the script does not trap",
-    why="A shell that does not trap the signal dies of it, and the job ends at the warning.",
-    instead="Add a trap for it before srun, start srun in the background and wait twice: the signal ends the first wait.",
-    source=sources.SBATCH,
-    bad=_HEAD + "#SBATCH --signal=B:USR1@90\nsrun --kill-on-bad-exit=1 python train.py\n",
-    good=_HEAD
-    + "#SBATCH --signal=B:USR1@90\ntrap 'touch save' USR1\nsrun --kill-on-bad-exit=1 python train.py &\nwait\nwait\n",
-)
-def find_deadly_signals(job: BatchScript) -> Iterator[Hit]:
-    """Yield --signal=B: without a trap."""
-    directive = job.header.get("signal")
-    signal = _signal_of(directive)
-    if (
-        directive is not None
-        and signal
-        and (directive.value or "").upper().startswith("B:")
-        and signal not in _trapped(job)
-        and not any(each.program == "exec" and len(each.words) > 1 for each in job.shell.commands)
-    ):
-        reads = any(each.program in {"source", "."} for each in job.shell.commands)
-        unknown = "whether a file that the script reads has a trap" if reads else ""
-        yield Hit(directive.place, f"the batch shell does not trap {signal}, so it dies of it", unknown=unknown)
-
-
-@rule(
-    "trap-waits-for-srun",
-    Severity.BREAKS,
-    "a trap that cannot run while srun does",
-    why="bash runs a trap only after the command in the foreground has ended: srun holds it until the job is killed.",
-    instead="Start srun with & and wait for it, twice: the signal ends the first wait.",
-    source=sources.BASH,
-    bad=_HEAD + "#SBATCH --signal=B:USR1@90\ntrap 'touch save' USR1\nsrun --kill-on-bad-exit=1 python train.py\n",
-    good=_HEAD
-    + "#SBATCH --signal=B:USR1@90\ntrap 'touch save' USR1\nsrun --kill-on-bad-exit=1 python train.py &\nwait\nwait\n",
-)
-def find_blocked_traps(job: BatchScript) -> Iterator[Hit]:
-    """Yield a step in the foreground of a script that traps the signal sent to it."""
-    directive = job.header.get("signal")
-    signal = _signal_of(directive)
-    if directive is None or not (directive.value or "").upper().startswith("B:") or signal not in _trapped(job):
-        return
-    for launch in job.launches:
-        starts = launch.stage("python") or launch.stage("agent")
-        if starts and not launch.command.in_background and not launch.command.in_substitution:
-            name = launch.stages[0].name
-            yield Hit(launch.command.place, f"bash runs the trap for {signal} only after this {name} has ended")
-            return
-
-
-def _signal_of(directive: HeaderOption | None) -> str | None:
-    if directive is None or directive.value is None:
-        return None
-    name = directive.value.upper().partition("@")[0].rpartition(":")[2].removeprefix("SIG")
-    return {"10": "USR1", "12": "USR2", "15": "TERM", "2": "INT", "1": "HUP"}.get(name, name)
-
-
-def _trapped(job: BatchScript) -> set[str]:
-    numbers = {"10": "USR1", "12": "USR2", "15": "TERM", "2": "INT", "1": "HUP"}
-    words = [
-        word.value.upper().removeprefix("SIG")
-        for each in job.shell.commands
-        if each.program == "trap"
-        for word in each.words[1:]
-    ]
-    return {numbers.get(word, word) for word in words}
-
-
-@rule(
-    "placeholder",
-    Severity.FRAGILE,
-    "a placeholder that was not filled in",
-    why="sbatch refuses an account, partition or path that is only an example's.",
-    instead="Write your own value.",
-    source=sources.SBATCH,
-    bad=_HEAD + "#SBATCH --account=<your_account>\nsrun --kill-on-bad-exit=1 hostname\n",
-    good=_HEAD + "#SBATCH --account=phys42\nsrun --kill-on-bad-exit=1 hostname\n",
-)
-def find_placeholders(job: BatchScript) -> Iterator[Hit]:
-    """Yield values that stand for a value."""
-    for each in job.directives:
-        if (
-            each.value
-            and each.name not in {"job-name", "comment"}
-            and re.search(
-                r"<[^>@]+>|/path/to/|^(your|my)[-_ ]?(acc(oun)?t|project|partition|qos|e?mail|name|netid)|\bYOUR_|@(your|example|domain)|^X+$|^[xX]{2}:|^XXX|^\?\?\?|\.\.\.$|^ACCOUNT$|^PARTITION$",
-                each.value,
-            )
-        ):
-            yield Hit(each.place, f"{each.value!r} is a placeholder")
-    told: set[str] = set()
-    for assignment in job.shell.assignments:
-        text = assignment.value.value if assignment.value is not None else ""
-        if re.match(r"/?path/to/|/path/", text) and job.directives and not assignment.may_not_run and not told:
-            told.add(text)
-            yield Hit(assignment.place, f"{text!r} is a placeholder")
-    words = [word for each in job.shell.commands if each.program not in {"echo", "printf"} for word in each.words]
-    path = next((word for word in words if word.value.startswith(("/path/to/", "path/to/"))), None)
-    if path is not None and job.directives and not told:
-        yield Hit(path.place, f"{path.value!r} is a placeholder")

@@ -171,26 +171,6 @@ def find_megabytes(job: BatchScript) -> Iterator[Hit]:
 
 
 @rule(
-    "output-of-every-run",
-    Severity.FRAGILE,
-    "every run of the job writes the same log",
-    why="Slurm opens the file again for each job and empties it: the next run wipes the log of this one, also while this one still runs.",
-    instead="Put %j into the file's name, or add --open-mode=append.",
-    source=sources.SBATCH,
-    bad=_HEAD + "#SBATCH --time=01:00:00\n#SBATCH --output=train.log\n" + _STEP,
-    good=_HEAD + "#SBATCH --time=01:00:00\n#SBATCH --output=train-%j.log\n" + _STEP,
-)
-def find_overwritten_logs(job: BatchScript) -> Iterator[Hit]:
-    """Yield an output whose name is the same in each run."""
-    output = job.header.get("output")
-    if output is None or not output.value or "open-mode" in job.header or output.value.startswith("/dev/"):
-        return
-    shared_by_array = "array" in job.header and not re.search(r"%\d*[ajAJ]", output.value)
-    if not re.search(r"%\d*[jJA]|\$|<", output.value) and not shared_by_array:  # output-of-array says the other
-        yield Hit(output.place, f"the next run of this job wipes {output.value}")
-
-
-@rule(
     "array-beyond-list",
     Severity.BREAKS,
     "an array whose tasks have no entry in the list",
@@ -271,3 +251,37 @@ def find_silent_addresses(job: BatchScript) -> Iterator[Hit]:
     """Yield --mail-user without --mail-type."""
     if "mail-user" in job.header and "mail-type" not in job.header:
         yield Hit(job.header["mail-user"].place, "no mail is ever sent", unknown="what sbatch was given")
+
+
+@rule(
+    "placeholder",
+    Severity.FRAGILE,
+    "a placeholder that was not filled in",
+    why="sbatch refuses an account, partition or path that is only an example's.",
+    instead="Write your own value.",
+    source=sources.SBATCH,
+    bad=_HEAD + "#SBATCH --time=01:00:00\n#SBATCH --account=<your_account>\nsrun --kill-on-bad-exit=1 hostname\n",
+    good=_HEAD + "#SBATCH --time=01:00:00\n#SBATCH --account=phys42\nsrun --kill-on-bad-exit=1 hostname\n",
+)
+def find_placeholders(job: BatchScript) -> Iterator[Hit]:
+    """Yield values that stand for a value."""
+    for each in job.directives:
+        if (
+            each.value
+            and each.name not in {"job-name", "comment"}
+            and re.search(
+                r"<[^>@]+>|/path/to/|^(your|my)[-_ ]?(acc(oun)?t|project|partition|qos|e?mail|name|netid)|\bYOUR_|@(your|example|domain)|^X+$|^[xX]{2}:|^XXX|^\?\?\?|\.\.\.$|^ACCOUNT$|^PARTITION$",
+                each.value,
+            )
+        ):
+            yield Hit(each.place, f"{each.value!r} is a placeholder")
+    told: set[str] = set()
+    for assignment in job.shell.assignments:
+        text = assignment.value.value if assignment.value is not None else ""
+        if re.match(r"/?path/to/|/path/", text) and job.directives and not assignment.may_not_run and not told:
+            told.add(text)
+            yield Hit(assignment.place, f"{text!r} is a placeholder")
+    words = [word for each in job.shell.commands if each.program not in {"echo", "printf"} for word in each.words]
+    path = next((word for word in words if word.value.startswith(("/path/to/", "path/to/"))), None)
+    if path is not None and job.directives and not told:
+        yield Hit(path.place, f"{path.value!r} is a placeholder")

@@ -55,10 +55,6 @@ def _names_read(job: BatchScript) -> set[str]:
     return names
 
 
-def _is_distributed(job: BatchScript) -> bool:
-    return job.nodes is None or job.nodes > 1
-
-
 @rule(
     "address-is-loopback",
     Severity.HANGS,

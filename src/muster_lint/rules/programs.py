@@ -1,7 +1,4 @@
-"""Rules on the programs of a job, whatever starts them: what runs beside what, and what each of them has.
-
-Long: one rule after the other, each with its good and bad example.
-"""
+"""Rules on the programs of a job, whatever starts them: what runs beside what, and what each of them has."""
 
 from __future__ import annotations
 
@@ -9,13 +6,12 @@ import re
 from collections.abc import Iterator
 
 from muster_lint import sources
-from muster_lint.bash import SimpleCommand
 from muster_lint.job import BatchScript
 from muster_lint.launch import LaunchCommand
 from muster_lint.rule import rule
 from muster_lint.sizes import tasks_of, uses_of
 from muster_lint.values import Hit, Severity
-from muster_lint.works import HARMLESS, MODEL_SERVER, SERVER, copies, is_work, starts_ranks, text_of
+from muster_lint.works import MODEL_SERVER, copies, is_work, text_of
 
 _HEAD = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gres=gpu:1\n#SBATCH --cpus-per-task=4\n#SBATCH --time=01:00:00\n"
 _TWO = (
@@ -50,43 +46,6 @@ def find_empty_steps(job: BatchScript) -> Iterator[Hit]:
             continue  # continuation-comment says it
         if not any(word.may_be_several for word in launch.command.words):
             yield Hit(launch.command.place, f"this {last.name} has options, but no command to start")
-
-
-@rule(
-    "wait-forgets-status",
-    Severity.FRAGILE,
-    "wait, which forgets how the programs ended",
-    why="wait without a process's number is 0 whatever happened: if all programs fail, the job counts as COMPLETED.",
-    instead='Keep the numbers and wait for each: pids+=($!); …; for pid in "${pids[@]}"; do wait "$pid" || status=1; done; exit $status.',
-    source=sources.BASH,
-    bad=_HEAD + "python train.py --seed 1 &\npython train.py --seed 2 &\nwait\n",
-    good=_HEAD
-    + "python train.py --seed 1 &\nfirst=$!\npython train.py --seed 2\nstatus=$?\nwait $first || status=$?\nexit $status\n",
-)
-def find_forgetful_waits(job: BatchScript) -> Iterator[Hit]:
-    """Yield a lone wait at the end of a job whose programs run in the background."""
-    if not job.directives or "wait -n" in job.text or "jobs -p" in job.text:
-        return
-    main = [each for each in job.shell.commands if each.function is None and not each.in_substitution]
-    waits = [each for each in main if each.program == "wait"]
-    if not waits or any(len(each.words) > 1 for each in waits) or any(each.program == "trap" for each in main):
-        return
-    works = {each.command.order: each for each in job.launches if each.command.function is None and is_work(job, each)}
-    starters = [each for each in main if each.in_background and (each.order in works or _starts_elsewhere(job, each))]
-    starters = [each for each in starters if each.order < waits[-1].order and not SERVER.search(text_of(each))]
-    behind = [each for each in main if each.order > waits[-1].order and each.program not in HARMLESS | {"exit", "cd"}]
-    in_front = [each for each in works.values() if not each.command.in_background and starters]
-    if starters and not behind and all(each.command.order < starters[0].order for each in in_front):
-        launch = works.get(starters[0].order)
-        name = launch.stages[-1].name if launch is not None else starters[0].program
-        meets = re.search(r"(node|machine)[-_]rank|MASTER_ADDR", job.body, re.IGNORECASE)
-        behind_it = ", and the others wait for it" if meets else ""
-        yield Hit(waits[-1].place, f"the job is COMPLETED even if {name or 'the program'} fails{behind_it}")
-
-
-def _starts_elsewhere(job: BatchScript, command: SimpleCommand) -> bool:
-    """Tell whether a command starts ranks on another host, or evaluates a text that does."""
-    return command.program in {"ssh", "pdsh", "eval"} and starts_ranks(job, command)
 
 
 @rule(

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 
 from muster_lint import sources
-from muster_lint.bash import SimpleCommand, Word
+from muster_lint.bash import SimpleCommand
 from muster_lint.job import BatchScript
 from muster_lint.rule import rule
 from muster_lint.values import Hit, Severity, TextSpan
-from muster_lint.works import HARMLESS, SERVER, copies, is_work
+from muster_lint.works import HARMLESS, SERVER, is_work
 
 _HEAD = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\n"
 
@@ -141,108 +141,6 @@ def find_spaced_assignments(job: BatchScript) -> Iterator[Hit]:
 
 
 @rule(
-    "cd-may-fail",
-    Severity.FRAGILE,
-    "rm behind a cd whose failure is not noticed",
-    why="If the folder is missing the job goes on in another one, and rm deletes there.",
-    instead="Write cd DIR || exit 1, or set -e.",
-    source=sources.BASH,
-    bad=_HEAD + "cd /scratch/project/run\nrm -rf old\nsrun --kill-on-bad-exit=1 hostname\n",
-    good=_HEAD + "cd /scratch/project/run || exit 1\nrm -rf old\nsrun --kill-on-bad-exit=1 hostname\n",
-)
-def find_unchecked_cd(job: BatchScript) -> Iterator[Hit]:
-    """Yield cd without a check, where the next cd comes behind an rm of a relative name."""
-    if job.stops_at_errors:
-        return
-    moved: SimpleCommand | None = None
-    for each in job.shell.commands:
-        if each.program in {"cd", "pushd"}:
-            following = job.lines[each.place.end_line - 1][each.place.end_column - 1 :].lstrip()
-            is_checked = each.is_conditional or each.in_substitution or following.startswith(("||", "&&"))
-            moved = None if is_checked or len(each.words) < 2 else each
-        elif each.program == "rm" and moved is not None and _deletes_here(each):
-            target = moved.words[1].value
-            yield Hit(moved.place, f"rm in line {each.place.line} deletes elsewhere if {target} is missing")
-            moved = None
-
-
-def _deletes_here(command: SimpleCommand) -> bool:
-    """Tell whether rm deletes many files below the current folder."""
-    names = [word.value for word in command.words[1:]]
-    is_wide = any(name.startswith("-") and "r" in name for name in names) or any("*" in name for name in names)
-    return is_wide and any(not name.startswith(("-", "/", "$", "~")) for name in names)
-
-
-@rule(
-    "copy-may-fail",
-    Severity.FRAGILE,
-    "data for the work whose copy may fail unnoticed",
-    why="A full disk, a quota or a missing file makes the copy fail: the script goes on, and the work runs with half of its data or with old ones.",
-    instead="Write set -e at the top, or || exit 1 behind the copy.",
-    source=sources.BASH,
-    bad=_HEAD + "rsync -a /project/data/ /tmp/data/\nsrun --kill-on-bad-exit=1 ./train /tmp/data\n",
-    good=_HEAD + "set -e\nrsync -a /project/data/ /tmp/data/\nsrun --kill-on-bad-exit=1 ./train /tmp/data\n",
-)
-def find_unchecked_copies(job: BatchScript) -> Iterator[Hit]:
-    """Yield the first copy in front of work that names the same place, where nothing asks how the copy ended."""
-    if not job.directives or job.stops_at_errors or "$?" in job.text:
-        return
-    works = [each.command for each in job.launches if is_work(job, each) and not copies(each)]
-    for launch in job.launches:
-        each = launch.command
-        asked = each.is_guarded or each.is_tested or each.in_background or each.in_substitution
-        if not copies(launch) or asked or each.in_loop or each.is_conditional or each.function is not None:
-            continue
-        target, source = each.words[-1], each.words[-2].value.rstrip("/").rpartition("/")[2]
-        place = job.shell.filled(target.value).rstrip("/")
-        is_whole = launch.stages[-1].name != "cp" or any(re.match("-[rRa]", word.value) for word in each.words)
-        named = {place, *target.names} if is_whole else {f"{place}/{source}", *({place} if target.names == () else ())}
-        later = [word for work in works if work.order > each.order for word in work.words]
-        is_used = [word for word in later if named & {*word.names, job.shell.filled(word.value).rstrip("/")}]
-        if is_used:
-            line = is_used[0].place.line
-            name = launch.stages[-1].name
-            yield Hit(each.place, f"if this {name} fails, line {line} runs all the same")
-            return
-
-
-@rule(
-    "removed-after-copy",
-    Severity.FRAGILE,
-    "results removed although their copy may have failed",
-    why="A full disk, a quota or a missing folder makes the copy fail: the script goes on, and removes the only results.",
-    instead="Remove them only behind a copy that went well: cp -r FROM TO && rm -rf FROM.",
-    source=sources.BASH,
-    bad=_HEAD + "srun --kill-on-bad-exit=1 ./train\ncp -r /tmp/run /scratch/results\nrm -rf /tmp/run\n",
-    good=_HEAD + "srun --kill-on-bad-exit=1 ./train && cp -r /tmp/run /scratch/results && rm -rf /tmp/run\n",
-)
-def find_hasty_removals(job: BatchScript) -> Iterator[Hit]:
-    """Yield rm of what a command before it copied behind the work, where nothing asks how the copy ended."""
-    if not job.directives or job.stops_at_errors or "$?" in job.text:
-        return
-    first = min((each.command.order for each in job.launches if is_work(job, each)), default=None)
-    copied: list[tuple[SimpleCommand, str, str]] = []
-    for each in job.shell.commands if first is not None else ():
-        names = [_path_of(job, word) for word in each.words[1:] if not word.value.startswith("-")]
-        if each.program in {"cp", "rsync", "mv", "ln"} and first is not None and each.order > first and len(names) > 1:
-            asked = each.is_tested or each.is_guarded or each.function is not None
-            copied += [] if asked else [(each, name, names[-1]) for name in names[:-1]]
-        elif each.program == "rm" and not each.is_guarded and each.function is None:
-            for copy, source, target in copied:
-                gone = [name for name in names if f"{source}/".startswith(f"{name}/") and name.strip("./")]
-                if gone and not f"{target}/".startswith(f"{gone[0]}/") and each.is_conditional <= copy.is_conditional:
-                    yield Hit(
-                        each.place, f"it removes {gone[0]} even if the {copy.program} in line {copy.place.line} failed"
-                    )
-                    return
-
-
-def _path_of(job: BatchScript, word: Word) -> str:
-    """Return a path with the values of the script's variables, without what stands for all that is in it."""
-    return re.sub(r"/(\*|\.)?$", "", job.shell.filled(word.value))
-
-
-@rule(
     "options-alone",
     Severity.BREAKS,
     "a line of options that is a command of its own",
@@ -321,36 +219,6 @@ def find_returns(job: BatchScript) -> Iterator[Hit]:
     for each in job.shell.commands if job.directives else ():
         if each.program == "return" and each.function is None and not each.in_substitution:
             yield Hit(each.place, "the script goes on behind this return")
-
-
-@rule(
-    "exit-without-status",
-    Severity.FRAGILE,
-    "exit without a number behind an error",
-    why="exit ends the script with the status of the command before it: behind an echo that is 0, and the job is COMPLETED.",
-    instead="Write exit 1.",
-    source=sources.BASH,
-    bad=_HEAD
-    + "if [ $# -ne 1 ]; then\n    echo 'Error: one argument is needed'\n    exit\nfi\nsrun --kill-on-bad-exit=1 hostname\n",
-    good=_HEAD
-    + "if [ $# -ne 1 ]; then\n    echo 'Error: one argument is needed'\n    exit 1\nfi\nsrun --kill-on-bad-exit=1 hostname\n",
-)
-def find_silent_exits(job: BatchScript) -> Iterator[Hit]:
-    """Yield exit, without a number or with 0, right behind a message of an error."""
-    before: SimpleCommand | None = None
-    for each in job.shell.commands if job.directives else ():
-        ends_well = each.program == "exit" and [word.value for word in each.words[1:]] in ([], ["0"])
-        if ends_well and before is not None and before.program in {"echo", "printf"} and each.is_conditional:
-            text = " ".join(word.value for word in before.words)
-            if _OF_ERROR.search(text) and before.place.line + 3 > each.place.line:
-                yield Hit(each.place, "the job counts as COMPLETED behind this message of an error")
-        before = each
-
-
-_OF_ERROR = re.compile(
-    r"error|illegal|missing|not (found|exist|set)|usage|fail|invalid|wrong|must |unknown|please|not equal|mismatch|cannot|untested|unsupported",
-    re.IGNORECASE,
-)
 
 
 @rule(

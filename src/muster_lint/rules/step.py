@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from muster.errors import nearest_name
 from muster.words.chain import looked_up
 from muster_lint import sources
 from muster_lint.bash import SimpleCommand, Word
@@ -13,7 +12,7 @@ from muster_lint.job import BatchScript
 from muster_lint.launch import LaunchCommand, Stage, launches_of, starts_python
 from muster_lint.rule import rule
 from muster_lint.values import Edit, Hit, Severity, TextSpan
-from muster_lint.works import AT_ONCE, ENDINGS, HARMLESS, SERVER, STARTS_RANKS, is_work, starts_ranks, text_of, trains
+from muster_lint.works import AT_ONCE, SERVER, STARTS_RANKS, starts_ranks, text_of, trains
 
 _TWO = (
     "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n#SBATCH --time=01:00:00\n"
@@ -477,207 +476,6 @@ def _ends_at_once(stage: Stage) -> bool:
 
 def _waited(first: int, second: int, waits: list[int]) -> bool:
     return any(first < wait < second for wait in waits)
-
-
-@rule(
-    "status-lost-in-pipe",
-    Severity.FRAGILE,
-    "the status of the training is lost in a pipe",
-    why="The status of a pipeline is that of its last command: with `srun … | tee log` a failed training counts as done.",
-    instead="Write set -o pipefail before it.",
-    source=sources.BASH,
-    bad=_TWO + "srun --kill-on-bad-exit=1 python train.py 2>&1 | tee train.log\n",
-    good=_TWO + "set -o pipefail\nsrun --kill-on-bad-exit=1 python train.py 2>&1 | tee train.log\n",
-)
-def find_pipes(job: BatchScript) -> Iterator[Hit]:
-    """Yield a launch whose output is piped on, without pipefail."""
-    if job.sets("pipefail") or "PIPESTATUS" in job.text or not job.is_slurm:
-        return
-    last: dict[int, LaunchCommand] = {}
-    for launch in job.launches:
-        command = launch.command
-        inside = launch.stage("step") and launch.inner is not None and STARTS_RANKS.search(launch.inner.text)
-        is_training = launch.stage("agent") or trains(launch) or inside
-        if command.pipes_on and is_training and not command.in_substitution and not command.in_background:
-            last[command.pipe] = launch  # of several in one pipe the last one's status is that of the group
-    for launch in last.values():
-        yield Hit(launch.command.place, "the job ends with the status of what reads the pipe")
-
-
-@rule(
-    "status-lost-at-end",
-    Severity.FRAGILE,
-    "the job ends with the status of another command",
-    why="Slurm takes the status of the script's last command: an echo after the training turns a failed one into COMPLETED.",
-    instead="Write set -e at the top, or keep the status: status=$?; …; exit $status.",
-    source=sources.SBATCH,
-    bad=_TWO + 'srun --kill-on-bad-exit=1 python train.py\necho "done"\n',
-    good=_TWO + 'set -e\nsrun --kill-on-bad-exit=1 python train.py\necho "done"\n',
-)
-def find_lost_status(job: BatchScript) -> Iterator[Hit]:
-    """Yield the last work of the job that what follows hides, or one that other work follows."""
-    if not job.directives or job.stops_at_errors or "$?" in job.text or "PIPESTATUS" in job.text:
-        return
-    works = {each.command.order: each for each in job.launches if is_work(job, each)}
-    main = [each for each in job.shell.commands if each.function is None and not each.in_substitution]
-    hiding: SimpleCommand | None = None
-    for index, each in reversed(list(enumerate(main))):
-        is_asked = each.is_tested and (each.is_conditional or each.in_loop)
-        reads_pipe = each.program in _FILTERS and index > 0 and main[index - 1].pipes_on
-        if is_asked or each.in_background or reads_pipe or (each.is_guarded and each.order not in works):
-            continue
-        if each.program == "wait" and len(each.words) == 1:
-            return  # wait-forgets-status says it
-        is_end = each.program == "exit" and not each.is_conditional
-        if is_end and [word.value for word in each.words[1:]] in ([], ["0"]):
-            hiding = each if len(each.words) > 1 else hiding
-        elif each.order in works or each.program == "wait" or (each.program == "eval" and starts_ranks(job, each)):
-            if hiding is not None and hiding.is_conditional and each.is_conditional:
-                return  # they may stand in two branches, of which one runs
-            if hiding is not None:
-                name = hiding.program if hiding.program != "exit" else "exit 0"
-                message = f"the job ends with the status of {name!r} in line {hiding.place.line}"
-                yield Hit(each.place, f"{message}: a failed training counts as COMPLETED")
-            elif each.program == "wait" and each.in_loop and len(each.words) > 1 and not each.is_tested:
-                yield Hit(each.place, "the job ends with the status of the program that is waited for last")
-            elif each.order in works and not each.is_guarded:
-                yield from _forgotten(works, each, main[:index])
-            return
-        elif each.program not in (HARMLESS if hiding is not None else HARMLESS | ENDINGS):
-            return  # what it does with the status before it is not known
-        else:
-            hiding = hiding or each
-
-
-_FILTERS = frozenset({"tee", "grep", "egrep", "sed", "awk", "ts", "cat", "tail"})
-"""What stands behind the work in a pipe: the pipe's status is a matter of status-lost-in-pipe."""
-
-
-def _forgotten(works: Mapping[int, LaunchCommand], last: SimpleCommand, before: list[SimpleCommand]) -> Iterator[Hit]:
-    """Yield the last work where it is a loop's, or else the first of several works in a row."""
-    if last.in_loop:
-        message = "the job ends with the status of the loop's last run: a failed one before it is not noticed"
-        yield Hit(last.place, message)
-        return
-    for each in before:
-        is_alone = not (each.is_tested or each.is_guarded or each.in_background or each.is_conditional)
-        if each.order in works and is_alone and trains(works[each.order]):
-            message = f"the script goes on when this fails, and the job ends with the status of line {last.place.line}"
-            yield Hit(each.place, message)
-            return
-
-
-@rule(
-    "slurm-variable-misspelt",
-    Severity.FRAGILE,
-    "a SLURM_ variable that Slurm does not set",
-    why="The shell expands it to nothing.",
-    instead="Write the name that Slurm sets.",
-    source=sources.SBATCH,
-    bad=_TWO + "srun --kill-on-bad-exit=1 --nodes=$SLURM_JOB_NUMNODES python train.py\n",
-    good=_TWO + "srun --kill-on-bad-exit=1 --nodes=$SLURM_JOB_NUM_NODES python train.py\n",
-)
-def find_misspelt_variables(job: BatchScript) -> Iterator[Hit]:
-    """Yield expansions of SLURM_ names that are near to one of Slurm's but are not one."""
-    own = {each.name for each in job.assignments}
-    for place, name in _expansions(job, without_default=True, without_echo=True):
-        if name.startswith(("SLURM_", "SLRUM_")) and name not in _SLURM_NAMES and name not in own:
-            near_name = nearest_name(name, sorted(_SLURM_NAMES))
-            if near_name is not None:
-                yield Hit(place, f"Slurm sets no {name}: did you mean {near_name!r}?", unknown="what the site sets")
-
-
-@rule(
-    "slurm-variable-unset",
-    Severity.FRAGILE,
-    "a SLURM_ variable that this header does not make Slurm set",
-    why="Slurm sets these variables only where their option was given to sbatch; otherwise the shell expands them to nothing.",
-    instead="Give the option in the header, or write ${NAME:-DEFAULT}.",
-    source=sources.SBATCH,
-    bad="#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gres=gpu:4\n#SBATCH --time=01:00:00\nsrun --ntasks-per-node=1 --kill-on-bad-exit=1 python train.py --gpus $SLURM_GPUS_PER_NODE\n",
-    good="#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus-per-node=4\n#SBATCH --time=01:00:00\nsrun --ntasks-per-node=1 --kill-on-bad-exit=1 python train.py --gpus $SLURM_GPUS_PER_NODE\n",
-)
-def find_unset_variables(job: BatchScript) -> Iterator[Hit]:
-    """Yield expansions of variables whose option is missing in the header."""
-    if not job.directives:
-        return
-    own = {each.name for each in job.assignments}
-    for place, name in _expansions(job, without_default=True, without_echo=True):
-        options = _SET_BY.get(name)
-        if (
-            options is not None
-            and not options & job.header.keys()
-            and name not in own
-            and not _is_asked(job, name, place)
-        ):
-            yield Hit(place, f"${name} is empty: the header has no --{min(options)}", unknown="what sbatch was given")
-    if (job.nodes or 1) > 1 and not {"ntasks", "ntasks-per-node", "ntasks-per-gpu"} & job.header.keys():
-        for place, text in _defaults_of(job, "SLURM_NTASKS"):
-            message = f"the header asks for no number of tasks, so SLURM_NTASKS is not set and {text} holds"
-            yield Hit(place, message, unknown="what sbatch was given")
-
-
-def _is_asked(job: BatchScript, name: str, place: TextSpan) -> bool:
-    """Tell whether the line, or the branch around it, asks first whether the variable has a value."""
-    question = re.compile(rf"-n\s+\"?\$\{{?{name}\b|-v\s+{name}\b|!\s+-z\s+\"?\$\{{?{name}\b")
-    before = job.lines[place.line - 1][: place.column - 1]
-    around = [job.lines[block.line - 1] for block, _ in job.shell.blocks if block.line <= place.line <= block.end_line]
-    return (question.search(before) is not None and "&&" in before) or any(question.search(line) for line in around)
-
-
-def _defaults_of(job: BatchScript, name: str) -> Iterator[tuple[TextSpan, str]]:
-    """Yield the places of ${NAME:-VALUE}, each with the value."""
-    words = [word for each in job.shell.commands for word in each.words]
-    words += [each.value for each in job.shell.assignments if each.value is not None]
-    for word in words:
-        match = re.search(rf"\$\{{{name}:?-(\d+)\}}", word.text)
-        if match:
-            yield word.place, match[1]
-
-
-_SET_BY = {
-    "SLURM_GPUS_PER_NODE": frozenset({"gpus-per-node"}),
-    "SLURM_GPUS_PER_TASK": frozenset({"gpus-per-task"}),
-    "SLURM_CPUS_PER_TASK": frozenset({"cpus-per-task"}),
-    "SLURM_NTASKS_PER_NODE": frozenset({"ntasks-per-node"}),
-    "SLURM_CPUS_PER_GPU": frozenset({"cpus-per-gpu"}),
-    "SLURM_MEM_PER_CPU": frozenset({"mem-per-cpu"}),
-    "SLURM_MEM_PER_GPU": frozenset({"mem-per-gpu"}),
-    "SLURM_GPUS": frozenset({"gpus"}),
-    "SLURM_NTASKS": frozenset({"ntasks", "ntasks-per-node", "ntasks-per-gpu", "ntasks-per-core", "ntasks-per-socket"}),
-    "SLURM_NPROCS": frozenset({"ntasks", "ntasks-per-node", "ntasks-per-gpu", "ntasks-per-core", "ntasks-per-socket"}),
-}
-
-
-def _expansions(
-    job: BatchScript, *, without_default: bool = False, without_echo: bool = False
-) -> Iterator[tuple[TextSpan, str]]:
-    """Yield the variables that the batch script expands, each with its word."""
-    commands = [each for each in job.shell.commands if not (without_echo and each.program in {"echo", "printf"})]
-    words = [word for each in commands for word in each.words]
-    words += [each.value for each in job.shell.assignments if each.value is not None]
-    for word in words:
-        for name in dict.fromkeys(word.names):
-            if not (without_default and re.search(rf"\$\{{{name}:?[-=?+]", word.text)):
-                yield word.place_of(name), name
-
-
-_SLURM_NAMES = frozenset(
-    f"SLURM_{name}"
-    for name in """
-    ARRAY_JOB_ID ARRAY_TASK_COUNT ARRAY_TASK_ID ARRAY_TASK_MAX ARRAY_TASK_MIN ARRAY_TASK_STEP CLUSTER_NAME CLUSTERS CONF
-    CPU_BIND CPU_FREQ_REQ CPUS_ON_NODE CPUS_PER_GPU CPUS_PER_TASK CONTAINER DEBUG DIST_PLANESIZE DISTRIBUTION EXACT
-    EXPORT_ENV GPU_BIND GPU_FREQ GPUS GPUS_ON_NODE GPUS_PER_NODE GPUS_PER_SOCKET GPUS_PER_TASK GTIDS HET_SIZE HINT
-    JOB_ACCOUNT JOB_CPUS_PER_NODE JOB_DEPENDENCY JOB_END_TIME JOB_GID JOB_GPUS JOB_ID JOB_NAME JOB_NODELIST
-    JOB_NUM_NODES JOB_PARTITION JOB_QOS JOB_RESERVATION JOB_START_TIME JOB_TOKEN JOB_UID JOB_USER JOBID KILL_BAD_EXIT
-    LABELIO LAUNCH_NODE_IPADDR LOCALID MEM_BIND MEM_PER_CPU MEM_PER_GPU MEM_PER_NODE MPI_TYPE NETWORK NNODES
-    NODEID NODELIST NODE_ALIASES NPROCS NTASKS NTASKS_PER_CORE NTASKS_PER_GPU NTASKS_PER_NODE NTASKS_PER_SOCKET
-    OVERCOMMIT PRIO_PROCESS PROCID PROFILE RESTART_COUNT SHARDS_ON_NODE SPANK STEP_GPUS STEP_ID STEP_LAUNCHER_PORT
-    STEP_NODELIST STEP_NUM_NODES STEP_NUM_TASKS STEP_RESV_PORTS STEP_TASKS_PER_NODE STEPID SUBMIT_DIR SUBMIT_HOST
-    SUBMIT_UID TASK_PID TASKS_PER_NODE THREADS_PER_CORE TOPOLOGY_ADDR TOPOLOGY_ADDR_PATTERN TRES_PER_TASK UMASK
-    UNBUFFEREDIO WCKEY TMPDIR JOBTMP SCRATCH NODEFILE STEP_GPUS CONFIG_FILE PARTITION WAIT
-    """.split()  # noqa: SIM905  # a page of names, not of quotes
-)
 
 
 @rule(

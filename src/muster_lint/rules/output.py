@@ -1,0 +1,137 @@
+"""Rules on a job's output: where Slurm writes it, and what writes over it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from muster_lint import sources
+from muster_lint.job import BatchScript
+from muster_lint.rule import rule
+from muster_lint.values import Edit, Hit, Severity, TextSpan
+
+_HEAD = "#!/bin/bash\n#SBATCH --job-name=train\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\n"
+_STEP = "srun --kill-on-bad-exit=1 python train.py\n"
+
+
+@rule(
+    "output-of-array",
+    Severity.FRAGILE,
+    "all tasks of an array write one file",
+    why="The tasks of an array run side by side; without %a or %j in its name they overwrite one another's output.",
+    instead="Put %A_%a into the file's name.",
+    source=sources.SBATCH,
+    bad=_HEAD + "#SBATCH --array=0-3\n#SBATCH --output=train.out\nsrun --kill-on-bad-exit=1 hostname\n",
+    good=_HEAD + "#SBATCH --array=0-3\n#SBATCH --output=train-%A_%a.out\nsrun --kill-on-bad-exit=1 hostname\n",
+)
+def find_shared_outputs(job: BatchScript) -> Iterator[Hit]:
+    """Yield --output and --error of an array without a pattern that differs between tasks."""
+    for name in ("output", "error") if "array" in job.header else ():
+        directive = job.header.get(name)
+        if (
+            directive is not None
+            and directive.value
+            and not re.search(r"%\d*[ajN]", directive.value)
+            and directive.value != "/dev/null"
+        ):
+            yield Hit(directive.place, f"every task of the array writes {directive.value}")
+
+
+@rule(
+    "output-folder",
+    Severity.FRAGILE,
+    "output into a folder that Slurm does not make",
+    why="Where the folder is missing the job fails at its start without any output.",
+    instead="Make the folder before you submit; a mkdir in the script comes too late.",
+    source=sources.SBATCH,
+    bad=_HEAD + "#SBATCH --output=logs/%j.out\nmkdir -p logs\nsrun --kill-on-bad-exit=1 hostname\n",
+    good=_HEAD + "#SBATCH --output=%x-%j.out\nsrun --kill-on-bad-exit=1 hostname\n",
+)
+def find_late_folders(job: BatchScript) -> Iterator[Hit]:
+    """Yield outputs whose folder the script itself makes, which is too late."""
+    made = {
+        job.shell.filled(word.value).rstrip("/").removeprefix("./")
+        for each in job.shell.commands
+        if each.program == "mkdir"
+        for word in each.words[1:]
+    }
+    told: set[str] = set()
+    for name in ("output", "error"):
+        directive = job.header.get(name)
+        folder = (directive.value or "").rpartition("/")[0].removeprefix("./") if directive else ""
+        if directive is None or not folder or folder in told or _is_told_to_make(job, folder):
+            continue
+        told.add(folder)
+        if "%j" in folder or "%A" in folder:
+            yield Hit(directive.place, f"nobody can make {folder} before the job has its number")
+        elif folder in made:
+            message = f"the script makes {folder}, but Slurm opens the file before the script starts"
+            yield Hit(directive.place, message)
+        elif _is_nowhere(job, folder.partition("%")[0].rstrip("/") or folder):
+            yield Hit(
+                directive.place,
+                f"there is no folder {folder} beside the script: without it the job fails, and writes no line",
+                unknown="from which folder it is submitted",
+            )
+    chdir = job.header.get("chdir")
+    if chdir is not None and _is_nowhere(job, (chdir.value or "").rstrip("/").removeprefix("./") or "."):
+        message = f"there is no folder {chdir.value} beside the script: the job starts in /tmp instead"
+        yield Hit(chdir.place, message, unknown="from which folder it is submitted")
+
+
+def _is_told_to_make(job: BatchScript, folder: str) -> bool:
+    """Tell whether a comment says to make the folder before the job is submitted."""
+    return re.search(rf"^#.*\bmkdir\b[^#]*{re.escape(folder.rstrip('/'))}", job.text, re.MULTILINE) is not None
+
+
+def _is_nowhere(job: BatchScript, folder: str) -> bool:
+    """Tell whether a relative folder is neither beside the script, nor above it, nor here."""
+    if not job.path or job.path == "-" or folder.startswith(("/", "~")) or "%" in folder or "$" in folder:
+        return False
+    script = Path(job.path)
+    if not script.is_file() or ("chdir" in job.header and folder not in (job.header["chdir"].value or "")):
+        return False
+    return not any((place / folder).is_dir() for place in [*[*script.absolute().parents][:4], Path.cwd()])
+
+
+@rule(
+    "requeue-overwrites",
+    Severity.FRAGILE,
+    "a requeued job overwrites its first output",
+    why="After a requeue Slurm opens the output again and truncates it: the log of the first run is gone.",
+    instead="Add #SBATCH --open-mode=append.",
+    source=sources.SBATCH,
+    bad=_HEAD + "#SBATCH --requeue\nsrun --kill-on-bad-exit=1 python train.py\n",
+    good=_HEAD + "#SBATCH --requeue\n#SBATCH --open-mode=append\nsrun --kill-on-bad-exit=1 python train.py\n",
+)
+def find_lost_logs(job: BatchScript) -> Iterator[Hit]:
+    """Yield --requeue without --open-mode=append."""
+    requeue = job.header.get("requeue")
+    if requeue is not None and "open-mode" not in job.header:
+        line, length = requeue.place.line, len(job.lines[requeue.place.line - 1])
+        behind = Edit(TextSpan(line, length + 1, line, length + 1), "\n#SBATCH --open-mode=append")
+        # A file of another name for each job is not one that an earlier job has written.
+        names = [job.header[name].value or "" for name in ("output", "error") if name in job.header]
+        edits = (behind,) if all(re.search("%[jA]", name) for name in names) else ()
+        yield Hit(requeue.place, "the second run truncates the output of the first", edits=edits)
+
+
+@rule(
+    "output-of-every-run",
+    Severity.FRAGILE,
+    "every run of the job writes the same log",
+    why="Slurm opens the file again for each job and empties it: the next run wipes the log of this one, also while this one still runs.",
+    instead="Put %j into the file's name, or add --open-mode=append.",
+    source=sources.SBATCH,
+    bad=_HEAD + "#SBATCH --output=train.log\n" + _STEP,
+    good=_HEAD + "#SBATCH --output=train-%j.log\n" + _STEP,
+)
+def find_overwritten_logs(job: BatchScript) -> Iterator[Hit]:
+    """Yield an output whose name is the same in each run."""
+    output = job.header.get("output")
+    if output is None or not output.value or "open-mode" in job.header or output.value.startswith("/dev/"):
+        return
+    shared_by_array = "array" in job.header and not re.search(r"%\d*[ajAJ]", output.value)
+    if not re.search(r"%\d*[jJA]|\$|<", output.value) and not shared_by_array:  # output-of-array says the other
+        yield Hit(output.place, f"the next run of this job wipes {output.value}")

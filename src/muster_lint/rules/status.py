@@ -1,0 +1,277 @@
+"""Rules on failures that nobody notices: a status that is lost, a copy or a folder that is not there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from muster_lint import sources
+from muster_lint.bash import SimpleCommand, Word
+from muster_lint.job import BatchScript
+from muster_lint.launch import LaunchCommand
+from muster_lint.rule import rule
+from muster_lint.values import Hit, Severity
+from muster_lint.works import ENDINGS, HARMLESS, SERVER, STARTS_RANKS, copies, is_work, starts_ranks, text_of, trains
+
+_TWO = (
+    "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n#SBATCH --time=01:00:00\n"
+)
+_HEAD = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\n"
+_LONE = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gres=gpu:1\n#SBATCH --cpus-per-task=4\n#SBATCH --time=01:00:00\n"
+
+
+@rule(
+    "status-lost-in-pipe",
+    Severity.FRAGILE,
+    "the status of the training is lost in a pipe",
+    why="The status of a pipeline is that of its last command: with `srun … | tee log` a failed training counts as done.",
+    instead="Write set -o pipefail before it.",
+    source=sources.BASH,
+    bad=_TWO + "srun --kill-on-bad-exit=1 python train.py 2>&1 | tee train.log\n",
+    good=_TWO + "set -o pipefail\nsrun --kill-on-bad-exit=1 python train.py 2>&1 | tee train.log\n",
+)
+def find_pipes(job: BatchScript) -> Iterator[Hit]:
+    """Yield a launch whose output is piped on, without pipefail."""
+    if job.sets("pipefail") or "PIPESTATUS" in job.text or not job.is_slurm:
+        return
+    last: dict[int, LaunchCommand] = {}
+    for launch in job.launches:
+        command = launch.command
+        inside = launch.stage("step") and launch.inner is not None and STARTS_RANKS.search(launch.inner.text)
+        is_training = launch.stage("agent") or trains(launch) or inside
+        if command.pipes_on and is_training and not command.in_substitution and not command.in_background:
+            last[command.pipe] = launch  # of several in one pipe the last one's status is that of the group
+    for launch in last.values():
+        yield Hit(launch.command.place, "the job ends with the status of what reads the pipe")
+
+
+@rule(
+    "status-lost-at-end",
+    Severity.FRAGILE,
+    "the job ends with the status of another command",
+    why="Slurm takes the status of the script's last command: an echo after the training turns a failed one into COMPLETED.",
+    instead="Write set -e at the top, or keep the status: status=$?; …; exit $status.",
+    source=sources.SBATCH,
+    bad=_TWO + 'srun --kill-on-bad-exit=1 python train.py\necho "done"\n',
+    good=_TWO + 'set -e\nsrun --kill-on-bad-exit=1 python train.py\necho "done"\n',
+)
+def find_lost_status(job: BatchScript) -> Iterator[Hit]:
+    """Yield the last work of the job that what follows hides, or one that other work follows."""
+    if not job.directives or job.stops_at_errors or "$?" in job.text or "PIPESTATUS" in job.text:
+        return
+    works = {each.command.order: each for each in job.launches if is_work(job, each)}
+    main = [each for each in job.shell.commands if each.function is None and not each.in_substitution]
+    hiding: SimpleCommand | None = None
+    for index, each in reversed(list(enumerate(main))):
+        is_asked = each.is_tested and (each.is_conditional or each.in_loop)
+        reads_pipe = each.program in _FILTERS and index > 0 and main[index - 1].pipes_on
+        if is_asked or each.in_background or reads_pipe or (each.is_guarded and each.order not in works):
+            continue
+        if each.program == "wait" and len(each.words) == 1:
+            return  # wait-forgets-status says it
+        is_end = each.program == "exit" and not each.is_conditional
+        if is_end and [word.value for word in each.words[1:]] in ([], ["0"]):
+            hiding = each if len(each.words) > 1 else hiding
+        elif each.order in works or each.program == "wait" or (each.program == "eval" and starts_ranks(job, each)):
+            if hiding is not None and hiding.is_conditional and each.is_conditional:
+                return  # they may stand in two branches, of which one runs
+            if hiding is not None:
+                name = hiding.program if hiding.program != "exit" else "exit 0"
+                message = f"the job ends with the status of {name!r} in line {hiding.place.line}"
+                yield Hit(each.place, f"{message}: a failed training counts as COMPLETED")
+            elif each.program == "wait" and each.in_loop and len(each.words) > 1 and not each.is_tested:
+                yield Hit(each.place, "the job ends with the status of the program that is waited for last")
+            elif each.order in works and not each.is_guarded:
+                yield from _forgotten(works, each, main[:index])
+            return
+        elif each.program not in (HARMLESS if hiding is not None else HARMLESS | ENDINGS):
+            return  # what it does with the status before it is not known
+        else:
+            hiding = hiding or each
+
+
+_FILTERS = frozenset({"tee", "grep", "egrep", "sed", "awk", "ts", "cat", "tail"})
+"""What stands behind the work in a pipe: the pipe's status is a matter of status-lost-in-pipe."""
+
+
+def _forgotten(works: Mapping[int, LaunchCommand], last: SimpleCommand, before: list[SimpleCommand]) -> Iterator[Hit]:
+    """Yield the last work where it is a loop's, or else the first of several works in a row."""
+    if last.in_loop:
+        message = "the job ends with the status of the loop's last run: a failed one before it is not noticed"
+        yield Hit(last.place, message)
+        return
+    for each in before:
+        is_alone = not (each.is_tested or each.is_guarded or each.in_background or each.is_conditional)
+        if each.order in works and is_alone and trains(works[each.order]):
+            message = f"the script goes on when this fails, and the job ends with the status of line {last.place.line}"
+            yield Hit(each.place, message)
+            return
+
+
+@rule(
+    "wait-forgets-status",
+    Severity.FRAGILE,
+    "wait, which forgets how the programs ended",
+    why="wait without a process's number is 0 whatever happened: if all programs fail, the job counts as COMPLETED.",
+    instead='Keep the numbers and wait for each: pids+=($!); …; for pid in "${pids[@]}"; do wait "$pid" || status=1; done; exit $status.',
+    source=sources.BASH,
+    bad=_LONE + "python train.py --seed 1 &\npython train.py --seed 2 &\nwait\n",
+    good=_LONE
+    + "python train.py --seed 1 &\nfirst=$!\npython train.py --seed 2\nstatus=$?\nwait $first || status=$?\nexit $status\n",
+)
+def find_forgetful_waits(job: BatchScript) -> Iterator[Hit]:
+    """Yield a lone wait at the end of a job whose programs run in the background."""
+    if not job.directives or "wait -n" in job.text or "jobs -p" in job.text:
+        return
+    main = [each for each in job.shell.commands if each.function is None and not each.in_substitution]
+    waits = [each for each in main if each.program == "wait"]
+    if not waits or any(len(each.words) > 1 for each in waits) or any(each.program == "trap" for each in main):
+        return
+    works = {each.command.order: each for each in job.launches if each.command.function is None and is_work(job, each)}
+    starters = [each for each in main if each.in_background and (each.order in works or _starts_elsewhere(job, each))]
+    starters = [each for each in starters if each.order < waits[-1].order and not SERVER.search(text_of(each))]
+    behind = [each for each in main if each.order > waits[-1].order and each.program not in HARMLESS | {"exit", "cd"}]
+    in_front = [each for each in works.values() if not each.command.in_background and starters]
+    if starters and not behind and all(each.command.order < starters[0].order for each in in_front):
+        launch = works.get(starters[0].order)
+        name = launch.stages[-1].name if launch is not None else starters[0].program
+        meets = re.search(r"(node|machine)[-_]rank|MASTER_ADDR", job.body, re.IGNORECASE)
+        behind_it = ", and the others wait for it" if meets else ""
+        yield Hit(waits[-1].place, f"the job is COMPLETED even if {name or 'the program'} fails{behind_it}")
+
+
+def _starts_elsewhere(job: BatchScript, command: SimpleCommand) -> bool:
+    """Tell whether a command starts ranks on another host, or evaluates a text that does."""
+    return command.program in {"ssh", "pdsh", "eval"} and starts_ranks(job, command)
+
+
+@rule(
+    "exit-without-status",
+    Severity.FRAGILE,
+    "exit without a number behind an error",
+    why="exit ends the script with the status of the command before it: behind an echo that is 0, and the job is COMPLETED.",
+    instead="Write exit 1.",
+    source=sources.BASH,
+    bad=_HEAD
+    + "if [ $# -ne 1 ]; then\n    echo 'Error: one argument is needed'\n    exit\nfi\nsrun --kill-on-bad-exit=1 hostname\n",
+    good=_HEAD
+    + "if [ $# -ne 1 ]; then\n    echo 'Error: one argument is needed'\n    exit 1\nfi\nsrun --kill-on-bad-exit=1 hostname\n",
+)
+def find_silent_exits(job: BatchScript) -> Iterator[Hit]:
+    """Yield exit, without a number or with 0, right behind a message of an error."""
+    before: SimpleCommand | None = None
+    for each in job.shell.commands if job.directives else ():
+        ends_well = each.program == "exit" and [word.value for word in each.words[1:]] in ([], ["0"])
+        if ends_well and before is not None and before.program in {"echo", "printf"} and each.is_conditional:
+            text = " ".join(word.value for word in before.words)
+            if _OF_ERROR.search(text) and before.place.line + 3 > each.place.line:
+                yield Hit(each.place, "the job counts as COMPLETED behind this message of an error")
+        before = each
+
+
+_OF_ERROR = re.compile(
+    r"error|illegal|missing|not (found|exist|set)|usage|fail|invalid|wrong|must |unknown|please|not equal|mismatch|cannot|untested|unsupported",
+    re.IGNORECASE,
+)
+
+
+@rule(
+    "cd-may-fail",
+    Severity.FRAGILE,
+    "rm behind a cd whose failure is not noticed",
+    why="If the folder is missing the job goes on in another one, and rm deletes there.",
+    instead="Write cd DIR || exit 1, or set -e.",
+    source=sources.BASH,
+    bad=_HEAD + "cd /scratch/project/run\nrm -rf old\nsrun --kill-on-bad-exit=1 hostname\n",
+    good=_HEAD + "cd /scratch/project/run || exit 1\nrm -rf old\nsrun --kill-on-bad-exit=1 hostname\n",
+)
+def find_unchecked_cd(job: BatchScript) -> Iterator[Hit]:
+    """Yield cd without a check, where the next cd comes behind an rm of a relative name."""
+    if job.stops_at_errors:
+        return
+    moved: SimpleCommand | None = None
+    for each in job.shell.commands:
+        if each.program in {"cd", "pushd"}:
+            following = job.lines[each.place.end_line - 1][each.place.end_column - 1 :].lstrip()
+            is_checked = each.is_conditional or each.in_substitution or following.startswith(("||", "&&"))
+            moved = None if is_checked or len(each.words) < 2 else each
+        elif each.program == "rm" and moved is not None and _deletes_here(each):
+            target = moved.words[1].value
+            yield Hit(moved.place, f"rm in line {each.place.line} deletes elsewhere if {target} is missing")
+            moved = None
+
+
+def _deletes_here(command: SimpleCommand) -> bool:
+    """Tell whether rm deletes many files below the current folder."""
+    names = [word.value for word in command.words[1:]]
+    is_wide = any(name.startswith("-") and "r" in name for name in names) or any("*" in name for name in names)
+    return is_wide and any(not name.startswith(("-", "/", "$", "~")) for name in names)
+
+
+@rule(
+    "copy-may-fail",
+    Severity.FRAGILE,
+    "data for the work whose copy may fail unnoticed",
+    why="A full disk, a quota or a missing file makes the copy fail: the script goes on, and the work runs with half of its data or with old ones.",
+    instead="Write set -e at the top, or || exit 1 behind the copy.",
+    source=sources.BASH,
+    bad=_HEAD + "rsync -a /project/data/ /tmp/data/\nsrun --kill-on-bad-exit=1 ./train /tmp/data\n",
+    good=_HEAD + "set -e\nrsync -a /project/data/ /tmp/data/\nsrun --kill-on-bad-exit=1 ./train /tmp/data\n",
+)
+def find_unchecked_copies(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first copy in front of work that names the same place, where nothing asks how the copy ended."""
+    if not job.directives or job.stops_at_errors or "$?" in job.text:
+        return
+    works = [each.command for each in job.launches if is_work(job, each) and not copies(each)]
+    for launch in job.launches:
+        each = launch.command
+        asked = each.is_guarded or each.is_tested or each.in_background or each.in_substitution
+        if not copies(launch) or asked or each.in_loop or each.is_conditional or each.function is not None:
+            continue
+        target, source = each.words[-1], each.words[-2].value.rstrip("/").rpartition("/")[2]
+        place = job.shell.filled(target.value).rstrip("/")
+        is_whole = launch.stages[-1].name != "cp" or any(re.match("-[rRa]", word.value) for word in each.words)
+        named = {place, *target.names} if is_whole else {f"{place}/{source}", *({place} if target.names == () else ())}
+        later = [word for work in works if work.order > each.order for word in work.words]
+        is_used = [word for word in later if named & {*word.names, job.shell.filled(word.value).rstrip("/")}]
+        if is_used:
+            line = is_used[0].place.line
+            name = launch.stages[-1].name
+            yield Hit(each.place, f"if this {name} fails, line {line} runs all the same")
+            return
+
+
+@rule(
+    "removed-after-copy",
+    Severity.FRAGILE,
+    "results removed although their copy may have failed",
+    why="A full disk, a quota or a missing folder makes the copy fail: the script goes on, and removes the only results.",
+    instead="Remove them only behind a copy that went well: cp -r FROM TO && rm -rf FROM.",
+    source=sources.BASH,
+    bad=_HEAD + "srun --kill-on-bad-exit=1 ./train\ncp -r /tmp/run /scratch/results\nrm -rf /tmp/run\n",
+    good=_HEAD + "srun --kill-on-bad-exit=1 ./train && cp -r /tmp/run /scratch/results && rm -rf /tmp/run\n",
+)
+def find_hasty_removals(job: BatchScript) -> Iterator[Hit]:
+    """Yield rm of what a command before it copied behind the work, where nothing asks how the copy ended."""
+    if not job.directives or job.stops_at_errors or "$?" in job.text:
+        return
+    first = min((each.command.order for each in job.launches if is_work(job, each)), default=None)
+    copied: list[tuple[SimpleCommand, str, str]] = []
+    for each in job.shell.commands if first is not None else ():
+        names = [_path_of(job, word) for word in each.words[1:] if not word.value.startswith("-")]
+        if each.program in {"cp", "rsync", "mv", "ln"} and first is not None and each.order > first and len(names) > 1:
+            asked = each.is_tested or each.is_guarded or each.function is not None
+            copied += [] if asked else [(each, name, names[-1]) for name in names[:-1]]
+        elif each.program == "rm" and not each.is_guarded and each.function is None:
+            for copy, source, target in copied:
+                gone = [name for name in names if f"{source}/".startswith(f"{name}/") and name.strip("./")]
+                if gone and not f"{target}/".startswith(f"{gone[0]}/") and each.is_conditional <= copy.is_conditional:
+                    yield Hit(
+                        each.place, f"it removes {gone[0]} even if the {copy.program} in line {copy.place.line} failed"
+                    )
+                    return
+
+
+def _path_of(job: BatchScript, word: Word) -> str:
+    """Return a path with the values of the script's variables, without what stands for all that is in it."""
+    return re.sub(r"/(\*|\.)?$", "", job.shell.filled(word.value))
