@@ -43,7 +43,7 @@ def test_what_left_the_group_is_not_waited_for() -> None:
 def test_an_agent_that_cannot_write_ends_as_its_ranks_did_and_says_so(tmp_path: Path) -> None:
     """The agent's place is taken by what says that it ended well."""
     (tmp_path / "agent.py").write_text("print('a word')\n")
-    words = [sys.executable, str(Path(agent_keeper.__file__)), "plain", "1", "1", "-m", "agent"]
+    words = [sys.executable, str(Path(agent_keeper.__file__)), "plain", "true", "1", "1", "agent", *["--x"] * 6, ""]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path), "TMPDIR": str(tmp_path)}
     result = run(["sh", "-c", '"$@" >/dev/full', "sh", *words], env=environment)
 

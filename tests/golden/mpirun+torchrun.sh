@@ -18,11 +18,10 @@ job() {
     muster_choose_port  # a free one, where the ranks meet
     muster_mpirun_words labels=yes variables=RES_OPTIONS
     muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
-    # the number: so many words start Python, and torchrun's stand behind them
     [ -n "$muster_keeps_logs" ] || muster_keep_report
     muster_watch_hydra "${muster_report:-$muster_logs/ranks.log}"
     muster_to_log mpirun -np "$muster_nodes" "${muster_mpirun_agents[@]}" \
-        sh -c "$muster_task" muster 6 python -I -S -c "$muster_keeper" label \
+        sh -c "$muster_task" muster python -I -S -c "$muster_keeper" label \
         sh -c "$muster_worker" muster python train.py
     muster_torchrun_status "${muster_report:-$muster_logs/ranks.log}"
     muster_count_ends of=agents  # a 0 is believed after counting
@@ -38,8 +37,8 @@ job() {
 #   words, begin, run_directory, size_granted, go_to, not_there, expect, count_ends, silence, port, report, to_log,
 #   torchrun_status, mpirun, muster_forget
 # in the text muster_task:
-#   rank_mpi, directory, python_there, agent, torchrun_words, ends, stay, go_mpi_agent
+#   rank_mpi, directory, python_there, agent, agent_words, ends, stay, go_mpi_agent
 # in the text muster_keeper:
 #   agent_keeper.py
 # in the text muster_worker:
-#   cpus, slurm_names, no_mpi, jax_beside_agent, jax, worker
+#   slurm_names, jax_beside_agent, jax, worker

@@ -18,10 +18,9 @@ job() {
     muster_choose_port  # a free one, where the ranks meet
     muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
     # --kill-on-bad-exit=0: this script ends all ranks when one fails; --mpi=none: the ranks need no PMI
-    # the number: so many words start Python, and torchrun's stand behind them
     muster_step_reported srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
         --kill-on-bad-exit=0 --export=ALL --mpi=none "${muster_output_flags[@]}" --input=all \
-        sh -c "$muster_task" muster 6 python -I -S -c "$muster_keeper" label \
+        sh -c "$muster_task" muster python -I -S -c "$muster_keeper" label \
         sh -c "$muster_worker" muster python train.py
     muster_torchrun_status ${muster_report:+"$muster_report"} "$muster_logs"/*.log
     muster_count_ends of=agents  # a 0 is believed after counting
@@ -428,52 +427,16 @@ muster_host=0
     "port $muster_port of $muster_address is taken by another program" 'start again, or choose one with --master-port'
 # This is a variable, not an option: a torch that is too old for it ignores the variable.
 export TORCH_ELASTIC_SHUTDOWN_TIMEOUT="${MUSTER_GRACE:-10}"
-# torchrun sets 1 when the variable is missing. Each rank then replaces this 1 with its own share.
+# torchrun sets 1 when the variable is missing. The keeper of the agent replaces this 1 with the share of a rank.
 [ -n "${OMP_NUM_THREADS:-}" ] || export OMP_NUM_THREADS=1 MUSTER_OMP=own
 export TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE="\${rank}: "
 
-# Doubles each $ of $1: torchrun replaces $$ and ${local_rank} in every word. Result in $muster_word.
-muster_doubled() {
-    muster_word=
-    muster_tail=$1
-    while :; do
-        case $muster_tail in
-        *'$'*) muster_word=$muster_word${muster_tail%%'$'*}'$$' muster_tail=${muster_tail#*'$'} ;;
-        *) break ;;
-        esac
-    done
-    muster_word=$muster_word$muster_tail
-}
-
-muster_line_end='
-'
-# Builds the command of torchrun under its keeper. The first $1 words start Python, in the image if there is one.
-muster_words=$1
-shift
-muster_rest=$(($# - muster_words))
-while [ "$muster_words" -gt 0 ]; do
-    set -- "$@" "$1"
-    shift
-    muster_words=$((muster_words - 1))
-done
-set -- "$@" "$MUSTER_NTASKS_PER_NODE" "${MUSTER_GRACE:-10}" -m "${MUSTER_AGENT_MODULE:-torch.distributed.run}" \
-    --nnodes="$muster_nodes" --nproc-per-node="$MUSTER_NTASKS_PER_NODE" \
-    --rdzv-backend=c10d --rdzv-endpoint="$muster_address:$muster_port" --rdzv-id="$muster_id" \
+# Tells the keeper of the agent, behind the command of a rank, what it starts torchrun with: ten words.
+set -- "$@" "${MUSTER_GRACE:-10}" "$MUSTER_NTASKS_PER_NODE" "${MUSTER_AGENT_MODULE:-torch.distributed.run}" \
+    --nnodes="$muster_nodes" --rdzv-backend=c10d --rdzv-endpoint="$muster_address:$muster_port" --rdzv-id="$muster_id" \
     --rdzv-conf="is_host=$muster_host" --local-addr="${SLURMD_NODENAME:-$muster_here}${MUSTER_HOST_SUFFIX:-}" \
-    --max-restarts=0
-[ -z "${MUSTER_AGENT_NEEDS:-}" ] || set -- "$@" "$MUSTER_AGENT_NEEDS"
-muster_tail=${MUSTER_AGENT_FLAGS:-}
-while [ -n "$muster_tail" ]; do
-    set -- "$@" "${muster_tail%%"$muster_line_end"*}"
-    muster_tail=${muster_tail#*"$muster_line_end"}
-done
-set -- "$@" --no-python
-while [ "$muster_rest" -gt 0 ]; do
-    muster_doubled "$1"
-    set -- "$@" "$muster_word"
-    shift
-    muster_rest=$((muster_rest - 1))
-done
+    "${MUSTER_AGENT_NEEDS:-}
+${MUSTER_AGENT_FLAGS:-}"
 # Where the script counts the ends (MUSTER_ENDS), the shell around the command writes into the file of its node that the command
 # begins, and how it ended.
 muster_ends=${MUSTER_ENDS:+$MUSTER_ENDS/${MUSTER_ATTEMPT:-1}.$muster_node_rank}
@@ -570,6 +533,7 @@ import sys
 import time
 from typing import Dict, List, Optional, Sequence
 FIRST_PIPE = 400
+_TOLD_WORDS = 10
 _CHUNK_BYTES = 1 << 16
 _LONGEST_LINE_BYTES = 1 << 20
 _LOOK_S = 0.1
@@ -579,6 +543,8 @@ _TELL_S = 0.5
 _MOST_CHUNKS = 64
 _ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 _TOLD = signal.SIGURG
+_OF_MPI = ("OMPI_COMM_WORLD_", "OMPI_UNIVERSE_SIZE", "OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix", "PRTE_", "PMIX_")
+_OF_MPI += ("PMI_", "PALS_", "MPI_LOCALRANKID", "MPI_LOCALNRANKS")
 class _Out:
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
@@ -649,7 +615,7 @@ class _AgentErrors(_Pipe):
             self._keeper.note_closing()
         self._out.write(lines)
 class Keeper:
-    def __init__(self, words: Sequence[str], *, ranks: int, grace_s: float, label: bool) -> None:
+    def __init__(self, words: Sequence[str], *, ranks: int, grace_s: float, label: bool, ends_once: bool) -> None:
         self._grace_s = grace_s
         self._ranks: Dict[int, str] = {}
         self._noted: List[int] = []
@@ -657,7 +623,7 @@ class Keeper:
         self._closing_since: Optional[float] = None
         self._tell_at: Optional[float] = None
         self._killed = False
-        self._ends_once = _restarts(words) == 0
+        self._ends_once = ends_once
         self._outs = [_Out(1), _Out(2)]
         self._pipes: Dict[int, _Pipe] = {}
         self._poll = select.poll()
@@ -671,18 +637,21 @@ class Keeper:
             pipe = _Pipe(self._outs[index % 2], self, hello=True, label=label, whole=label or ranks > 1)
             _move(pipe, FIRST_PIPE + index)
             self._add(pipe)
-        self._agent = self._start(words)
+        self._agent = self._start(words, ranks)
     def _add(self, pipe: _Pipe) -> None:
         self._pipes[pipe.reader] = pipe
         self._poll.register(pipe.reader, select.POLLIN)
-    def _start(self, words: Sequence[str]) -> int:
+    def _start(self, words: Sequence[str], ranks: int) -> int:
         own_pipes = [
             _Pipe(self._outs[0], self, hello=False, label=False, whole=True),
             _AgentErrors(self._outs[1], self, hello=False, label=False, whole=True),
         ]
         for pipe in own_pipes:
             self._add(pipe)
-        environment = dict(os.environ, MUSTER_PIPES="/proc/%d/fd" % os.getpid())
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(_OF_MPI)}
+        environment["MUSTER_PIPES"] = "/proc/%d/fd" % os.getpid()
+        if environment.get("MUSTER_OMP") == "own":
+            environment["OMP_NUM_THREADS"] = str(_threads(ranks, int(environment.get("MUSTER_CPUS") or 0)))
         moves = [(os.POSIX_SPAWN_DUP2, pipe.writer, number) for number, pipe in enumerate(own_pipes, start=1)]
         return os.posix_spawn(
             words[0], list(words), environment, file_actions=moves, setsigdef=[signal.SIGPIPE, signal.SIGXFSZ]
@@ -773,13 +742,15 @@ class Keeper:
         signal.signal(number, signal.SIG_DFL) if number != signal.SIGKILL else None
         os.kill(os.getpid(), number)
         return 128 + number
-def _restarts(words: Sequence[str]) -> int:
-    found = 0
-    for word in words:
-        name, _, value = word.partition("=")
-        if name in ("--max-restarts", "--max_restarts") and value.isdigit():
-            found = int(value)
-    return found
+def _threads(ranks: int, asked: int) -> int:
+    cores = len({_core(cpu) for cpu in os.sched_getaffinity(0)})
+    return max(1, min(cores // ranks, asked or cores))
+def _core(cpu: int) -> str:
+    try:
+        with open("/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list" % cpu) as file:
+            return file.read()
+    except OSError:
+        return str(cpu)
 def _move(pipe: _Pipe, number: int) -> None:
     os.dup2(pipe.writer, number, inheritable=False)
     os.close(pipe.writer)
@@ -826,11 +797,21 @@ def _remove(path: str) -> None:
     import shutil  # not before the ranks have ended
     shutil.rmtree(path, ignore_errors=True)
 def main(words: Sequence[str]) -> int:
-    label, ranks, grace_s, module, agent, *rest = words
+    label, *command = words[:-_TOLD_WORDS]
+    grace_s, ranks, module, nodes, *meeting, more = words[-_TOLD_WORDS:]
+    flags = [line for line in more.split("\n") if line]
     logs = _log_directory()
+    agent = [sys.executable, "-m", module, "--log-dir=" + logs, nodes, "--nproc-per-node=" + ranks, *meeting]
+    rank = ["--no-python", *(word.replace("$", "$$") for word in command)]
+    restarts = [flag.partition("=")[2] for flag in flags if flag.startswith(("--max-restarts=", "--max_restarts="))]
     try:
-        argv = [sys.executable, module, agent, "--log-dir=" + logs, *rest]
-        return Keeper(argv, ranks=int(ranks), grace_s=float(grace_s), label=label == "label").run()
+        return Keeper(
+            [*agent, "--max-restarts=0", *flags, *rank],
+            ranks=int(ranks),
+            grace_s=float(grace_s),
+            label=label == "label",
+            ends_once=restarts[-1:] in ([], ["0"]),
+        ).run()
     finally:
         _remove(logs)
 if __name__ == "__main__":
@@ -839,47 +820,6 @@ MUSTER_TEXT
 )
 muster_worker=$(
     cat <<'MUSTER_TEXT'
-# Counts the CPUs of the list $1, such as 0-3,8, and their cores. The numbers below name a core: of thread_siblings_list newer
-# kernels (seen with 6.18) return nothing to dash and busybox, which read byte by byte.
-muster_count_cpus() {
-    muster_cpu_count=0 muster_core_count=0 muster_cores=,
-    muster_ifs=$IFS && IFS=,
-    for muster_range in $1; do
-        muster_cpu=${muster_range%-*}
-        while [ "$muster_cpu" -le "${muster_range#*-}" ]; do
-            muster_cpu_count=$((muster_cpu_count + 1))
-            muster_core=
-            for muster_name in physical_package_id die_id cluster_id core_id; do
-                muster_number='' muster_file=${MUSTER_SYS:-/sys}/devices/system/cpu/cpu$muster_cpu/topology/$muster_name
-                [ ! -r "$muster_file" ] || read -r muster_number <"$muster_file" || :
-                muster_core=$muster_core.$muster_number
-            done
-            [ "$muster_core" != .... ] || muster_core=$muster_cpu
-            case $muster_cores in
-            *,"$muster_core",*) ;;
-            *) muster_cores=$muster_cores$muster_core, muster_core_count=$((muster_core_count + 1)) ;;
-            esac
-            muster_cpu=$((muster_cpu + 1))
-        done
-    done
-    IFS=$muster_ifs
-}
-
-# Finds the threads of a rank by its CPU mask, $muster_cpus. $1: the ranks of its node, $2: the CPUs asked for (0: none).
-muster_find_threads() {
-    muster_cpus=
-    while read -r muster_key muster_value; do
-        [ "$muster_key" != Cpus_allowed_list: ] || muster_cpus=$muster_value
-    done <"${MUSTER_PROC:-/proc}/self/status"
-    muster_count_cpus "$muster_cpus"
-    # A mask that is wider than one rank's share belongs to the whole node: the ranks of the node divide it.
-    muster_own=$2
-    [ "$muster_own" -gt 0 ] || muster_own=$((${SLURM_CPUS_ON_NODE:-1} - 1))
-    muster_threads=$muster_core_count
-    [ "$muster_cpu_count" -le "$muster_own" ] || muster_threads=$((muster_core_count / $1))
-    [ "$2" -eq 0 ] || [ "$muster_threads" -le "$2" ] || muster_threads=$2
-    [ "$muster_threads" -ge 1 ] || muster_threads=1
-}
 # Sets Slurm's variables for this rank. Some programs (JAX, ignite, mmengine) read them, and would find there the agent
 # or the daemon that started the rank.
 if [ -n "${SLURM_JOB_ID:-}${MUSTER_SLURM_NAMES:-}" ]; then
@@ -900,34 +840,13 @@ if [ -n "${SLURM_JOB_ID:-}${MUSTER_SLURM_NAMES:-}" ]; then
     [ -z "${MUSTER_LOCAL_NNODES:-}${MUSTER_SLURM_NAMES:-}" ] || read -r muster_list </proc/sys/kernel/hostname
     [ -z "$muster_list" ] || export SLURM_STEP_NODELIST="$muster_list"
 fi
-# Unsets the variables of MPI: they describe the agent, and a program that finds them takes them for its own.
-while read -r muster_word muster_name; do
-    case $muster_word in
-    export) ;;
-    declare) muster_name=${muster_name#-* } ;; # bash that is not in POSIX mode
-    *) continue ;;
-    esac
-    muster_name=${muster_name%%=*}
-    case $muster_name in
-    *[!A-Za-z0-9_]*) ;;
-    OMPI_COMM_WORLD_* | OMPI_UNIVERSE_SIZE | OMPI_MCA_orte_* | OMPI_MCA_ess* | OMPI_MCA_pmix* | PRTE_* | PMIX_* | PMI_* | PALS_* | MPI_LOCALRANKID | MPI_LOCALNRANKS)
-        unset "$muster_name"
-        ;;
-    esac
-done <<MUSTER_NAMES
-$(export -p)
-MUSTER_NAMES
 # The agent's store uses the port of the meeting point. JAX takes the next port, or at the end of the range the one before.
 muster_jax_port=$((MASTER_PORT + 1))
 [ "$MASTER_PORT" -ne $((${MUSTER_PORT_LOW:-0} + ${MUSTER_PORT_COUNT:-65536} - 1)) ] || muster_jax_port=$((MASTER_PORT - 1))
 # The address for jax.distributed.initialize(), with the port of the meeting point, or a port that the agent leaves free.
 case $MASTER_ADDR in *:*) muster_jax_host=[$MASTER_ADDR] ;; *) muster_jax_host=$MASTER_ADDR ;; esac
 export JAX_COORDINATOR_ADDRESS="${JAX_COORDINATOR_ADDRESS:-$muster_jax_host:${muster_jax_port:-$MASTER_PORT}}"
-# A rank of torchrun. The agent has set who this rank is; its threads and its standard input are set here.
-if [ "${MUSTER_OMP:-}" = own ]; then
-    muster_find_threads "$LOCAL_WORLD_SIZE" "${MUSTER_CPUS:-0}"
-    export OMP_NUM_THREADS="$muster_threads"
-fi
+# A rank of torchrun. The agent has set who this rank is.
 export NODE_RANK="$GROUP_RANK"
 [ "$RANK" -eq 0 ] || exec </dev/null
 # The output goes into the keeper's pipes, after a line that names the rank, unless the agent starts the rank once more.

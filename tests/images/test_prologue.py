@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from launch.shells import SHELLS, each_shell
 from muster.look.image_facts import kind_of_torch
+from muster.rank import agent_keeper
 from muster.render.parts import compose
 from muster.runner import ProgramResult, run
 
@@ -233,15 +235,22 @@ def test_a_torch_for_other_gpus_is_a_sentence(shell: tuple[str, ...], node: str,
 
 
 @each_shell
-def test_torchruns_words_stand_behind_those_that_start_python(shell: tuple[str, ...]) -> None:
+def test_what_torchrun_is_started_with_stands_behind_the_ranks_command(shell: tuple[str, ...], tmp_path: Path) -> None:
+    """The prologue tells it in the shell, and the keeper makes torchrun's words from it: a stand-in prints them."""
+    (tmp_path / "agent.py").write_text("import sys; print(*sys.argv[1:], sep='\\0', end='\\0')")
     names = "muster_nodes=2 muster_address=node1 muster_port=20000 muster_id=1 muster_host=1 muster_here=node1"
-    text = f"{names} MUSTER_NTASKS_PER_NODE=2\n{compose(('torchrun_words', 'ends', 'stay', 'go_agent'))}"
-    command = ("3", "printf", "%s\\0", "py thon", "--tee=3", "sh", "-c", "$x", "it's", "")
-    words = run([*shell, "-c", text, "muster", *command]).stdout.split("\0")[:-1]
+    told = f"MUSTER_NTASKS_PER_NODE=2 MUSTER_AGENT_MODULE=agent MUSTER_AGENT_FLAGS='--role=a b\n--x=$y\n' {names}"
+    text = f"{told}\n{compose(('agent_words', 'ends', 'stay', 'go_agent'))}"
+    command = (sys.executable, agent_keeper.__file__, "plain", "--tee=3", "sh", "-c", "$x", "it's", "")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "TMPDIR": str(tmp_path)}
+    result = run([*shell, "-c", text, "muster", *command], env=environment)
+    words = result.stdout.split("\0")[:-1]
 
-    assert words[:5] == ["py thon", "2", "10", "-m", "torch.distributed.run"]
-    assert words[words.index("--no-python") + 1 :] == ["--tee=3", "sh", "-c", "$$x", "it's", ""], (
-        "torchrun reads $$ as $"
+    assert words[1:3] == ["--nnodes=2", "--nproc-per-node=2"], result.stderr
+    assert {"--rdzv-endpoint=node1:20000", "--rdzv-conf=is_host=1", "--local-addr=node1"} <= set(words)
+    last = words[words.index("--max-restarts=0") :]
+    assert last[1:] == ["--role=a b", "--x=$y", "--no-python", "--tee=3", "sh", "-c", "$$x", "it's", ""], (
+        "torchrun reads $$ as $ in the command of a rank"
     )
 
 

@@ -29,7 +29,7 @@ SLURM_RANK = (
     "stay",
     "go_counted_rank",
 )
-TORCHRUN_RANK = ("cpus", "slurm_names", "no_mpi", "jax_beside_agent", "jax", "worker")
+TORCHRUN_RANK = ("slurm_names", "jax_beside_agent", "jax", "worker")
 MPI_RANK = (
     "stop",
     "meeting",

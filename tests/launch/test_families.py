@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
 
+from muster.rank import agent_keeper
+from muster.runner import checked, run
 from plugins.labs import Lab
 
 from .lab_runs import AGENTS_OF_MPIRUN, Witness, muster_run
@@ -78,13 +82,35 @@ def test_a_rank_of_an_agent_has_its_own_share_of_the_cpus(shell: tuple[str, ...]
     assert told(start(TORCHRUN_RANK, OF_AN_AGENT, shell=shell))["SLURM_CPUS_PER_TASK"] == "4"
 
 
-@each_shell
-def test_a_rank_of_torchruns_is_no_rank_of_mpi(shell: tuple[str, ...]) -> None:
-    own = {"OMPI_MCA_btl": "tcp,self", "A_VALUE": "of two\nexport PATH=/nowhere"}
-    seen = told(start(TORCHRUN_RANK, {**OF_AN_AGENT, **DAEMONS, **own}, shell=shell))
+def under_its_keeper(folder: Path, ranks: int, environment: dict[str, str]) -> dict[str, str]:
+    """The environment of an agent of so many ranks, which its ranks inherit: a stand-in for torchrun prints it."""
+    (folder / "agent.py").write_text("import os; print(*(f'{n}={v}' for n, v in os.environ.items()), sep='\\0')")
+    told_words = ["1", str(ranks), "agent", *["--x"] * 6, ""]
+    words = [sys.executable, agent_keeper.__file__, "plain", "true", *told_words]
+    return told(run(words, env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(folder), **environment}))
+
+
+def test_a_rank_of_torchruns_is_no_rank_of_mpi(tmp_path: Path) -> None:
+    own = {"OMPI_MCA_btl": "tcp,self", "A_VALUE": "of two\nexport PATH=/nowhere", "PMIX": "mine"}
+    seen = under_its_keeper(tmp_path, 1, {**OF_AN_AGENT, **DAEMONS, **own})
 
     assert not DAEMONS.keys() & seen.keys()
     assert {name: seen[name] for name in own} == own
+
+
+@pytest.mark.parametrize(("asked", "more"), [("0", {}), ("1", {}), ("999", {}), ("1", {"OMP_NUM_THREADS": "3"})])
+def test_a_rank_of_torchruns_has_its_share_of_the_cores_of_its_agent(
+    asked: str, more: dict[str, str], tmp_path: Path
+) -> None:
+    """lscpu counts the cores, for us: those of the CPUs on which this test may run."""
+    said = checked(run(["lscpu", "--parse=cpu,core,socket,node"])).stdout.splitlines()
+    rows = [row.split(",", 1) for row in said if not row.startswith("#")]
+    cores = len({core for cpu, core in rows if int(cpu) in os.sched_getaffinity(0)})
+    for ranks in (1, 2, 64):
+        own = {} if more else {"OMP_NUM_THREADS": "1", "MUSTER_OMP": "own"}
+        seen = under_its_keeper(tmp_path, ranks, {"MUSTER_CPUS": asked, **own, **more})
+        expected = max(1, min(cores // ranks, int(asked) or cores))
+        assert seen["OMP_NUM_THREADS"] == more.get("OMP_NUM_THREADS", str(expected))
 
 
 @each_shell

@@ -60,7 +60,7 @@ class Prologue(msgspec.Struct, frozen=True):
     """Becomes the command. The image and staged copies stand before it."""
 
     counted: bool = False
-    """The first word after the text is a number: how many words start Python, behind which the part puts its own."""
+    """The first word after the text is a number: how many words start the door."""
 
 
 def rank_prologue(
@@ -187,9 +187,6 @@ class Launcher(ABC):
 
     packs: bool = False
     """Whether several launches of it share one node, each with its own GPUs and CPUs."""
-
-    word_notes: tuple[str, ...] = ()
-    """What stands above the line that starts the ranks, of its words that are not flags: a few words each."""
 
     many_nodes_note: str = ""
     """What the user should know of it where the job has several nodes."""

@@ -49,27 +49,26 @@ def _prologues(plan: Plan, identity: Part, last: Part) -> tuple[Prologue, ...]:
         ("stop", "meeting"),
         step_parts(plan, identity),
         start,
-        ("torchrun_words", "ends", "stay", last),
-        counted=True,
+        ("agent_words", "ends", "stay", last),
     )
     keeper = Prologue(KEEPER, last=("agent_keeper.py",))
     return (
         agent,
         keeper,
         *door_prologues(plan),
-        Prologue(WORKER, start=("cpus", *worker, "slurm_names", "no_mpi", "jax_beside_agent", "jax"), last=("worker",)),
+        Prologue(WORKER, start=(*worker, "slurm_names", "jax_beside_agent", "jax"), last=("worker",)),
     )
 
 
 def agent_words(plan: Plan, wrap: Wrap) -> tuple[Word, ...]:
-    """Return one agent, its keeper and its ranks, all in the image; the count tells where torchrun's words go.
+    """Return one agent, its keeper and its ranks, all in the image.
 
     The agents are checked, not the ranks: an agent's own store holds the port as soon as there are any.
     """
     interpreter = plan.agent or (plan.python,)
     keeper = (*interpreter, "-I", "-S", "-c", Fragment(f'"${KEEPER}"'), "label" if plan.label else "plain")
     python = wrap((*plan.gate, *keeper))
-    agent = (str(len(python)), *python, *prologue_words(WORKER, plan.command))
+    agent = (*python, *prologue_words(WORKER, plan.command))
     return prologue_words(RANK, (*door_text(plan), *agent))
 
 
@@ -78,7 +77,6 @@ class _OfTorchrun(Launcher):
 
     agent = "torchrun"
     closes = True
-    word_notes = ("the number: so many words start Python, and torchrun's stand behind them",)
     tells_failure = "torchrun"
     keeps_signals = "torchrun's agents, which it ends with their ranks"
     needs_sh_in_image = "torchrun starts its ranks in the image"

@@ -3,7 +3,7 @@
 The agent's own --tee loses lines and writes foreign memory (its threads share one stream without a lock), and holds
 all of it back until the end. Here each rank writes into a pipe of its own; one thread passes whole lines on, each
 behind its rank, and is still there when the agent was killed. Started as
-`python -I -S -c TEXT label|plain RANKS GRACE -m torch.distributed.run WORDS`.
+`python -I -S -c TEXT label|plain COMMAND… TOLD…`: what the prologue tells (render/shell/rank/agent_words.sh) stands last.
 """
 
 import fcntl
@@ -16,6 +16,8 @@ from typing import Dict, List, Optional, Sequence
 
 # A rank opens its ends of our pipes by these numbers, in /proc (render/shell/rank/worker.sh).
 FIRST_PIPE = 400
+# So many words of ours stand behind the command of a rank (render/shell/rank/agent_words.sh).
+_TOLD_WORDS = 10
 _CHUNK_BYTES = 1 << 16
 _LONGEST_LINE_BYTES = 1 << 20
 _LOOK_S = 0.1
@@ -29,6 +31,9 @@ _MOST_CHUNKS = 64
 _ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 # Without effect unless it was asked for: ranks do not notice that one keeper tells all others.
 _TOLD = signal.SIGURG
+# Variables of MPI describe the agent: a rank that finds them takes them for its own.
+_OF_MPI = ("OMPI_COMM_WORLD_", "OMPI_UNIVERSE_SIZE", "OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix", "PRTE_", "PMIX_")
+_OF_MPI += ("PMI_", "PALS_", "MPI_LOCALRANKID", "MPI_LOCALNRANKS")
 
 
 class _Out:
@@ -124,7 +129,7 @@ class _AgentErrors(_Pipe):
 class Keeper:
     """One agent, its ranks' pipes, and when it began to end."""
 
-    def __init__(self, words: Sequence[str], *, ranks: int, grace_s: float, label: bool) -> None:
+    def __init__(self, words: Sequence[str], *, ranks: int, grace_s: float, label: bool, ends_once: bool) -> None:
         self._grace_s = grace_s
         self._ranks: Dict[int, str] = {}
         self._noted: List[int] = []
@@ -132,8 +137,7 @@ class Keeper:
         self._closing_since: Optional[float] = None
         self._tell_at: Optional[float] = None
         self._killed = False
-        # What the agent starts again itself is not the end.
-        self._ends_once = _restarts(words) == 0
+        self._ends_once = ends_once
         self._outs = [_Out(1), _Out(2)]
         self._pipes: Dict[int, _Pipe] = {}
         self._poll = select.poll()
@@ -148,20 +152,23 @@ class Keeper:
             pipe = _Pipe(self._outs[index % 2], self, hello=True, label=label, whole=label or ranks > 1)
             _move(pipe, FIRST_PIPE + index)
             self._add(pipe)
-        self._agent = self._start(words)
+        self._agent = self._start(words, ranks)
 
     def _add(self, pipe: _Pipe) -> None:
         self._pipes[pipe.reader] = pipe
         self._poll.register(pipe.reader, select.POLLIN)
 
-    def _start(self, words: Sequence[str]) -> int:
+    def _start(self, words: Sequence[str], ranks: int) -> int:
         own_pipes = [
             _Pipe(self._outs[0], self, hello=False, label=False, whole=True),
             _AgentErrors(self._outs[1], self, hello=False, label=False, whole=True),
         ]
         for pipe in own_pipes:
             self._add(pipe)
-        environment = dict(os.environ, MUSTER_PIPES="/proc/%d/fd" % os.getpid())
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(_OF_MPI)}
+        environment["MUSTER_PIPES"] = "/proc/%d/fd" % os.getpid()
+        if environment.get("MUSTER_OMP") == "own":
+            environment["OMP_NUM_THREADS"] = str(_threads(ranks, int(environment.get("MUSTER_CPUS") or 0)))
         moves = [(os.POSIX_SPAWN_DUP2, pipe.writer, number) for number, pipe in enumerate(own_pipes, start=1)]
         return os.posix_spawn(
             words[0], list(words), environment, file_actions=moves, setsigdef=[signal.SIGPIPE, signal.SIGXFSZ]
@@ -274,14 +281,19 @@ class Keeper:
         return 128 + number
 
 
-def _restarts(words: Sequence[str]) -> int:
-    """How often the agent may start its ranks again: its last word on that counts."""
-    found = 0
-    for word in words:
-        name, _, value = word.partition("=")
-        if name in ("--max-restarts", "--max_restarts") and value.isdigit():
-            found = int(value)
-    return found
+def _threads(ranks: int, asked: int) -> int:
+    """Return how many threads each rank gets: its share of the cores of this task's mask, or what was asked for."""
+    cores = len({_core(cpu) for cpu in os.sched_getaffinity(0)})
+    return max(1, min(cores // ranks, asked or cores))
+
+
+def _core(cpu: int) -> str:
+    """Return what all hardware threads of the core of `cpu` have in common."""
+    try:
+        with open("/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list" % cpu) as file:
+            return file.read()
+    except OSError:
+        return str(cpu)
 
 
 def _move(pipe: _Pipe, number: int) -> None:
@@ -352,12 +364,24 @@ def _remove(path: str) -> None:
 
 
 def main(words: Sequence[str]) -> int:
-    """Start the agent and wait for it: whether lines get labels, its ranks, their grace time, and its own words."""
-    label, ranks, grace_s, module, agent, *rest = words
+    """Start the agent and wait for it: whether lines get labels, the command of a rank, and what the prologue tells."""
+    label, *command = words[:-_TOLD_WORDS]
+    grace_s, ranks, module, nodes, *meeting, more = words[-_TOLD_WORDS:]
+    flags = [line for line in more.split("\n") if line]
     logs = _log_directory()
+    agent = [sys.executable, "-m", module, "--log-dir=" + logs, nodes, "--nproc-per-node=" + ranks, *meeting]
+    # torchrun replaces $$ and ${local_rank} in every word.
+    rank = ["--no-python", *(word.replace("$", "$$") for word in command)]
+    restarts = [flag.partition("=")[2] for flag in flags if flag.startswith(("--max-restarts=", "--max_restarts="))]
     try:
-        argv = [sys.executable, module, agent, "--log-dir=" + logs, *rest]
-        return Keeper(argv, ranks=int(ranks), grace_s=float(grace_s), label=label == "label").run()
+        return Keeper(
+            [*agent, "--max-restarts=0", *flags, *rank],
+            ranks=int(ranks),
+            grace_s=float(grace_s),
+            label=label == "label",
+            # What the agent starts again itself is not the end.
+            ends_once=restarts[-1:] in ([], ["0"]),
+        ).run()
     finally:
         _remove(logs)
 

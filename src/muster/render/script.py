@@ -510,7 +510,6 @@ def _watched(plan: Plan, lines: Iterable[str]) -> Iterator[str]:
 def _notes(plan: Plan, launcher: Launcher) -> Iterator[str]:
     """Yield why the line that starts the ranks has its flags that are not plain Slurm, in as few lines as hold them."""
     notes = [f"{_name_of(flag.word)}: {flag.reason.note}" for flag in launcher.flags(plan) if flag.reason.note]
-    notes += launcher.word_notes
     text = "# "
     for note in notes:
         if len(text) > 2 and plan.step_indent + len(text) + len(note) + 1 > WIDTH:

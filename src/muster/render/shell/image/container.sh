@@ -40,7 +40,7 @@ muster_container_user() {
     muster_container_adds "--user=$(id -u):$(id -g)"
 }
 
-# Puts the collected words behind `run`. The command of an agent begins with the number of words that start Python.
+# Puts the collected words behind `run`. The command of a closed job begins with the number of words of its door.
 # shellcheck disable=SC2016,SC2034  # the prologue runs this text with the words of its command
 muster_container_words='
 muster_counted_words=

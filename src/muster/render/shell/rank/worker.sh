@@ -1,8 +1,4 @@
-# A rank of torchrun. The agent has set who this rank is; its threads and its standard input are set here.
-if [ "${MUSTER_OMP:-}" = own ]; then
-    muster_find_threads "$LOCAL_WORLD_SIZE" "${MUSTER_CPUS:-0}"
-    export OMP_NUM_THREADS="$muster_threads"
-fi
+# A rank of torchrun. The agent has set who this rank is.
 export NODE_RANK="$GROUP_RANK"
 [ "$RANK" -eq 0 ] || exec </dev/null
 # The output goes into the keeper's pipes, after a line that names the rank, unless the agent starts the rank once more.

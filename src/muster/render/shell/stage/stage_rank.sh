@@ -38,8 +38,7 @@ if [ -n "${MUSTER_STAGE:-}" ]; then
     fi
     if [ -r "$MUSTER_STAGE/holder" ]; then
         read -r muster_holder muster_nsenter muster_user <"$MUSTER_STAGE/holder"
-        # The command of torchrun begins with the number of words that start Python. The words of nsenter come before
-        # them.
+        # The command of a closed job begins with the number of words of its door. Those of nsenter come before them.
         muster_count=
         if [ -n "${muster_counted:-}" ]; then
             muster_count=$1
