@@ -50,7 +50,7 @@ job() {
 #   stop, meeting
 # in the script:
 #   words, begin, run_directory, size_granted, go_to, expect, count_ends, silence, port, report, open_errors, reported,
-#   watch, torchrun_status, unpacked, stage, muster_forget
+#   watch, torchrun_status, unpacked, muster_forget
 # in the text muster_task:
 #   rank_slurm, directory, agent, image_node, image, image_unpack
 muster_image_needs apptainer /images/x.sif
@@ -70,7 +70,45 @@ eval 'eval "$muster_image_words"'
 # in the text muster_keeper:
 #   agent_keeper.py
 # in the text muster_worker:
-#   slurm_names, jax_beside_agent, jax, worker
+#   slurm_names, jax_beside_agent, jax, worker, stage
 # What runs on every node beside the ranks, for as long as they do: POSIX sh, no Python.
 # in the text muster_stage_node:
+# The helper of one node, which runs as long as the ranks of the job. It receives the copies, mounts them over the
+# shared files, and brings back what the ranks wrote. $1: the node's folder, $2: the job, $3: the number of nodes, $4:
+# this node's number, $5: where to bring what the ranks wrote (or -). It reads one order per line, the name of a
+# function with its words, and answers in lines that begin with muster-stage. A copy gets its name only when it is
+    complete.
+umask 077
+# The node's own programs come first: otherwise the shell would search a shared environment for each of them.
+PATH=/usr/bin:/bin:$PATH
+read -r muster_host </proc/sys/kernel/hostname
+muster_host=${SLURMD_NODENAME:-$muster_host}
+muster_top=$1
+muster_id=$2
+muster_nodes=$3
+muster_node=$4
+muster_out=$5
+muster_job=$muster_top/job-$muster_id
+muster_tab=$(printf '\t')
+muster_sender=
+muster_holder=
+muster_next=0
 #   stage_node
+trap muster_on_signal TERM
+# A folder that another user made is not trusted.
+mkdir -p "${muster_top%/*}" && mkdir "$muster_top" 2>/dev/null
+if [ -e "$muster_top" ] && { [ ! -O "$muster_top" ] || [ -L "$muster_top" ]; }; then
+    muster_tell start foreign
+elif mkdir -p "$muster_job/ranks" "$muster_job/out" 2>/dev/null; then
+    echo "$$" >"$muster_job/helper"
+    muster_sweep
+    muster_tell start ready
+else
+    muster_tell start full
+fi
+while IFS=$muster_tab read -r muster_order muster_a muster_b muster_c muster_d muster_e muster_f muster_g; do
+    "$muster_order" "$muster_a" "$muster_b" "$muster_c" "$muster_d" "$muster_e" "$muster_f" "$muster_g"
+    [ "$muster_order" != muster_end ] || break
+done
+muster_clean_up
+muster_tell end ended

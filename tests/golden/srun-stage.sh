@@ -52,10 +52,10 @@ job() {
 #   stop, meeting
 # in the script:
 #   words, begin, run_directory, size_granted, go_to, not_there, expect, count_ends, silence, port, open_errors, watch,
-#   stage, muster_forget
+#   muster_forget
 # in the text muster_task:
 #   rank_slurm, directory, size_as_planned, gpus, cpus, threads, publish, jax, look, stage_rank, ends, stay,
-#   go_counted_rank
+#   go_counted_rank, stage
 # What runs on every node beside the ranks, for as long as they do: POSIX sh, no Python.
 # in the text muster_stage_node:
 #   stage_node

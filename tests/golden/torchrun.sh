@@ -543,8 +543,10 @@ _TELL_S = 0.5
 _MOST_CHUNKS = 64
 _ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 _TOLD = signal.SIGURG
-_OF_MPI = ("OMPI_COMM_WORLD_", "OMPI_UNIVERSE_SIZE", "OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix", "PRTE_", "PMIX_")
-_OF_MPI += ("PMI_", "PALS_", "MPI_LOCALRANKID", "MPI_LOCALNRANKS")
+_OF_MPI = (
+    *("OMPI_COMM_WORLD_", "OMPI_UNIVERSE_SIZE", "OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix"),
+    *("PRTE_", "PMIX_", "PMI_", "PALS_", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+)
 class _Out:
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor

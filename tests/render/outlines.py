@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from textwrap import wrap
 
+from muster.render.functions import FUNCTION
 from muster.render.parts import part, part_files
 from muster.render.script import RULE
 
@@ -28,7 +29,7 @@ def _outline_of(own_text: str) -> Iterator[str]:
     names: list[str] = []
     for line in _with_names(own_text).splitlines():
         if line.startswith(_PART):
-            names.append(line[len(_PART) :])
+            names += [line[len(_PART) :]] if names[-1:] != [line[len(_PART) :]] else []
         elif line:
             yield from _paragraph(names)
             names = []
@@ -58,9 +59,20 @@ _OF_ALL = (
 def _with_names(own_text: str) -> str:
     for name in _longest_first():
         own_text = own_text.replace(part(name), f"{_PART}{name}\n")
+    # Of some parts a script has only the functions that it calls.
+    for name, text in _pieces():
+        own_text = own_text.replace(text, f"{_PART}{name}\n")
     for pattern, words in _OF_ALL:
         own_text = re.sub(pattern, words, own_text, flags=re.MULTILINE)
     return own_text
+
+
+@cache
+def _pieces() -> tuple[tuple[str, str], ...]:
+    """Return the first comment and all functions of all parts, each with the name of its part."""
+    opening = re.compile(r"\A(?:#.*\n)+(?=\n)")
+    matches = ((name, each) for name in part_files() for by in (opening, FUNCTION) for each in by.finditer(part(name)))
+    return tuple((name, each[0].rstrip("\n") + "\n") for name, each in matches)
 
 
 @cache

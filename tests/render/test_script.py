@@ -24,7 +24,7 @@ from muster.model.plan import Plan
 from muster.model.words import fold
 from muster.render.document import plan_as_json
 from muster.render.explain import explain, plan_as_text
-from muster.render.functions import functions_in
+from muster.render.functions import functions_in, without_unused
 from muster.render.script import RULE, job_part, job_script, job_shown, lines_of_job
 from muster.runner import run
 from plugins.wide import sampled
@@ -391,3 +391,25 @@ def test_mpirun_carries_the_wire_up_to_every_host(tmp_path: Path) -> None:
     assert {"MINE", "MUSTER_NODES", "MUSTER_NTASKS", "PATH"} <= carried
     assert argv[argv.index("--host") + 1] == "node1:2,node2:2"
     assert seen["MUSTER_NODES"] == "node1 node2"
+
+
+@pytest.mark.parametrize("name", ["srun-stage", "apptainer-stage"])
+def test_a_script_that_stages_has_the_functions_that_it_needs_and_no_other(name: str) -> None:
+    script = re.sub(r"^ *#.*$", "", job_script(SCRIPTS[name]), flags=re.MULTILINE)
+    own_text, node_text = script.split("muster_stage_node=$(")
+    functions = re.findall(r"^(muster_\w+)\(\)", own_text, re.MULTILINE)
+    orders = set(re.findall(r"printf '(muster_\w+)\\", own_text))
+
+    unused = {function for function in functions if len(re.findall(rf"\b{function}\b", own_text)) == 1}
+    assert not {function for function in unused if "muster_stage" in function or "muster_image" in function}
+    assert {"muster_look", "muster_fetch", "muster_end"} <= orders
+    assert orders <= set(re.findall(r"^(muster_\w+)\(\)", node_text, re.MULTILINE))
+    assert ("muster_hold()" in node_text) == (name == "srun-stage"), "an image is told where the copies are"
+
+
+def test_a_function_that_only_another_one_calls_stays_and_goes_with_it() -> None:
+    text = "# One.\nmuster_one() {\n    muster_two\n}\n\n# muster_three is named here alone.\nmuster_two() { :; }\n"
+    text += "muster_three() {\n    muster_three\n}\nmuster_four=4\n"
+
+    assert without_unused(text, "muster_one a") == text.replace("muster_three() {\n    muster_three\n}\n", "")
+    assert without_unused(text, "muster_once") == "muster_four=4\n"

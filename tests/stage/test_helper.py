@@ -28,7 +28,7 @@ def top(tmp_path: Path) -> Path:
 def start(top: Path, job: str = "10") -> None:
     """The helper of a job that stages nothing, from its start to its end."""
     words = ["sh", "-c", part("stage_node"), "muster-stage", str(top), job, "1", "0", "-"]
-    done = run(words, stdin=f"end\t{top.parent}\n")
+    done = run(words, stdin=f"muster_end\t{top.parent}\n")
     assert "ready" in done.stdout, done.stderr
 
 

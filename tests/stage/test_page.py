@@ -18,11 +18,9 @@ def words_of_table(head: str) -> set[str]:
 
 
 def test_the_page_names_every_order() -> None:
-    loop = NODE[NODE.index("case $muster_word in") :]
-    orders = set(re.findall(r"^    ([a-z-]+)\)", loop, flags=re.MULTILINE))
-    assert words_of_table("order") == orders
-    sent = "".join((SHELL / name).read_text() for name in ("stage.sh", "stage_node.sh"))
-    assert {order for order in orders if not re.search(rf"printf '{order}(\\t|\\n)", sent)} == set()
+    sent = set(re.findall(r"printf '(muster_\w+)\\[tn]", (SHELL / "stage.sh").read_text()))
+    assert words_of_table("order") == sent
+    assert sent <= set(re.findall(r"^(muster_\w+)\(\)", NODE, flags=re.MULTILINE))
 
 
 def test_the_page_names_every_answer() -> None:

@@ -3,7 +3,8 @@
 The agent's own --tee loses lines and writes foreign memory (its threads share one stream without a lock), and holds
 all of it back until the end. Here each rank writes into a pipe of its own; one thread passes whole lines on, each
 behind its rank, and is still there when the agent was killed. Started as
-`python -I -S -c TEXT label|plain COMMAND… TOLD…`: what the prologue tells (render/shell/rank/agent_words.sh) stands last.
+`python -I -S -c TEXT label|plain COMMAND… TOLD…`: last stands what the prologue tells
+(render/shell/rank/agent_words.sh).
 """
 
 import fcntl
@@ -32,8 +33,10 @@ _ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 # Without effect unless it was asked for: ranks do not notice that one keeper tells all others.
 _TOLD = signal.SIGURG
 # Variables of MPI describe the agent: a rank that finds them takes them for its own.
-_OF_MPI = ("OMPI_COMM_WORLD_", "OMPI_UNIVERSE_SIZE", "OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix", "PRTE_", "PMIX_")
-_OF_MPI += ("PMI_", "PALS_", "MPI_LOCALRANKID", "MPI_LOCALNRANKS")
+_OF_MPI = (
+    *("OMPI_COMM_WORLD_", "OMPI_UNIVERSE_SIZE", "OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix"),
+    *("PRTE_", "PMIX_", "PMI_", "PALS_", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+)
 
 
 class _Out:

@@ -11,6 +11,7 @@ from muster.images import engine_named
 from muster.launchers import launcher_named
 from muster.model.plan import Plan
 from muster.model.words import Word, fold
+from muster.render.functions import without_unused
 from muster.render.parts import compose
 
 
@@ -35,7 +36,7 @@ def prologue_end(plan: Plan) -> str:
     if not lines:
         return ""
     calls = "\n".join(shlex.join(line) for line in lines)
-    return f"{compose(engine.parts(plan))}\n{calls}\n"
+    return f"{without_unused(compose(engine.parts(plan)), calls)}\n{calls}\n"
 
 
 def definition_lines(plan: Plan) -> Iterator[str]:

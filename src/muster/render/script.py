@@ -176,9 +176,9 @@ def _texts(plan: Plan, launcher: Launcher) -> Iterator[str]:
     if prologues:
         yield ""
     if plan.staging is not None:
-        from muster.render.staging import stage_texts
+        from muster.render.staging import STAGE_END, stage_lines, stage_texts
 
-        yield from stage_texts()
+        yield from stage_texts((*stage_lines(plan, plan.staging), STAGE_END))
 
 
 def _parts_of_the_job(plan: Plan, launcher: Launcher) -> Iterator[Part]:
@@ -200,8 +200,6 @@ def _parts_of_the_job(plan: Plan, launcher: Launcher) -> Iterator[Part]:
     yield from finish_parts(plan)
     if plan.image.may_be_unpacked:
         yield "unpacked"
-    if plan.staging is not None:
-        yield "stage"
 
 
 def _parts_of_some_jobs(plan: Plan, launcher: Launcher) -> tuple[tuple[Part, bool], ...]:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from muster.images import engine_named
 from muster.model.plan import Plan, Staged, Staging
 from muster.model.words import Fragment, Word, fold, named, quote
-from muster.render.parts import part
+from muster.render.functions import without_unused
+from muster.render.parts import kept, part
 
 
-def stage_texts() -> Iterator[str]:
-    """Yield what runs on every node beside the ranks, and what the script does with it."""
+def stage_texts(lines: Iterable[str]) -> Iterator[str]:
+    """Yield what a script with these lines of staging needs: its own functions, and the helper of each node."""
+    own_text = without_unused(part("stage"), "\n".join(lines))
+    yield own_text
     yield "# What runs on every node beside the ranks, for as long as they do: POSIX sh, no Python."
-    yield node_text()
+    yield f"{kept('muster_stage_node', without_unused(part('stage_node'), own_text))}\n"
 
 
-def node_text() -> str:
-    """Return the helper's text, as the script keeps it."""
-    return f"muster_stage_node=$(\n    cat <<'MUSTER_TEXT'\n{part('stage_node')}MUSTER_TEXT\n)\n"
+STAGE_END = "muster_stage_end"
+"""The line that ends staging."""
 
 
 def stage_lines(plan: Plan, staging: Staging) -> Iterator[str]:

@@ -12,7 +12,7 @@ import msgspec
 from muster.errors import CommandFailed, RequestError
 from muster.model.plan import Staged as Thing
 from muster.render.parts import part
-from muster.render.staging import node_text, thing_lines
+from muster.render.staging import STAGE_END, stage_texts, thing_lines
 from muster.runner import Runner, run
 from muster.slurm.allocation import ask_nodes_of
 from muster.slurm.granted import read_granted
@@ -35,19 +35,13 @@ class NodeCopy(msgspec.Struct, frozen=True):
 
 def copy_to_nodes(thing: Thing, folder: Path, environment: Mapping[str, str], runner: Runner = run) -> NodeCopy:
     """Bring it to every node that has not got it; where one cannot take it, the shared copy is used everywhere."""
-    script = "\n".join(
-        [
-            f"unset {' '.join(CLASHING)}",
-            part("stop"),
-            part("words"),
-            node_text(),
-            part("stage"),
-            "muster_run_dir=-",
-            f"muster_stage_begin folder={shlex.quote(str(folder))}",
-            *thing_lines(1, thing, f'printf "%s\\n" "$muster_stage_place"{shlex.quote(thing.paths[0])}'),
-            "muster_stage_end",
-        ]
-    )
+    lines = [
+        "muster_run_dir=-",
+        f"muster_stage_begin folder={shlex.quote(str(folder))}",
+        *thing_lines(1, thing, f'printf "%s\\n" "$muster_stage_place"{shlex.quote(thing.paths[0])}'),
+        STAGE_END,
+    ]
+    script = "\n".join([f"unset {' '.join(CLASHING)}", part("stop"), part("words"), *stage_texts(lines), *lines])
     result = runner(["bash", "-c", script], env=environment, timeout_s=_PATIENCE_S)
     trouble = tuple(_WARNING.findall(result.stderr))
     local = result.stdout.strip()

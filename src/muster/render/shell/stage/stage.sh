@@ -58,7 +58,7 @@ muster_stage_hear() {
         fi
         [ "$about" = "$1" ] || continue
         case $answer in
-        'sent '*) printf 'chunk\t%s\n' "${answer#sent }" >&"$muster_stage_to" ;;
+        'sent '*) printf 'muster_take_chunk\t%s\n' "${answer#sent }" >&"$muster_stage_to" ;;
         'unsent '*)
             muster_stage_trouble="${answer#unsent } does not accept the copy: its disk may be full"
             return 1
@@ -83,7 +83,6 @@ muster_stage_hear() {
 
 # Stages one thing. number, name: its name in words. packed: the folder with its packed form. path: one in it. unchanged: a
 # path whose change makes the packed form old. The path of the copy is in $muster_stage_place.
-# shellcheck disable=SC2317  # not every job uses it
 muster_stage_thing() {
     local muster_number muster_name muster_packed key kind count digest when file=- path began=$SECONDS words=() paths=() signs=()
     for path in "$@"; do
@@ -107,12 +106,12 @@ muster_stage_thing() {
     fi
     [ "$kind" != file ] || file=${paths[0]}
     if [ -z "$muster_stage_trouble" ]; then
-        printf 'look\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' \
+        printf 'muster_look\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' \
             "$muster_number" "$key" "$kind" "$count" "$digest" "$muster_packed/$key" "$file" >&"$muster_stage_to"
         muster_stage_hear "$muster_number" have
         if [ -z "$muster_stage_trouble" ] && [[ " ${muster_stage_answers[*]} " == *' need '* ]]; then
-            printf 'fetch\n' >&"$muster_stage_to"
-            muster_stage_hear "$muster_number" have || [ "$muster_stage_alive" -ne 1 ] || printf 'drop\n' >&"$muster_stage_to"
+            printf 'muster_fetch\n' >&"$muster_stage_to"
+            muster_stage_hear "$muster_number" have || [ "$muster_stage_alive" -ne 1 ] || printf 'muster_drop\n' >&"$muster_stage_to"
         fi
     fi
     if [ "$muster_stage_alive" -ne 1 ]; then
@@ -128,7 +127,6 @@ muster_stage_thing() {
 }
 
 # Notes the paths $@, which lie under $muster_stage_place: the ranks will see each one under its own name.
-# shellcheck disable=SC2317  # not every job uses it
 muster_stage_over() {
     local path
     for path in "$@"; do
@@ -138,13 +136,12 @@ muster_stage_over() {
 
 # Copies the folder of the script's file, without its subfolders: Python looks there for each module that it imports. name:
 # the script, as the command names it.
-# shellcheck disable=SC2317  # not every job uses it
 muster_stage_script() {
     local muster_name muster_file
     muster_take 'muster_stage_script: name file' "$@"
     [ "$muster_stage_alive" -eq 1 ] || return 0
     muster_stage_trouble=
-    printf 'script\t%s\n' "$muster_file" >&"$muster_stage_to"
+    printf 'muster_script\t%s\n' "$muster_file" >&"$muster_stage_to"
     if muster_stage_hear script made; then
         export MUSTER_STAGE_SCRIPT=$muster_name MUSTER_STAGE_SCRIPT_HERE=$muster_stage_top/job-$SLURM_JOB_ID/script/${muster_file##*/}
     else
@@ -153,22 +150,19 @@ muster_stage_script() {
 }
 
 # Uses the copy of the environment $1.
-# shellcheck disable=SC2317  # not every job uses it
 muster_stage_environment() {
     muster_stage_environment_at=$muster_stage_place
-    printf 'settle\t%s\t%s\n' "$muster_stage_place" "$1" >&"$muster_stage_to"
+    printf 'muster_settle\t%s\t%s\n' "$muster_stage_place" "$1" >&"$muster_stage_to"
     # The environment is started under this name: the folders above it are then on the node's disk, too.
     export MUSTER_STAGE_ENV=$1 MUSTER_STAGE_ENV_HERE=$muster_stage_place$1
 }
 
 # Keeps the shared path $1, which is not in the archive.
-# shellcheck disable=SC2317  # not every job uses it
 muster_stage_except() {
     muster_stage_mounts+=("$1"$'\t'"$muster_stage_place$1")
 }
 
 # Starts the copy of the image's file. name: the image, as the command names it.
-# shellcheck disable=SC2317  # not every job uses it
 muster_stage_image() {
     local muster_name muster_file
     muster_take 'muster_stage_image: name file' "$@"
@@ -183,15 +177,13 @@ muster_stage_ready() {
 }
 
 # Stages the folder $1 of the rank library.
-# shellcheck disable=SC2317  # not every job uses it
 muster_stage_library() {
     [ "$muster_stage_alive" -eq 1 ] || return 0
-    printf 'library\t%s\n' "$1" >&"$muster_stage_to"
+    printf 'muster_library\t%s\n' "$1" >&"$muster_stage_to"
     export MUSTER_STAGE_LIBRARY=$1
 }
 
 # Mounts the copies over the shared paths, in a mount namespace that the ranks of each node enter.
-# shellcheck disable=SC2317  # not every job uses it
 muster_stage_mount() {
     muster_stage_ready || return 0
     if [ "${#muster_stage_mounts[@]}" -eq 0 ]; then
@@ -199,18 +191,18 @@ muster_stage_mount() {
         return 0
     fi
     muster_stage_trouble=
-    printf 'bind\t%s\n' "${muster_stage_mounts[@]}" >&"$muster_stage_to"
-    printf 'hold\n' >&"$muster_stage_to"
+    printf 'muster_bind\t%s\n' "${muster_stage_mounts[@]}" >&"$muster_stage_to"
+    printf 'muster_hold\n' >&"$muster_stage_to"
     muster_stage_hear mount mounted && trap - PIPE && return
     [ "$muster_stage_alive" -eq 1 ] || muster_stage_lose "$muster_stage_trouble"
-    [ "$muster_stage_alive" -ne 1 ] || printf 'let-go\n' >&"$muster_stage_to"
+    [ "$muster_stage_alive" -ne 1 ] || printf 'muster_let_go\n' >&"$muster_stage_to"
     trap - PIPE
     return 1
 }
 
 # Decides what to use where users may not mount. An environment that works under another path (relocatable=yes) is used under
 # the path of its copy.
-# shellcheck disable=SC2120,SC2317  # not every job uses it, nor its word
+# shellcheck disable=SC2120  # not every job uses its word
 muster_stage_closed() {
     local muster_relocatable=
     muster_take 'muster_stage_closed: relocatable' "$@"
@@ -227,7 +219,6 @@ muster_stage_closed() {
 }
 
 # Binds the copies into the image under the shared paths, by its engine's variable $1.
-# shellcheck disable=SC2317  # not every job uses it
 muster_stage_bind() {
     muster_stage_ready || return 0
     trap - PIPE
@@ -246,7 +237,7 @@ muster_stage_end() {
     [ "$muster_stage_alive" -eq 1 ] || return 0
     local word host about answer seen=0
     trap '' PIPE
-    printf 'end\t%s\n' "$muster_run_dir" >&"$muster_stage_to"
+    printf 'muster_end\t%s\n' "$muster_run_dir" >&"$muster_stage_to"
     while IFS=$'\t' read -r -t 900 -u "$muster_stage_from" word host about answer; do
         [ "$word" = muster-stage ] || continue
         case $about:$answer in

@@ -1,7 +1,7 @@
 # The helper of one node, which runs as long as the ranks of the job. It receives the copies, mounts them over the
 # shared files, and brings back what the ranks wrote. $1: the node's folder, $2: the job, $3: the number of nodes, $4:
-# this node's number, $5: where to bring what the ranks wrote (or -). It reads one order per line, and answers in lines
-# that begin with muster-stage. A copy gets its name only when it is complete.
+# this node's number, $5: where to bring what the ranks wrote (or -). It reads one order per line, the name of a
+# function with its words, and answers in lines that begin with muster-stage. A copy gets its name only when it is complete.
 umask 077
 # The node's own programs come first: otherwise the shell would search a shared environment for each of them.
 PATH=/usr/bin:/bin:$PATH
@@ -103,7 +103,7 @@ muster_send() {
 }
 
 # Takes the chunk $1, which is now on every node. The chunks are verified and unpacked in their order.
-muster_take() {
+muster_take_chunk() {
     : >"$muster_in/$(printf '%06d' "$1").here"
     while [ "$muster_next" -lt "$muster_count" ]; do
         muster_name=$(printf '%06d' "$muster_next")
@@ -175,9 +175,17 @@ muster_library() {
     mkdir -p "$muster_job/library" && ln -s "$1/muster" "$muster_job/library/muster"
 }
 
-# Makes the folder from which the script $1 is started: Python files are copies, everything else is a link to the shared
-# original. What the script writes into the folders beside it therefore reaches the shared ones.
+# Makes the folder from which the script $1 is started, and answers whether it is made.
 muster_script() {
+    muster_made=full
+    muster_make_beside "$1" && muster_made=made
+    muster_at_end=muster_beside_script
+    muster_tell script "$muster_made"
+}
+
+# Makes that folder: Python files are copies, everything else is a link to the shared original. What the script $1 writes
+# into the folders beside it therefore reaches the shared ones.
+muster_make_beside() {
     muster_beside=$muster_job/script
     mkdir -p "$muster_beside" || return 1
     find "${1%/*}" -mindepth 1 -maxdepth 1 -exec ln -s -t "$muster_beside" {} + &&
@@ -185,6 +193,9 @@ muster_script() {
     cp -p --remove-destination "$1" "$muster_beside/" || return 1
     : >"$muster_job/script-is-made"
 }
+
+# Notes that the copy $1 is to be mounted over the shared path $2.
+muster_bind() { printf '%s\t%s\n' "$1" "$2" >>"$muster_job/binds"; }
 
 # Starts a process that holds the mounts. All ranks of this node enter its namespaces, so that they still share memory
 # and GPU handles. Users other than root mount in a user namespace; a second one in it gives them their own id again.
@@ -307,6 +318,12 @@ muster_beside_script() {
         muster_tell script "$1/beside-script/$muster_host"
 }
 
+# Ends this helper: brings what was written, to the run $1 what the script wrote beside itself.
+muster_end() {
+    "${muster_at_end:-:}" "$1"
+    muster_bring_all
+}
+
 # Removes everything of this job from the node.
 muster_clean_up() {
     [ -z "${muster_draft:-}" ] || muster_drop
@@ -373,28 +390,9 @@ elif mkdir -p "$muster_job/ranks" "$muster_job/out" 2>/dev/null; then
 else
     muster_tell start full
 fi
-while IFS=$muster_tab read -r muster_word muster_a muster_b muster_c muster_d muster_e muster_f muster_g; do
-    case $muster_word in
-    look) muster_look "$muster_a" "$muster_b" "$muster_c" "$muster_d" "$muster_e" "$muster_f" "$muster_g" ;;
-    fetch) muster_fetch ;;
-    chunk) muster_take "$muster_a" ;;
-    drop) muster_drop ;;
-    script)
-        muster_made=full
-        muster_script "$muster_a" && muster_made=made
-        muster_tell script "$muster_made"
-        ;;
-    settle) muster_settle "$muster_a" "$muster_b" ;;
-    library) muster_library "$muster_a" ;;
-    bind) printf '%s\t%s\n' "$muster_a" "$muster_b" >>"$muster_job/binds" ;;
-    hold) muster_hold ;;
-    let-go) muster_let_go ;;
-    end)
-        muster_beside_script "$muster_a"
-        muster_bring_all
-        break
-        ;;
-    esac
+while IFS=$muster_tab read -r muster_order muster_a muster_b muster_c muster_d muster_e muster_f muster_g; do
+    "$muster_order" "$muster_a" "$muster_b" "$muster_c" "$muster_d" "$muster_e" "$muster_f" "$muster_g"
+    [ "$muster_order" != muster_end ] || break
 done
 muster_clean_up
 muster_tell end ended
