@@ -17,7 +17,7 @@ from typing import Dict, List, Optional, Sequence
 
 # A rank opens its ends of our pipes by these numbers, in /proc (render/shell/rank/worker.sh).
 FIRST_PIPE = 400
-# So many words of ours stand behind the command of a rank (render/shell/rank/agent_words.sh).
+# So many words of the prologue stand behind the command of a rank (render/shell/rank/agent_words.sh).
 _TOLD_WORDS = 10
 _CHUNK_BYTES = 1 << 16
 _LONGEST_LINE_BYTES = 1 << 20
