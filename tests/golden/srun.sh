@@ -59,29 +59,32 @@ muster_port_from_ids() {
 # Succeeds if a program on this host listens on port $1, by the kernel's tables (0A: listening). Without grep, the port
 # counts as free: a shell would read 4,000 open sockets for 24 s. grep is looked for on the node's own disk first.
 muster_port_is_taken() {
-    PATH=/usr/bin:/bin:$PATH grep -qs ":$(printf '%04X' "$1") [0-9A-F]*:[0-9A-F]* 0A " /proc/net/tcp /proc/net/tcp6 2>/dev/null
+    PATH=/usr/bin:/bin:$PATH grep -qs ":$(printf '%04X' "$1") [0-9A-F]*:[0-9A-F]* 0A " /proc/net/tcp* 2>/dev/null
 }
 MUSTER_TEXT
 )
 eval "$muster_common"
 
-# Reads words NAME=VALUE into variables muster_NAME. $1: the function that has them, a colon, and the names that it knows.
+# Reads words NAME=VALUE into variables muster_NAME. $1: the function that has them, a colon, and the names it knows.
 muster_take() {
     muster_known=$1
     shift
     for muster_word in "$@"; do
         case "$muster_known $muster_word" in
         *" ${muster_word%%=*} "*=*) eval "muster_${muster_word%%=*}=\${muster_word#*=}" ;;
-        *) muster_stop "${muster_known%%:*} knows no word '$muster_word'" "its words are NAME=VALUE, of the names${muster_known#*:}" ;;
+        *) muster_stop "${muster_known%%:*} knows no word '$muster_word'" \
+            "its words are NAME=VALUE, of the names${muster_known#*:}" ;;
         esac
     done
 }
 
-# Begins the job: its id, directory and size. dir: the working directory; tasks, cpus: planned ranks per node, CPUs per rank.
+# Begins the job: id, directory and size. dir: the working directory; tasks, cpus: planned ranks per node, CPUs per
+# rank.
 muster_begin() {
     # These end the ranks. The job then ends with this status, whatever the launcher's status is.
     trap 'muster_interrupted=130' INT && trap 'muster_interrupted=143' TERM && trap 'muster_interrupted=129' HUP
-    [ -n "${SLURM_JOB_ID:-}" ] || muster_stop 'there is no Slurm job here' 'submit this file with sbatch, or run it inside salloc'
+    [ -n "${SLURM_JOB_ID:-}" ] || muster_stop 'there is no Slurm job here' \
+        'submit this file with sbatch, or run it inside salloc'
     muster_job=$SLURM_JOB_ID
     muster_take_size "$@"
     muster_find_run_directory
@@ -95,8 +98,8 @@ muster_finish() {
     exit "${muster_interrupted:-$muster_status}"
 }
 
-# Finds the run directory: `muster submit` points the output to RUN/logs/batch.log, and ranks write files there. Otherwise it
-# is made, all output goes to where sbatch sends that of the script, and RUN/output names this place.
+# Finds the run directory: `muster submit` points the output to RUN/logs/batch.log, and ranks write files there.
+# Otherwise it is made, all output goes to where sbatch sends that of the script, and RUN/output names this place.
 muster_find_run_directory() {
     muster_output=$(readlink /proc/$$/fd/1 2>/dev/null)
     muster_run_dir=${muster_chain_run:-${muster_output%/logs/batch.log}}
@@ -137,7 +140,8 @@ muster_take_size() {
 
 # Changes to the working directory of the ranks.
 muster_go_to() {
-    cd "$1" || muster_stop "the working directory $1 does not exist" 'use a file system that the compute nodes see, or --chdir'
+    cd "$1" || muster_stop "the working directory $1 does not exist" \
+        'use a file system that the compute nodes see, or --chdir'
 }
 
 # Stops with the sentence $1: a path that the job needs is not there.
@@ -152,96 +156,94 @@ muster_expect() {
     export "${@/#/MUSTER_}"
 }
 
-# Counts the ends: the shell around each process that the launcher starts (a rank, or an agent of torchrun) writes into the file
-# of its node, RUN/ranks/JOB/ATTEMPT.NODE, that it begins and how it ended. A launcher's 0 is believed after counting: srun says 0
-# where a rank died with its host.
-
-# Makes the folder of this job, and prints it. Where none can be made, srun's word on lost nodes is all that is known.
+# Makes the folder of this job, and prints it: each rank, or agent of torchrun, has its end written there, in the file
+# ATTEMPT.NODE. Where none can be made, srun's word on lost nodes is all that is known.
 muster_ends() {
     local folder
     printf -v folder '%s/%s.%(%s)T.%s' "${muster_ends_dir:-$muster_run_dir/ranks}" "$SLURM_JOB_ID" -1 "$$"
     (umask 077 && mkdir -p "$folder") 2>/dev/null && printf '%s' "$folder" && "${muster_tell:-:}" ends "$folder"
 }
 
-# Makes a launcher's 0 another status where a process did not say that it ended with 0. of=ranks, or agents: one on each node.
-# The supervisor of the job, if it has one, is told of each host whose ends are not known.
+# Makes a launcher's 0 another status where a process did not say that it ended with 0: srun says 0 where a rank died
+# with its host. of: ranks, or agents of nodes.
 muster_count_ends() {
-    local muster_of
+    local muster_of each=$muster_ntasks_per_node
     muster_take 'muster_count_ends: of' "$@"
-    muster_unsaid=
+    [ "$muster_of" = ranks ] || each=1
     [ "$muster_status" -ne 0 ] || [ -n "${muster_interrupted:-}" ] || muster_read_ends
+    [ "$muster_status" -eq 0 ] || return
     # The memory of nodes reads on which nodes a script ran well.
-    [ "$muster_status" -ne 0 ] || [ -z "${muster_logs:-}" ] ||
+    [ -z "${muster_logs:-}" ] ||
         (umask 077 && printf '%(%s)T\t%s\n' -1 "$SLURM_JOB_NODELIST" >>"$muster_run_dir/well") 2>/dev/null
-    [ "$muster_status" -ne 0 ] || [ -z "$MUSTER_ENDS" ] || { rm -rf "$MUSTER_ENDS" && rmdir "${MUSTER_ENDS%/*}"; } 2>/dev/null
+    [ -z "$MUSTER_ENDS" ] || { rm -rf "$MUSTER_ENDS" && rmdir "${MUSTER_ENDS%/*}"; } 2>/dev/null
 }
 
 # Reads the files of all nodes, and reports what they lack.
 muster_read_ends() {
-    local each=$muster_ntasks_per_node node rank word count=0 in_blocks=1 failed='' begun=() ends=() said=()
-    [ "$muster_of" = ranks ] || each=1
+    local node rank word failed='' in_blocks=1 begun=() ends=() said=()
     for ((node = 0; node < muster_nodes; node++)); do
         while read -r rank word; do
             case $word in
             begins) begun[node]=1 && { [ "$rank" -eq $((node * each)) ] || in_blocks=''; } ;;
-            0) ends[rank]=0 said[node]=$((${said[node]:-0} + 1)) count=$((count + 1)) ;;
+            0) ends[rank]=0 said[node]=$((${said[node]:-0} + 1)) ;;
             *) ends[rank]=$word said[node]=$((${said[node]:-0} + 1)) && : "${failed:=$rank $node $word}" ;;
             esac
         done <"${MUSTER_ENDS:-/dev/null}/${MUSTER_ATTEMPT:-1}.$node"
     done 2>/dev/null
-    [ "$count" -eq $((muster_nodes * each)) ] || muster_report_ends
+    [ "$failed ${#ends[@]}" = " $((muster_nodes * each))" ] || muster_report_ends
 }
 
-# Reports the ends that are missing: of hosts where the command began, and of hosts that Slurm calls lost. What is not known of
-# any other host, which does not see the folder for example, counts as nothing.
+# Reports another status than 0, and the ends that are missing: of hosts where the command began, and of hosts that
+# Slurm calls lost. What is not known of any other host, which does not see the folder for example, counts as nothing.
+# The supervisor of the job, if it has one, is told of each host whose ends are not known.
 muster_report_ends() {
-    local names=() list='' state reason host
+    local names=() list state reason host count subject unsaid=
     local -A states=()
     mapfile -t names < <(scontrol show hostnames "$SLURM_JOB_NODELIST" 2>/dev/null)
     while read -r host state reason; do
         case $state in down* | fail* | *'*') states[$host]="$state${reason:+ ($reason)}" ;; esac
     done < <(timeout 30 sinfo --noheader --Node --nodes="$SLURM_JOB_NODELIST" --format='%N %t %E' 2>/dev/null)
+    for host in ${muster_failed_nodes:-}; do : "${states[$host]:=lost}"; done
     if [ -n "$failed" ]; then
         read -r rank node muster_status <<<"$failed"
         printf 'muster: rank %s on %s ended with status %s\n' "$rank" "${names[node]:-?}" "$muster_status" >&2
     fi
     for ((node = 0; node < muster_nodes; node++)); do
         host=${names[node]:-?} list='' count=$((each - ${said[node]:-0}))
-        case " ${muster_failed_nodes:-} " in *" $host "*) : "${states[$host]:=lost}" ;; esac
+        [ "$count" -ne 0 ] || continue
+        [ -n "${begun[node]:-}${states[$host]:-}" ] || continue
         for ((rank = node * each; rank < (node + 1) * each; rank++)); do
             [ -n "${ends[rank]:-}" ] || list+=${list:+,}$rank
         done
-        [ "$count" -eq 0 ] || [ -z "${begun[node]:-}${states[$host]:-}" ] || muster_tell_unsaid
+        subject="rank $list"
+        [ "$count" -eq 1 ] || subject="ranks $list"
+        [ "$count" -lt "$each" ] || [ "$each" -eq 1 ] || subject="ranks $((node * each))-$((node * each + each - 1))"
+        # A launcher may have dealt the ranks in another order: which of them was on this host is then not known.
+        [ -n "$in_blocks" ] || subject="a rank"
+        [ "$muster_of" = ranks ] || subject="the agent"
+        subject="how $subject on $host ended is not known${states[$host]:+; Slurm calls $host ${states[$host]}}"
+        printf 'muster: %s\n' "$subject" >&2
+        unsaid=${states[$host]:+lost}
+        "${muster_tell:-:}" unsaid "$host" "${unsaid:=heard}" "$subject"
     done
-    [ -z "$muster_unsaid" ] || printf '\nhint: %s\n' \
+    [ -n "$unsaid" ] || return
+    [ "$muster_status" -ne 0 ] || muster_status=1
+    printf '\nhint: %s\n' \
         'a part of the work may be missing: start it again; with --restart 1 --spares 1 the job does so by itself' >&2
 }
 
-# Reports that $count ranks on $host, those of the $list, said nothing.
-muster_tell_unsaid() {
-    local subject="rank $list"
-    [ "$count" -eq 1 ] || subject="ranks $list"
-    [ "$count" -lt "$each" ] || [ "$each" -eq 1 ] || subject="ranks $((node * each))-$((node * each + each - 1))"
-    # A launcher may have dealt the ranks in another order: which of them was on this host is then not known.
-    [ -n "$in_blocks" ] || subject="a rank"
-    [ "$muster_of" = ranks ] || subject="the agent"
-    subject="how $subject on $host ended is not known${states[$host]:+; Slurm calls $host ${states[$host]}}"
-    printf 'muster: %s\n' "$subject" >&2
-    [ "$muster_status" -ne 0 ] || muster_status=1
-    muster_unsaid=yes
-    local lost=${states[$host]:+lost}
-    "${muster_tell:-:}" unsaid "$host" "${lost:-heard}" "$subject"
-}
-
-# Watches the job by Muster's own Python, and reports a hang in the log and in RUN/hang. then=restart: the ranks start again.
+# Watches the job by Muster's own Python; reports a hang in the log and in RUN/hang. then=restart: the ranks start
+# again.
 muster_watch_silence() {
     local muster_seconds muster_python muster_folder='' muster_then=
     muster_take 'muster_watch_silence: seconds python folder then' "$@"
     if [ ! -x "$muster_python" ] || [ ! -e "${muster_folder:-/}" ]; then
-        printf 'muster: note: this node does not see %s: a hang of the ranks is not noticed\n' "${muster_folder:-$muster_python}" >&2
+        printf 'muster: note: this node does not see %s: a hang of the ranks is not noticed\n' \
+            "${muster_folder:-$muster_python}" >&2
         return
     fi
-    set -- "$muster_python" -I ${muster_folder:+"$muster_folder"} -m muster.cli.silence "$$" "$muster_job" "$SLURM_JOB_NODELIST" "$muster_run_dir" "$muster_seconds"
+    set -- "$muster_python" -I ${muster_folder:+"$muster_folder"} -m muster.cli.silence "$$" "$muster_job" \
+        "$SLURM_JOB_NODELIST" "$muster_run_dir" "$muster_seconds"
     ${muster_then:+muster_end_hang} "$@" </dev/null &
     muster_watcher=$!
 }
@@ -251,7 +253,7 @@ muster_end_watch() {
     [ -z "${muster_watcher:-}" ] || { kill "$muster_watcher" && wait "$muster_watcher"; } 2>/dev/null
 }
 
-# Chooses a free port for the meeting point on the host of rank 0, if this is the one: jobs side by side take different ports.
+# Chooses a free port to meet at on the host of rank 0, if this is the one: jobs side by side take different ports.
 muster_choose_port() {
     muster_first_host "$SLURM_JOB_NODELIST"
     read -r muster_here </proc/sys/kernel/hostname
@@ -268,18 +270,19 @@ muster_choose_port() {
         muster_port_is_taken "$muster_port" || return 0
         muster_port=$((MUSTER_PORT_LOW + (muster_port + 1 - MUSTER_PORT_LOW) % MUSTER_PORT_COUNT))
     done
-    muster_stop "no free port between $MUSTER_PORT_LOW and $((MUSTER_PORT_LOW + MUSTER_PORT_COUNT))" 'give another range with --port-range'
+    muster_stop "no free port between $MUSTER_PORT_LOW and $((MUSTER_PORT_LOW + MUSTER_PORT_COUNT))" \
+        'give another range with --port-range'
 }
 
-# Lets the ranks' errors go past srun, unless they go to a socket or another user's pipe: these cannot be opened by name.
+# Lets the ranks' errors go past srun, unless they go to a socket or another user's pipe, which no name opens.
 muster_open_errors() {
     muster_error=(--error=/dev/fd/9 --open-mode=append)
     { : >>/dev/fd/9; } 9>&2 2>/dev/null || muster_error=()
 }
 
-# Passes srun's messages on, and prints the exit status of the first rank that failed: srun's own is that of the ended step.
-# The nodes that srun calls failed stand behind it.
-# The other ranks get SIGTERM, and SIGKILL $1 seconds later: --kill-on-bad-exit would wait the cluster's KillWait, and block.
+# Passes srun's messages on, and prints the exit status of the first rank that failed (srun's own is that of the step)
+# and the nodes that srun calls failed. The other ranks get SIGTERM, and SIGKILL $1 seconds later: --kill-on-bad-exit
+# would wait for KillWait, and block.
 muster_watch() {
     trap '' INT TERM HUP
     local line status='' seen='' pid='' nodes=''
@@ -301,8 +304,8 @@ muster_watch() {
     printf '%s\n' "${seen:-$status}$nodes"
 }
 
-# Sends the signal $1 to the step of the srun $2, after $3 seconds; where no controller answers, SIGTERM to srun. No process
-# sleeps here: a reader of this output would have to wait for it.
+# Sends the signal $1 to the step of the srun $2, after $3 seconds; where no controller answers, SIGTERM to srun. No
+# process sleeps here: a reader of this output would have to wait for it.
 muster_end_step() {
     (
         [ -z "${3:-}" ] || read -rt "$3" <> <(:)
@@ -316,7 +319,8 @@ muster_end_step() {
 # Reads the exit status from one line of srun, if the line reports the end of a task. Result in $seen.
 muster_status_in() {
     local what
-    local -A signals=([Hangup]=1 [Interrupt]=2 [Quit]=3 ['Illegal instruction']=4 ['Trace/breakpoint trap']=5 [Aborted]=6
+    local -A signals=([Hangup]=1 [Interrupt]=2 [Quit]=3 ['Illegal instruction']=4 ['Trace/breakpoint trap']=5
+        [Aborted]=6
         ['Bus error']=7 ['Floating point exception']=8 [Killed]=9 ['Out Of Memory']=9 ['User defined signal 1']=10
         ['Segmentation fault']=11 ['User defined signal 2']=12 ['Broken pipe']=13 ['Alarm clock']=14 [Terminated]=15
         ['CPU time limit exceeded']=24 ['File size limit exceeded']=25)
@@ -327,7 +331,7 @@ muster_status_in() {
     [ -z "${signals[$what]:-}" ] || seen=$((128 + ${signals[$what]}))
 }
 
-# Runs the srun command $@. Results in $muster_status and $muster_failed_nodes. Only srun's own messages pass through here, not the ranks' output.
+# Runs the srun command $@. Results in $muster_status and $muster_failed_nodes. The ranks' output does not pass here.
 muster_step() {
     export MUSTER_DIRECTORY=$PWD
     muster_status=$(
@@ -382,7 +386,8 @@ muster_id=$muster_job.${SLURM_STEP_ID:-0}.${SLURM_RESTART_COUNT:-0}
 }
 # Compares the start with the plan: a rank that runs alone is reported now.
 [ -z "${MUSTER_NTASKS:-}" ] || [ "$muster_size" -eq "$MUSTER_NTASKS" ] || muster_stop \
-    "$MUSTER_NTASKS ranks were planned, but the launcher started $muster_size" 'the command may start another launcher: remove it from the command'
+    "$MUSTER_NTASKS ranks were planned, but the launcher started $muster_size" \
+    'the command may start another launcher: remove it from the command'
 # Each rank picks its own GPU by its local rank, so each rank has to see the GPUs of all ranks of its node.
 muster_visible=${CUDA_VISIBLE_DEVICES:-${ROCR_VISIBLE_DEVICES:-${HIP_VISIBLE_DEVICES:-${ZE_AFFINITY_MASK:-}}}}
 # shellcheck disable=SC2086  # split at its commas
@@ -390,8 +395,8 @@ muster_count=$(IFS=, && set -f && set -- $muster_visible && echo $#)
 [ "$muster_count" -eq 0 ] || [ "$muster_count" -ge "$muster_local_size" ] || muster_stop \
     "rank $muster_rank sees only the devices '$muster_visible', but its node has $muster_local_size ranks" \
     'ask for GPUs per node, not per task: remove --gpus-per-task, --gpu-bind and the variables that hide GPUs'
-# Counts the CPUs of the list $1, such as 0-3,8, and their cores. The numbers below name a core: of thread_siblings_list newer
-# kernels (seen with 6.18) return nothing to dash and busybox, which read byte by byte.
+# Counts the CPUs of the list $1, such as 0-3,8, and their cores. The numbers below name a core: of thread_siblings_list
+# newer kernels (seen with 6.18) return nothing to dash and busybox, which read byte by byte.
 muster_count_cpus() {
     muster_cpu_count=0 muster_core_count=0 muster_cores=,
     muster_ifs=$IFS && IFS=,
@@ -416,7 +421,7 @@ muster_count_cpus() {
     IFS=$muster_ifs
 }
 
-# Finds the threads of a rank by its CPU mask, $muster_cpus. $1: the ranks of its node, $2: the CPUs asked for (0: none).
+# Finds the threads of a rank by its CPU mask, $muster_cpus. $1: ranks of its node, $2: the CPUs asked for (0: none).
 muster_find_threads() {
     muster_cpus=
     while read -r muster_key muster_value; do
@@ -440,40 +445,43 @@ muster_find_threads "$muster_local_size" "${MUSTER_CPUS:-0}"
     'the step was started without --cpus-per-task: let Muster write the srun line'
 # Sets the variables that torch reads.
 if [ "$muster_rank" -eq 0 ] && [ -z "${MUSTER_PORT_CHOSEN:-}" ] && muster_port_is_taken "$muster_port"; then
-    muster_stop "port $muster_port of $muster_address is taken by another program" 'start again, or choose one with --master-port'
+    muster_stop "port $muster_port of $muster_address is taken by another program" \
+        'start again, or choose one with --master-port'
 fi
-export RANK="$muster_rank" WORLD_SIZE="$muster_size" LOCAL_RANK="$muster_local_rank" LOCAL_WORLD_SIZE="$muster_local_size"
-export GROUP_RANK="$muster_node_rank" GROUP_WORLD_SIZE="$muster_nodes" NODE_RANK="$muster_node_rank"
-export ROLE_NAME=default ROLE_RANK="$muster_rank" ROLE_WORLD_SIZE="$muster_size"
+export RANK="$muster_rank" WORLD_SIZE="$muster_size" LOCAL_RANK="$muster_local_rank"
+export LOCAL_WORLD_SIZE="$muster_local_size" GROUP_RANK="$muster_node_rank" GROUP_WORLD_SIZE="$muster_nodes"
+export NODE_RANK="$muster_node_rank" ROLE_NAME=default ROLE_RANK="$muster_rank" ROLE_WORLD_SIZE="$muster_size"
 export MASTER_ADDR="$muster_address" MASTER_PORT="$muster_port"
 export TORCHELASTIC_RUN_ID="$muster_id" TORCHELASTIC_RESTART_COUNT=0 TORCHELASTIC_MAX_RESTARTS=0
 # With this variable, rank 0 would wait for ever for an agent's store that does not exist.
 unset TORCHELASTIC_USE_AGENT_STORE TORCHELASTIC_ERROR_FILE
-# The address for jax.distributed.initialize(), with the port of the meeting point, or a port that the agent leaves free.
+# The address for jax.distributed.initialize(), with the port of the meeting point, or one that the agent leaves free.
 case $MASTER_ADDR in *:*) muster_jax_host=[$MASTER_ADDR] ;; *) muster_jax_host=$MASTER_ADDR ;; esac
 export JAX_COORDINATOR_ADDRESS="${JAX_COORDINATOR_ADDRESS:-$muster_jax_host:${muster_jax_port:-$MASTER_PORT}}"
-# Tells whether there was a connection to MASTER_PORT: the kernel keeps a closed one for a minute. Unknown counts as yes.
+# Tells whether there was a connection to MASTER_PORT: the kernel keeps a closed one for a minute. Unknown means yes.
 muster_somebody_met() {
     command -v grep >/dev/null && [ -r /proc/net/tcp ] || return 0
     muster_hex=$(printf '%04X' "$MASTER_PORT")
     # Any state but 0A, listening.
-    grep -Eqs "^ *[0-9]+: ([0-9A-F]+:$muster_hex [0-9A-F]+:[0-9A-F]+|[0-9A-F]+:[0-9A-F]+ [0-9A-F]+:$muster_hex) 0[1-9B] " \
-        /proc/net/tcp /proc/net/tcp6
+    grep -Eqs "^ *[0-9]+: ([0-9A-F:]+ [0-9A-F]+:$muster_hex|[0-9A-F]+:$muster_hex [0-9A-F:]+) 0[1-9B] " /proc/net/tcp*
 }
 
 # Warns that the ranks ended well and never connected: each may have worked alone.
 muster_look_for_meeting() {
-    muster_somebody_met || printf 'muster: warning: the %s ranks have ended, and Muster saw no connection to %s:%s: %s\n\nhint: %s\n' \
-        "$WORLD_SIZE" "$MASTER_ADDR" "$MASTER_PORT" 'each may have done the whole work alone, and overwritten what the others wrote' \
-        'the script has to join its ranks: torch.distributed.init_process_group(), with muster.world(), or what its framework has for it; --wireup dummy, if each is to work for itself' >&2
+    muster_somebody_met || printf \
+        'muster: warning: the %s ranks have ended, and Muster saw no connection to %s:%s: %s\n\nhint: %s %s\n' \
+        "$WORLD_SIZE" "$MASTER_ADDR" "$MASTER_PORT" \
+        'each may have done the whole work alone, and overwritten what the others wrote' \
+        'the script has to join its ranks: torch.distributed.init_process_group(), with muster.world(),' \
+        'or what its framework has for it; --wireup dummy, if each is to work for itself' >&2
 }
 
 # Rank 0 calls it when its command has ended.
 muster_at_end=
 [ "$muster_rank" -ne 0 ] || muster_at_end=muster_look_for_meeting
 
-# Where the script counts the ends (MUSTER_ENDS), the shell around the command writes into the file of its node that the command
-# begins, and how it ended.
+# Where the script counts the ends (MUSTER_ENDS), the shell around the command writes into the file of its node that the
+# command begins, and how it ended.
 muster_ends=${MUSTER_ENDS:+$MUSTER_ENDS/${MUSTER_ATTEMPT:-1}.$muster_node_rank}
 unset MUSTER_ENDS
 
@@ -487,49 +495,45 @@ muster_note_begin() {
     [ "${muster_local_rank:-0}" -ne 0 ] || muster_note "$muster_rank" begins
 }
 
-# Becomes the command $@. All processes that the command starts inherit the mark, which names this start on this node alone.
+# Becomes the command $@. All processes that the command starts inherit the mark, which names this start on this node
+# alone.
 muster_marked() {
     [ -z "$muster_ends" ] || export MUSTER_MARK="$muster_ends"
     exec "$@"
 }
 
-# When the last rank of this node has ended: ends the processes of this start that left their rank's group (a daemon, setsid).
-# Slurm ends them only where a cgroup holds them, and srun waits for all that hold its output. Others have another mark.
+# When the last rank of this node has ended: ends the processes of this start that left their rank's group (a daemon,
+# setsid). Slurm ends them only where a cgroup holds them, and srun waits for all that hold its output.
 muster_end_left() {
     [ -n "$muster_ends" ] || return 0
-    muster_count=0
-    while read -r _ muster_word; do
-        [ "$muster_word" = begins ] || muster_count=$((muster_count + 1))
-    done 2>/dev/null <"$muster_ends"
-    [ "$muster_count" -ge "${muster_local_size:-1}" ] || return 0
-    muster_find_left
-    muster_first_left=$muster_left muster_try=0
-    while [ -n "$muster_left" ] && [ "$muster_try" -lt 20 ]; do
+    muster_count=$(grep -vc ' begins$' "$muster_ends" 2>/dev/null)
+    [ "${muster_count:-0}" -ge "${muster_local_size:-1}" ] || return 0
+    muster_try=0
+    while muster_find_left && [ "$muster_try" -lt 20 ]; do
         # shellcheck disable=SC2086  # numbers
-        case $muster_try in 0) kill $muster_left ;; 19) kill -KILL $muster_left ;; esac
+        case $muster_try in 0) muster_first=$muster_count && kill $muster_left ;; 19) kill -KILL $muster_left ;; esac
         sleep 0.1 || sleep 1
         muster_try=$((muster_try + 1))
-        muster_find_left
     done 2>/dev/null
-    # shellcheck disable=SC2086  # numbers
-    set -- $muster_first_left
-    [ $# -eq 0 ] || {
-        read -r muster_here </proc/sys/kernel/hostname
-        printf 'muster: %s processes that had left their rank were ended on %s\n' "$#" "${SLURMD_NODENAME:-$muster_here}" >&2
-    }
+    [ "$muster_try" -ne 0 ] || return 0
+    read -r muster_here </proc/sys/kernel/hostname
+    printf 'muster: %s processes that had left their rank were ended on %s\n' \
+        "$muster_first" "${SLURMD_NODENAME:-$muster_here}" >&2
 }
 
-# Finds the processes of this user with the mark. Result in $muster_left.
+# Finds the processes of this user with the mark: others have another one. Results in $muster_left and $muster_count.
 muster_find_left() {
-    muster_left=
+    muster_left='' muster_count=0
     muster_files=$(grep -lszxF -e "MUSTER_MARK=$muster_ends" /proc/[0-9]*/environ 2>/dev/null)
     for muster_file in $muster_files; do
+        [ -O "$muster_file" ] || continue
         muster_file=${muster_file#/proc/}
-        [ ! -O "/proc/$muster_file" ] || muster_left="$muster_left ${muster_file%/environ}"
+        muster_left="$muster_left ${muster_file%/environ}" muster_count=$((muster_count + 1))
     done
+    [ -n "$muster_left" ]
 }
-# Runs the command $@, and ends with its status or by its signal. This shell stays if the ends are counted, or if rank 0 looks at
-# its own end. The launcher reports a signal, so this shell does not.
+# Runs the command $@, and ends with its status or by its signal. This shell stays if the ends are counted, or if rank 0
+# looks at its own end. The launcher reports a signal, so this shell does not.
 muster_stay() {
     [ -n "$muster_ends${muster_at_end:-}" ] || exec "$@"
     muster_note_begin

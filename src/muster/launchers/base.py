@@ -59,9 +59,6 @@ class Prologue(msgspec.Struct, frozen=True):
     last: tuple[Part, ...] = ("go_rank",)
     """Becomes the command. The image and staged copies stand before it."""
 
-    counted: bool = False
-    """The first word after the text is a number: how many words start the door."""
-
 
 def rank_prologue(
     plan: Plan,

@@ -248,7 +248,7 @@ def prologue_text(plan: Plan, prologue: Prologue) -> str:
         compose(known_parts),
         once,
         compose((*prologue.start, *_again(plan, prologue))),
-        *_before_the_command(plan, prologue),
+        *_before_the_command(plan),
         compose(prologue.last),
     )
     return "\n".join(text for text in texts if text)
@@ -259,14 +259,11 @@ def _again(plan: Plan, prologue: Prologue) -> tuple[Part, ...]:
     return ("again_rank",) if plan.finish is not None and prologue.variable not in {KEEPER, DOOR} else ()
 
 
-def _before_the_command(plan: Plan, prologue: Prologue) -> Iterator[str]:
+def _before_the_command(plan: Plan) -> Iterator[str]:
     """Yield what the image and staged copies need, where everything else is known."""
-    texts = [prologue_end(plan)]
+    yield prologue_end(plan)
     if plan.staging is not None:
-        texts.append(part("stage_rank"))
-    if prologue.counted and any(texts):
-        yield "# The first word of the command is a number.\nmuster_counted=1\n"
-    yield from texts
+        yield part("stage_rank")
 
 
 def _chooses_port(plan: Plan, launcher: Launcher) -> bool:

@@ -23,14 +23,13 @@ job() {
     muster_define
     muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
     # --kill-on-bad-exit=0: this script ends all ranks when one fails; --mpi=none: the ranks need no PMI
-    # the number: so many words start Python, and torchrun's stand behind them
     muster_step_reported srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
         --kill-on-bad-exit=0 --export=ALL --mpi=none "${muster_output_flags[@]}" \
         '--container-image=quay.io#ada/torch:2' \
         --container-mounts=/tmp:/tmp,/home/ada:/home/ada,/opt/venv/muster:/opt/muster-ranks/muster:ro,\
 "$muster_run_dir:$muster_run_dir" --container-workdir=/home/ada/project \
         --container-env=PYTHONNOUSERSITE,NCCL_SOCKET_IFNAME,FI_EFA_USE_HUGE_PAGE,RES_OPTIONS --input=all \
-        sh -c "$muster_task" muster 6 python -I -S -c "$muster_keeper" label \
+        sh -c "$muster_task" muster python -I -S -c "$muster_keeper" label \
         sh -c "$muster_worker" muster python train.py
     muster_torchrun_status ${muster_report:+"$muster_report"} "$muster_logs"/*.log
     muster_count_ends of=agents  # a 0 is believed after counting
@@ -46,14 +45,11 @@ job() {
 #   words, begin, run_directory, size_granted, go_to, other_size, expect, count_ends, silence, port, definition,
 #   report, open_errors, reported, watch, torchrun_status, muster_forget
 # in the text muster_task:
-#   rank_slurm, directory, agent
-# The first word of the command is a number.
-muster_counted=1
-#   gpu_kind, stack, stack_inside, library
+#   rank_slurm, directory, agent, gpu_kind, stack, stack_inside, library
 muster_stack_here docker://quay.io/ada/torch:2 cuda
 muster_add_library /opt/muster-ranks
-#   torchrun_words, ends, stay, go_agent
+#   agent_words, ends, stay, go_agent
 # in the text muster_keeper:
 #   agent_keeper.py
 # in the text muster_worker:
-#   cpus, slurm_names, no_mpi, jax_beside_agent, jax, worker
+#   slurm_names, jax_beside_agent, jax, worker

@@ -36,11 +36,10 @@ job() {
     muster_choose_port  # a free one, where the ranks meet
     muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
     # --kill-on-bad-exit=0: this script ends all ranks when one fails; --mpi=none: the ranks need no PMI
-    # the number: so many words start Python, and torchrun's stand behind them
     muster_step_reported srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
         --kill-on-bad-exit=0 --export=ALL --mpi=none \
         --cpus-per-task="$((muster_cpus_per_task * muster_ntasks_per_node))" "${muster_output_flags[@]}" --input=all \
-        sh -c "$muster_task" muster 19 apptainer --quiet exec --nv --bind /tmp --bind /home/ada --bind \
+        sh -c "$muster_task" muster apptainer --quiet exec --nv --bind /tmp --bind /home/ada --bind \
         /opt/venv/muster:/opt/muster-ranks/muster:ro --pwd /home/ada/project \
         /cluster/work/support/container/pytorch_nvidia_25.06_arm64.sif python -I -S -c "$muster_keeper" label \
         sh -c "$muster_worker" muster python train.py
@@ -59,10 +58,7 @@ job() {
 #   words, begin, run_directory, size_granted, go_to, other_size, modules, expect, count_ends, silence, port, report,
 #   open_errors, reported, watch, torchrun_status, unpacked, muster_forget
 # in the text muster_task:
-#   rank_slurm, directory, agent
-# The first word of the command is a number.
-muster_counted=1
-#   image_node, image, image_unpack, gpu_kind, stack, image_asks
+#   rank_slurm, directory, agent, image_node, image, image_unpack, gpu_kind, stack, image_asks
 muster_image_needs apptainer /cluster/work/support/container/pytorch_nvidia_25.06_arm64.sif
 muster_image_opens apptainer APPTAINER /cluster/work/support/container/pytorch_nvidia_25.06_arm64.sif
 muster_image_has_sh apptainer /cluster/work/support/container/pytorch_nvidia_25.06_arm64.sif APPTAINER
@@ -80,8 +76,8 @@ muster_image_gets APPTAINERENV_ RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROU
     FI_CXI_RX_MATCH_MODE http_proxy HTTP_PROXY https_proxy HTTPS_PROXY no_proxy NO_PROXY RES_OPTIONS
 muster_image_library APPTAINERENV_PYTHONPATH /opt/muster-ranks
 eval 'eval "$muster_image_words"'
-#   torchrun_words, ends, stay, go_agent
+#   agent_words, ends, stay, go_agent
 # in the text muster_keeper:
 #   agent_keeper.py
 # in the text muster_worker:
-#   cpus, slurm_names, no_mpi, jax_beside_agent, jax, worker
+#   slurm_names, jax_beside_agent, jax, worker

@@ -20,11 +20,10 @@ job() {
     muster_choose_port  # a free one, where the ranks meet
     muster_watch_silence seconds=1800 python=/opt/muster/bin/python  # reports ranks that hang
     # --kill-on-bad-exit=0: this script ends all ranks when one fails; --mpi=none: the ranks need no PMI
-    # the number: so many words start Python, and torchrun's stand behind them
     muster_step_reported srun --nodes="$muster_nodes" --ntasks="$((muster_nodes * 1))" --ntasks-per-node="1" \
         --kill-on-bad-exit=0 --export=ALL --mpi=none \
         --cpus-per-task="$((muster_cpus_per_task * muster_ntasks_per_node))" "${muster_output_flags[@]}" --input=all \
-        sh -c "$muster_task" muster 6 python -I -S -c "$muster_keeper" label \
+        sh -c "$muster_task" muster python -I -S -c "$muster_keeper" label \
         sh -c "$muster_worker" muster python train.py
     muster_torchrun_status ${muster_report:+"$muster_report"} "$muster_logs"/*.log
     muster_count_ends of=agents  # a 0 is believed after counting
@@ -40,8 +39,8 @@ job() {
 #   words, begin, run_directory, size_granted, go_to, other_size, not_there, expect, count_ends, silence, port, report,
 #   open_errors, reported, watch, torchrun_status, muster_forget
 # in the text muster_task:
-#   rank_slurm, directory, python_there, agent, torchrun_words, ends, stay, go_agent
+#   rank_slurm, directory, python_there, agent, agent_words, ends, stay, go_agent
 # in the text muster_keeper:
 #   agent_keeper.py
 # in the text muster_worker:
-#   cpus, slurm_names, no_mpi, jax_beside_agent, jax, worker
+#   slurm_names, jax_beside_agent, jax, worker

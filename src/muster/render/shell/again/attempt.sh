@@ -15,7 +15,8 @@ muster_attempt() {
         fi
         if [ -n "$muster_keeps_logs" ]; then
             muster_keep_logs_in "$logs/attempt-$muster_number"
-            (umask 077 && mkdir -p "$muster_logs") || muster_stop "the directory $muster_logs cannot be made" 'is the disk full?'
+            (umask 077 && mkdir -p "$muster_logs") ||
+                muster_stop "the directory $muster_logs cannot be made" 'is the disk full?'
             exec >>"$muster_logs/batch.log" 2>&1
         else
             # One file holds the output of all attempts: `muster logs --attempt` divides it here.
@@ -23,5 +24,6 @@ muster_attempt() {
             printf 'muster: attempt %s of this job begins here\n' "$muster_number" >&2
         fi
     fi
-    (umask 077 && printf '%s\t%s\t%s\t%s\t%s\n' "$muster_number" "$began" "$SLURM_JOB_NODELIST" "${lost% }" "${muster_own:-}" >>"$muster_run_dir/attempts")
+    (umask 077 && printf '%s\t%s\t%s\t%s\t%s\n' "$muster_number" "$began" "$SLURM_JOB_NODELIST" "${lost% }" \
+        "${muster_own:-}" >>"$muster_run_dir/attempts")
 }

@@ -1,5 +1,6 @@
 # One program, Muster's supervisor, decides what becomes of this job. It starts this script again for each attempt, as
-# "bash FILE attempt NUMBER RUN OWN [LOST]": LOST are nodes that the job has lost. "sbatch FILE link N RUN" begins link N of the job.
+# "bash FILE attempt NUMBER RUN OWN [LOST]": LOST are nodes that the job has lost. "sbatch FILE link N RUN" begins link
+# N of the job.
 # shellcheck disable=SC2034,SC2154  # other parts of the script set and use these
 muster_number='' muster_link=1
 case ${1:-} in
@@ -14,8 +15,8 @@ attempt)
     ;;
 esac
 
-# Becomes the supervisor, by the first Python there is: $1, or another one of 3.6 or later. The words after $2, the folder of the
-# supervisor, are its rules. In an attempt it goes on with the attempt.
+# Becomes the supervisor, by the first Python there is: $1, or another one of 3.6 or later. The words after $2, the
+# folder of the supervisor, are its rules. In an attempt it goes on with the attempt.
 muster_supervise() {
     local program folder=$2 file=$0
     if [ -n "$muster_number" ]; then
@@ -25,19 +26,24 @@ muster_supervise() {
         unset MUSTER_PLACED
         return
     fi
-    # A job that was told to end meanwhile starts no ranks; until the supervisor listens, a request to save is not heard.
+    # A job that was told to end meanwhile starts no ranks. A request to save is heard as soon as the supervisor
+    # listens.
     [ -z "${muster_interrupted:-}" ] || exit "$muster_interrupted"
     trap '' USR1
     # A script that lies in memory has no name that another process could open.
     [ -r "$file" ] || { exec {muster_file}<"/proc/$$/fd/255" && file=/dev/fd/$muster_file; }
     for program in "$1" python3 python; do
-        [ -r "$folder/__main__.py" ] && "$program" -I -S -c 'import sys; sys.exit(sys.version_info < (3, 6))' 2>/dev/null || continue
-        exec "$program" -I -S "$folder" "file=$file" "run=$muster_run_dir" "logs=${muster_logs:-}" "keeps=${muster_keeps_logs:-}" \
+        [ -r "$folder/__main__.py" ] && "$program" -I -S -c 'import sys; sys.exit(sys.version_info < (3, 6))' \
+            2>/dev/null || continue
+        exec "$program" -I -S "$folder" "file=$file" "run=$muster_run_dir" "logs=${muster_logs:-}" \
+            "keeps=${muster_keeps_logs:-}" \
             "link=$muster_link" "nodes=$muster_nodes" "tasks=$muster_ntasks_per_node" "${@:3}"
     done
     trap - USR1
-    case " $* " in *' spares='*) muster_stop "spare nodes need Python 3.6 or later and $folder on $(uname -n)" 'omit --spares' ;; esac
-    printf 'muster: warning: %s\n' "the rules of this job need Python 3.6 or later and $folder on $(uname -n): its ranks start once" >&2
+    case " $* " in *' spares='*) muster_stop "spare nodes need Python 3.6 or later and $folder on $(uname -n)" \
+        'omit --spares' ;; esac
+    printf 'muster: warning: %s\n' \
+        "the rules of this job need Python 3.6 or later and $folder on $(uname -n): its ranks start once" >&2
 }
 
 # Tells the supervisor the words $@.

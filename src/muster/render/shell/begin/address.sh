@@ -1,5 +1,5 @@
-# Sets MUSTER_ADDRESS, where the name of rank 0's host is not enough. numeric=yes: its IP address. interface: its address on
-# that interface.
+# Sets MUSTER_ADDRESS, where the name of rank 0's host is not enough. numeric=yes: its IP address. interface: its
+# address on that interface.
 muster_choose_address() {
     local host muster_numeric muster_interface=
     muster_take 'muster_choose_address: numeric interface' "$@"
@@ -11,6 +11,7 @@ muster_choose_address() {
     else
         MUSTER_ADDRESS=$(getent ahostsv4 "$host" | awk 'NR == 1 { print $1 }')
     fi
-    [ -n "$MUSTER_ADDRESS" ] || muster_stop "the host of rank 0, $host, has no address ($*)" 'give an address with --master-addr'
+    [ -n "$MUSTER_ADDRESS" ] || muster_stop "the host of rank 0, $host, has no address ($*)" \
+        'give an address with --master-addr'
     export MUSTER_ADDRESS
 }

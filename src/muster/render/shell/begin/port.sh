@@ -1,4 +1,4 @@
-# Chooses a free port for the meeting point on the host of rank 0, if this is the one: jobs side by side take different ports.
+# Chooses a free port to meet at on the host of rank 0, if this is the one: jobs side by side take different ports.
 muster_choose_port() {
     muster_first_host "$SLURM_JOB_NODELIST"
     read -r muster_here </proc/sys/kernel/hostname
@@ -15,5 +15,6 @@ muster_choose_port() {
         muster_port_is_taken "$muster_port" || return 0
         muster_port=$((MUSTER_PORT_LOW + (muster_port + 1 - MUSTER_PORT_LOW) % MUSTER_PORT_COUNT))
     done
-    muster_stop "no free port between $MUSTER_PORT_LOW and $((MUSTER_PORT_LOW + MUSTER_PORT_COUNT))" 'give another range with --port-range'
+    muster_stop "no free port between $MUSTER_PORT_LOW and $((MUSTER_PORT_LOW + MUSTER_PORT_COUNT))" \
+        'give another range with --port-range'
 }

@@ -1,5 +1,5 @@
-# Runs the rows of this task beside each other: at_once at most, of rows in all, each with so many ranks. A row that fails
-# does not end its neighbours. Result in $muster_status: that of the first row that failed.
+# Runs the rows of this task beside each other: at_once at most, of rows in all, each with so many ranks. A row that
+# fails does not end its neighbours. Result in $muster_status: that of the first row that failed.
 muster_run_rows() {
     local row pid status pids=() muster_at_once muster_rows muster_ranks
     muster_take 'muster_run_rows: at_once rows ranks' "$@"

@@ -1,5 +1,5 @@
-# Finds the run directory: `muster submit` points the output to RUN/logs/batch.log, and ranks write files there. Otherwise it
-# is made, all output goes to where sbatch sends that of the script, and RUN/output names this place.
+# Finds the run directory: `muster submit` points the output to RUN/logs/batch.log, and ranks write files there.
+# Otherwise it is made, all output goes to where sbatch sends that of the script, and RUN/output names this place.
 muster_find_run_directory() {
     muster_output=$(readlink /proc/$$/fd/1 2>/dev/null)
     muster_run_dir=${muster_chain_run:-${muster_output%/logs/batch.log}}

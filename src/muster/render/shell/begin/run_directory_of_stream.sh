@@ -7,5 +7,6 @@ muster_find_run_directory() {
 
 # Removes what the ends of the ranks were written into.
 muster_leave_run_directory() {
-    [ -z "${MUSTER_ENDS:-}" ] || { rm -rf "$MUSTER_ENDS" && rmdir "$muster_ends_dir" "${muster_ends_dir%/*}"; } 2>/dev/null
+    [ -z "${MUSTER_ENDS:-}" ] || { rm -rf "$MUSTER_ENDS" &&
+        rmdir "$muster_ends_dir" "${muster_ends_dir%/*}"; } 2>/dev/null
 }

@@ -40,16 +40,10 @@ muster_container_user() {
     muster_container_adds "--user=$(id -u):$(id -g)"
 }
 
-# Puts the collected words behind `run`. The command of a closed job begins with the number of words of its door.
+# Puts the collected words behind `run`.
 # shellcheck disable=SC2016,SC2034  # the prologue runs this text with the words of its command
 muster_container_words='
-muster_counted_words=
-if [ -n "${muster_counted:-}" ]; then
-    muster_counted_words=$1
-    shift
-fi
 muster_left=$#
-muster_added=0
 muster_run=
 while [ "$muster_left" -gt 0 ]; do
     set -- "$@" "$1"
@@ -64,9 +58,7 @@ while [ "$muster_left" -gt 0 ]; do
     set -f
     for muster_word in $muster_container_more; do
         set -- "$@" "$muster_word"
-        muster_added=$((muster_added + 1))
     done
     set +f
     IFS=$muster_ifs
-done
-[ -z "$muster_counted_words" ] || set -- "$((muster_counted_words + muster_added))" "$@"'
+done'

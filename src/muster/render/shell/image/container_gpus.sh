@@ -1,4 +1,4 @@
-# Adds the words for this node's GPUs, where the site profile does not name their kind. Each of $@: a kind, =, its words.
+# Adds the words for this node's GPUs, where the site profile does not name their kind. Each of $@: KIND=WORDS.
 muster_container_gpus() {
     muster_gpu_kind
     for muster_words in "$@"; do

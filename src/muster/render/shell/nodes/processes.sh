@@ -1,6 +1,6 @@
 # Prints one line for each process of this user on this node whose environment has a RANK and the words $1 or $2
-# (NAME=VALUE): "PID PARENT RANK WORLD_SIZE PYTHON CAUGHT", with 1 for Python, else 0, and the mask of the signals it handles. RANK is
-# ROLE.RANK in a job of several programs.
+# (NAME=VALUE): "PID PARENT RANK WORLD_SIZE PYTHON CAUGHT", with 1 for Python, else 0, and the mask of the signals it
+# handles. RANK is ROLE.RANK in a job of several programs.
 muster_processes() {
     # shellcheck disable=SC2046  # names without a space
     grep -ls "RANK=" $(grep -ls -e "$1" -e "$2" /proc/[0-9]*/environ) /dev/null |

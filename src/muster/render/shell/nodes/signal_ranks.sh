@@ -32,7 +32,7 @@ muster_receivers() {
     }'
 }
 
-# Whether process $1 still handles the signal: a Python that ends has none of its handlers any more, and would die of it.
+# Whether process $1 still handles the signal: a Python that ends has lost its handlers, and would die of it.
 muster_handles() {
     muster_caught=
     while read -r muster_word muster_value; do

@@ -1,5 +1,5 @@
-# Counts the CPUs of the list $1, such as 0-3,8, and their cores. The numbers below name a core: of thread_siblings_list newer
-# kernels (seen with 6.18) return nothing to dash and busybox, which read byte by byte.
+# Counts the CPUs of the list $1, such as 0-3,8, and their cores. The numbers below name a core: of thread_siblings_list
+# newer kernels (seen with 6.18) return nothing to dash and busybox, which read byte by byte.
 muster_count_cpus() {
     muster_cpu_count=0 muster_core_count=0 muster_cores=,
     muster_ifs=$IFS && IFS=,
@@ -24,7 +24,7 @@ muster_count_cpus() {
     IFS=$muster_ifs
 }
 
-# Finds the threads of a rank by its CPU mask, $muster_cpus. $1: the ranks of its node, $2: the CPUs asked for (0: none).
+# Finds the threads of a rank by its CPU mask, $muster_cpus. $1: ranks of its node, $2: the CPUs asked for (0: none).
 muster_find_threads() {
     muster_cpus=
     while read -r muster_key muster_value; do

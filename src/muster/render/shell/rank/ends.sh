@@ -1,5 +1,5 @@
-# Where the script counts the ends (MUSTER_ENDS), the shell around the command writes into the file of its node that the command
-# begins, and how it ended.
+# Where the script counts the ends (MUSTER_ENDS), the shell around the command writes into the file of its node that the
+# command begins, and how it ended.
 muster_ends=${MUSTER_ENDS:+$MUSTER_ENDS/${MUSTER_ATTEMPT:-1}.$muster_node_rank}
 unset MUSTER_ENDS
 
@@ -13,44 +13,40 @@ muster_note_begin() {
     [ "${muster_local_rank:-0}" -ne 0 ] || muster_note "$muster_rank" begins
 }
 
-# Becomes the command $@. All processes that the command starts inherit the mark, which names this start on this node alone.
+# Becomes the command $@. All processes that the command starts inherit the mark, which names this start on this node
+# alone.
 muster_marked() {
     [ -z "$muster_ends" ] || export MUSTER_MARK="$muster_ends"
     exec "$@"
 }
 
-# When the last rank of this node has ended: ends the processes of this start that left their rank's group (a daemon, setsid).
-# Slurm ends them only where a cgroup holds them, and srun waits for all that hold its output. Others have another mark.
+# When the last rank of this node has ended: ends the processes of this start that left their rank's group (a daemon,
+# setsid). Slurm ends them only where a cgroup holds them, and srun waits for all that hold its output.
 muster_end_left() {
     [ -n "$muster_ends" ] || return 0
-    muster_count=0
-    while read -r _ muster_word; do
-        [ "$muster_word" = begins ] || muster_count=$((muster_count + 1))
-    done 2>/dev/null <"$muster_ends"
-    [ "$muster_count" -ge "${muster_local_size:-1}" ] || return 0
-    muster_find_left
-    muster_first_left=$muster_left muster_try=0
-    while [ -n "$muster_left" ] && [ "$muster_try" -lt 20 ]; do
+    muster_count=$(grep -vc ' begins$' "$muster_ends" 2>/dev/null)
+    [ "${muster_count:-0}" -ge "${muster_local_size:-1}" ] || return 0
+    muster_try=0
+    while muster_find_left && [ "$muster_try" -lt 20 ]; do
         # shellcheck disable=SC2086  # numbers
-        case $muster_try in 0) kill $muster_left ;; 19) kill -KILL $muster_left ;; esac
+        case $muster_try in 0) muster_first=$muster_count && kill $muster_left ;; 19) kill -KILL $muster_left ;; esac
         sleep 0.1 || sleep 1
         muster_try=$((muster_try + 1))
-        muster_find_left
     done 2>/dev/null
-    # shellcheck disable=SC2086  # numbers
-    set -- $muster_first_left
-    [ $# -eq 0 ] || {
-        read -r muster_here </proc/sys/kernel/hostname
-        printf 'muster: %s processes that had left their rank were ended on %s\n' "$#" "${SLURMD_NODENAME:-$muster_here}" >&2
-    }
+    [ "$muster_try" -ne 0 ] || return 0
+    read -r muster_here </proc/sys/kernel/hostname
+    printf 'muster: %s processes that had left their rank were ended on %s\n' \
+        "$muster_first" "${SLURMD_NODENAME:-$muster_here}" >&2
 }
 
-# Finds the processes of this user with the mark. Result in $muster_left.
+# Finds the processes of this user with the mark: others have another one. Results in $muster_left and $muster_count.
 muster_find_left() {
-    muster_left=
+    muster_left='' muster_count=0
     muster_files=$(grep -lszxF -e "MUSTER_MARK=$muster_ends" /proc/[0-9]*/environ 2>/dev/null)
     for muster_file in $muster_files; do
+        [ -O "$muster_file" ] || continue
         muster_file=${muster_file#/proc/}
-        [ ! -O "/proc/$muster_file" ] || muster_left="$muster_left ${muster_file%/environ}"
+        muster_left="$muster_left ${muster_file%/environ}" muster_count=$((muster_count + 1))
     done
+    [ -n "$muster_left" ]
 }

@@ -3,8 +3,8 @@
 # all ranks. Hydra waits for the other ranks for ever, unless a rank dies of a signal.
 [ "$muster_rank" -eq 0 ] || exec </dev/null
 muster_note_begin
-# Open MPI ends the group of this shell: the shell outlives its rank, to end what left the group, and is silent about a rank
-# that was told to end.
+# Open MPI ends the group of this shell: the shell outlives its rank, to end what left the group, and is silent about a
+# rank that was told to end.
 muster_told=
 [ -z "${OMPI_COMM_WORLD_RANK:-}" ] || trap 'muster_told=1' TERM
 (muster_marked "$@")
@@ -17,6 +17,7 @@ if [ "$muster_status" -eq 0 ]; then
     exit 0
 fi
 read -r muster_here </proc/sys/kernel/hostname
-printf 'muster: rank %s on %s ended with status %s\n' "$muster_rank" "${SLURMD_NODENAME:-$muster_here}" "$muster_status" >&2
+printf 'muster: rank %s on %s ended with status %s\n' "$muster_rank" "${SLURMD_NODENAME:-$muster_here}" \
+    "$muster_status" >&2
 [ -z "${OMPI_COMM_WORLD_RANK:-}" ] || exit "$muster_status"
 kill -KILL "$$"

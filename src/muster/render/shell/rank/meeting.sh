@@ -19,5 +19,5 @@ muster_port_from_ids() {
 # Succeeds if a program on this host listens on port $1, by the kernel's tables (0A: listening). Without grep, the port
 # counts as free: a shell would read 4,000 open sockets for 24 s. grep is looked for on the node's own disk first.
 muster_port_is_taken() {
-    PATH=/usr/bin:/bin:$PATH grep -qs ":$(printf '%04X' "$1") [0-9A-F]*:[0-9A-F]* 0A " /proc/net/tcp /proc/net/tcp6 2>/dev/null
+    PATH=/usr/bin:/bin:$PATH grep -qs ":$(printf '%04X' "$1") [0-9A-F]*:[0-9A-F]* 0A " /proc/net/tcp* 2>/dev/null
 }

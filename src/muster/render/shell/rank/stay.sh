@@ -1,5 +1,5 @@
-# Runs the command $@, and ends with its status or by its signal. This shell stays if the ends are counted, or if rank 0 looks at
-# its own end. The launcher reports a signal, so this shell does not.
+# Runs the command $@, and ends with its status or by its signal. This shell stays if the ends are counted, or if rank 0
+# looks at its own end. The launcher reports a signal, so this shell does not.
 muster_stay() {
     [ -n "$muster_ends${muster_at_end:-}" ] || exec "$@"
     muster_note_begin

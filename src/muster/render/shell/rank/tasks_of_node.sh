@@ -1,5 +1,5 @@
-# How many tasks this node has, in Slurm's form "4(x2),3": inside an allocation, Slurm may spread the tasks in another way
-# than the step asks for.
+# How many tasks this node has, in Slurm's form "4(x2),3": inside an allocation, Slurm may spread the tasks in another
+# way than the step asks for.
 muster_left=$muster_node_rank
 muster_ifs=$IFS
 IFS=,

@@ -8,7 +8,8 @@ muster_pipe=$((LOCAL_RANK * 2 + 400))
     exec >"$MUSTER_PIPES/$muster_pipe" 2>"$MUSTER_PIPES/$((muster_pipe + 1))"
     unset MUSTER_PIPES
 }
-if [ -n "${MUSTER_PIPES:-}" ] && { printf '%s %s\n' "$RANK" "$$" >"$MUSTER_PIPES/$muster_pipe" && : >"$MUSTER_PIPES/$((muster_pipe + 1))"; } 2>/dev/null; then
+if [ -n "${MUSTER_PIPES:-}" ] && { printf '%s %s\n' "$RANK" "$$" >"$MUSTER_PIPES/$muster_pipe" &&
+    : >"$MUSTER_PIPES/$((muster_pipe + 1))"; } 2>/dev/null; then
     exec >"$MUSTER_PIPES/$muster_pipe" 2>"$MUSTER_PIPES/$((muster_pipe + 1))"
     printf '%s %s\n' "$RANK" "$$" >&2
 fi

@@ -38,16 +38,8 @@ if [ -n "${MUSTER_STAGE:-}" ]; then
     fi
     if [ -r "$MUSTER_STAGE/holder" ]; then
         read -r muster_holder muster_nsenter muster_user <"$MUSTER_STAGE/holder"
-        # The command of a closed job begins with the number of words of its door. Those of nsenter come before them.
-        muster_count=
-        if [ -n "${muster_counted:-}" ]; then
-            muster_count=$1
-            shift
-        fi
-        muster_rest=$#
         # shellcheck disable=SC2016,SC2086  # the inner shell expands it; for root the word is empty
         set -- "$muster_nsenter" --target="$muster_holder" --mount $muster_user --preserve-credentials \
             /bin/sh -c 'cd "$0" && exec "$@"' "$PWD" "$@"
-        [ -z "$muster_count" ] || set -- "$((muster_count + $# - muster_rest))" "$@"
     fi
 fi

@@ -1,5 +1,5 @@
-# Finds the exit status of the first rank that failed, in the reports $@: torchrun itself ends with 1. Each node reports its
-# first failure: the earliest one that torchrun did not cause itself (SIGTERM) is the job's.
+# Finds the exit status of the first rank that failed, in the reports $@: torchrun itself ends with 1. Each node reports
+# its first failure: the earliest one that torchrun did not cause itself (SIGTERM) is the job's.
 muster_torchrun_status() {
     local found
     [ "$muster_status" -ne 0 ] || return 0

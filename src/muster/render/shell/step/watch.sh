@@ -1,6 +1,6 @@
-# Passes srun's messages on, and prints the exit status of the first rank that failed: srun's own is that of the ended step.
-# The nodes that srun calls failed stand behind it.
-# The other ranks get SIGTERM, and SIGKILL $1 seconds later: --kill-on-bad-exit would wait the cluster's KillWait, and block.
+# Passes srun's messages on, and prints the exit status of the first rank that failed (srun's own is that of the step)
+# and the nodes that srun calls failed. The other ranks get SIGTERM, and SIGKILL $1 seconds later: --kill-on-bad-exit
+# would wait for KillWait, and block.
 muster_watch() {
     trap '' INT TERM HUP
     local line status='' seen='' pid='' nodes=''
@@ -22,8 +22,8 @@ muster_watch() {
     printf '%s\n' "${seen:-$status}$nodes"
 }
 
-# Sends the signal $1 to the step of the srun $2, after $3 seconds; where no controller answers, SIGTERM to srun. No process
-# sleeps here: a reader of this output would have to wait for it.
+# Sends the signal $1 to the step of the srun $2, after $3 seconds; where no controller answers, SIGTERM to srun. No
+# process sleeps here: a reader of this output would have to wait for it.
 muster_end_step() {
     (
         [ -z "${3:-}" ] || read -rt "$3" <> <(:)
@@ -37,7 +37,8 @@ muster_end_step() {
 # Reads the exit status from one line of srun, if the line reports the end of a task. Result in $seen.
 muster_status_in() {
     local what
-    local -A signals=([Hangup]=1 [Interrupt]=2 [Quit]=3 ['Illegal instruction']=4 ['Trace/breakpoint trap']=5 [Aborted]=6
+    local -A signals=([Hangup]=1 [Interrupt]=2 [Quit]=3 ['Illegal instruction']=4 ['Trace/breakpoint trap']=5
+        [Aborted]=6
         ['Bus error']=7 ['Floating point exception']=8 [Killed]=9 ['Out Of Memory']=9 ['User defined signal 1']=10
         ['Segmentation fault']=11 ['User defined signal 2']=12 ['Broken pipe']=13 ['Alarm clock']=14 [Terminated]=15
         ['CPU time limit exceeded']=24 ['File size limit exceeded']=25)
@@ -48,7 +49,7 @@ muster_status_in() {
     [ -z "${signals[$what]:-}" ] || seen=$((128 + ${signals[$what]}))
 }
 
-# Runs the srun command $@. Results in $muster_status and $muster_failed_nodes. Only srun's own messages pass through here, not the ranks' output.
+# Runs the srun command $@. Results in $muster_status and $muster_failed_nodes. The ranks' output does not pass here.
 muster_step() {
     export MUSTER_DIRECTORY=$PWD
     muster_status=$(
