@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from muster_lab.like import lab_like
-from muster_lab.spec import Account, HostGroup, LabSpec, Qos
+from muster_lab.spec import Account, HostGroup, LabPartition, LabSpec, Qos
 
 from .changed_labs import (
     SITES_OF_SECOND,
@@ -151,6 +151,10 @@ def _without(words: Words, option: str) -> Words:
     return words[:place] + words[place + 2 :]
 
 
+def _with(words: Words, option: str, value: str) -> Words:
+    return (*_without(words, option), option, value)
+
+
 def _part_of_a_node(words: Words) -> Words:
     changed = [*words]
     for option in ("-N", "-g"):
@@ -261,6 +265,119 @@ KINDS: dict[str, Kind] = {
 }
 
 
+FIFTH_KINDS: dict[str, Kind] = {
+    # slurm.conf, a partition
+    "priority-tier": Kind(_set(PriorityTier="50"), "runs"),
+    "memory-max-of-a-cpu": Kind(_set(MaxMemPerCPU="100"), "runs", ("--mem", "memory", "MaxMemPerCPU")),
+    "submit-hosts": Kind(
+        lambda spec, name: _options(spec, name, AllocNodes=spec.hosts[0]), "refused", ("AllocNodes", "host")
+    ),
+    "ten-minutes-any": Kind(
+        lambda spec, name: _options(_cluster(EnforcePartLimits="ANY")(spec, name), name, MaxTime="00:10:00"),
+        "runs",
+        ("10",),
+        words=lambda words: _with(words, "-t", "5"),
+    ),
+    "too-long-any": Kind(
+        lambda spec, name: _options(_cluster(EnforcePartLimits="ANY")(spec, name), name, MaxTime="00:02:00"),
+        "refused",
+        ("02:00",),
+    ),
+    "one-node-not-enforced": Kind(
+        lambda spec, name: _options(_cluster(EnforcePartLimits="NO")(spec, name), name, MaxNodes="1"),
+        "waits",
+        ("1",),
+    ),
+    "shared-if-asked": Kind(_set(OverSubscribe="YES:4"), "runs"),
+    "little-memory-of-a-node": Kind(_set(DefMemPerNode="256"), "runs", shown=("--mem",)),
+    "for-my-group": Kind(_set(AllowGroups="alice,staff"), "runs"),
+    "hidden-for-others": Kind(_set(Hidden="YES", AllowGroups="alice"), "runs"),
+    "whole-sockets": Kind(_set(SelectTypeParameters="CR_Socket"), "runs"),
+    "default-moved": Kind(
+        lambda spec, name: replace(
+            _options(spec, name),
+            partitions=(
+                *(replace(each, default=False) for each in spec.partitions),
+                LabPartition("small", _hosts(spec, name)[:1], True),
+            ),
+        ),
+        "runs",
+    ),
+    "suspends-for-others": Kind(
+        lambda spec, name: _options(
+            replace(
+                spec,
+                options=(*spec.options, ("PreemptType", "preempt/partition_prio"), ("PreemptMode", "SUSPEND,GANG")),
+            ),
+            name,
+            PreemptMode="SUSPEND",
+            OverSubscribe="FORCE:1",
+            PriorityTier="1",
+        ),
+        "runs",
+    ),
+    # slurm.conf, the cluster
+    "too-many-licences": Kind(
+        _cluster(Licenses="matlab:2"), "unknowable", words=lambda words: (*words, "--sbatch=--licenses=matlab:9")
+    ),
+    "licences": Kind(
+        _cluster(Licenses="matlab:2"), "runs", words=lambda words: (*words, "--sbatch=--licenses=matlab:1")
+    ),
+    "never-again": Kind(_cluster(JobRequeue="0"), "runs"),
+    "switches": Kind(lambda spec, _: replace(spec, topology=("tree", 1)), "runs"),
+    "little-memory-of-the-cluster": Kind(_cluster(DefMemPerNode="512"), "runs", shown=("--mem",)),
+    # sacctmgr, a QOS
+    "qos-five-minutes": Kind(_every_qos(MaxWall="00:05:00"), "waits", ("QOS",)),
+    "qos-runs-nothing": Kind(_every_qos(MaxJobsPerUser="0"), "waits", ("QOS",)),
+    "qos-submits-nothing": Kind(_every_qos(GrpSubmitJobs="0"), "refused", ("QOS",)),
+    "qos-memory-of-a-job": Kind(_every_qos(MaxTRESPerJob="mem=1M"), "waits", ("QOS",)),
+    "qos-gpu-minutes": Kind(_every_qos(MaxTRESMinsPerJob="cpu=1"), "waits", ("QOS",)),
+    "qos-used-up": Kind(_every_qos(GrpTRESMins="cpu=0"), "waits", ("QOS",)),
+    "qos-of-reservations": Kind(_every_qos(Flags="RequiresReservation"), "refused", ("reservation",)),
+    "qos-of-the-account": Kind(
+        lambda spec, name: replace(
+            _account(DefaultQOS="tiny")(spec, name), qos=(Qos("tiny", (("MaxWall", "00:01:00"),)), *spec.qos)
+        ),
+        "waits",
+        ("tiny",),
+        words=lambda words: _without(words, "-q"),
+    ),
+    "house-one-node": Kind(_partition_qos(MaxTRESPerJob="node=1"), "refused", ("house",)),
+    # sacctmgr, an account
+    "account-gpus-of-a-job": Kind(_account(MaxTRESPerJob="gres/gpu=1"), "waits", ("account",)),
+    "account-used-up": Kind(_account(GrpTRESMins="cpu=0"), "waits", ("account",)),
+    # scontrol
+    "reserved-now": Kind(
+        _same,
+        "waits",
+        ("works",),
+        typed=_reserved("now", lambda spec, name: ",".join(_hosts(spec, name))),
+    ),
+    "one-node-down": Kind(
+        _same,
+        "waits",
+        ("down",),
+        typed=lambda spec, name: (
+            *("scontrol", "update", f"NodeName={_hosts(spec, name)[0]}", "State=DOWN", "Reason=fire"),
+        ),
+    ),
+}
+
+
+FIFTH_SEED = 20261123_5
+
+
+def fifth_labs(seed: int = FIFTH_SEED) -> Iterator[ChangedLab]:
+    """Yield twenty labs of ten sites that the fourth set did not use, of the kinds that it did not draw or have."""
+    chance = random.Random(seed)  # noqa: S311  # a seed that stands here
+    used = tuple(fourth_labs())
+    sites = chance.sample([each for each in SITES_OF_SECOND if each not in {lab.site for lab in used}], SITES)
+    kinds = sorted({*KINDS, *FIFTH_KINDS} - {lab.change for lab in used})
+    for place, change in enumerate(chance.sample(kinds, SITES * EACH)):
+        signs = {**KINDS, **FIFTH_KINDS}[change].signs
+        yield ChangedLab(sites[place % SITES], change, f"fifth-{place}", signs)
+
+
 def fourth_labs(seed: int = SEED) -> Iterator[ChangedLab]:
     """Yield twenty labs: ten sites, two kinds of change for each, no kind twice."""
     chance = random.Random(seed)  # noqa: S311  # a seed that stands here
@@ -271,7 +388,7 @@ def fourth_labs(seed: int = SEED) -> Iterator[ChangedLab]:
 
 def made_fourth(lab: ChangedLab) -> MadeLab:
     """Return what the lab is made of: the plan by the profile alone says which partition changes."""
-    kind = KINDS[lab.change]
+    kind = {**KINDS, **FIFTH_KINDS}[lab.change]
     words = kind.words(words_of(lab.site))
     if header_of(words, lab.site) is None:
         words = words_of(lab.site)

@@ -15,10 +15,10 @@ from muster.runner import ProgramResult
 from plugins.labs import Lab, Person
 
 from .changed_labs import ChangedLab, header_of
-from .fourth_labs import KINDS, fourth_labs, made_fourth
+from .fourth_labs import FIFTH_KINDS, KINDS, fifth_labs, fourth_labs, made_fourth
 from .labs_as_alice import PYTHON, copy_muster, header_lines, lab_of, muster_of_alice
 
-FOURTH = tuple(fourth_labs())
+FOURTH = (*fourth_labs(), *fifth_labs())
 _COMES_SOON = {"None", "Priority", "Resources", "BeginTime", ""}
 
 
@@ -59,7 +59,7 @@ def test_what_was_predicted_holds(case: ChangedLab, tester: Person, scratch: Pat
     folder = copy_muster(scratch / "muster-for-all")
     spec, words, typed_by_root = made_fourth(case)
     bare = header_of(words, case.site)
-    kind = KINDS[case.change]
+    kind = {**KINDS, **FIFTH_KINDS}[case.change]
     with lab_of(spec, tester) as lab:
         for typed in typed_by_root:
             assert lab.exec(typed).ok
