@@ -53,7 +53,7 @@ def test_the_partition_that_takes_the_job_is_named_with_the_reason() -> None:
     planned = plan_on(two(), "-N", "2", "-g", "4")
     assert header(planned)["partition"] == "gpu"
     (reason,) = [directive.reason for directive in planned.directives if directive.name == "partition"]
-    assert reason.text == "it takes 2 nodes with 4 GPUs; batch, the default partition, does not: it has no GPUs"
+    assert reason.text == "it takes 2 nodes with 4 GPUs; batch, the default partition, does not: batch has no GPUs"
     assert reason.origin == "what Slurm says here"
 
 
@@ -371,7 +371,7 @@ def test_gpus_are_asked_for_in_a_form_that_the_scheduler_knows(scheduler: str, p
         ({}, "16"),
         ({"JobDefaults": "DefCpuPerGPU=6"}, "6"),
         ({"MaxCPUsPerNode": "32"}, "8"),
-        ({"MaxCPUsPerNode": "2"}, "16"),
+        ({"MaxCPUsPerNode": "2"}, "1"),
     ],
 )
 def test_a_rank_gets_the_cores_that_its_partition_gives_with_a_gpu(words: dict[str, str], cpus: str) -> None:
@@ -412,7 +412,9 @@ def test_a_default_partition_that_is_closed_is_told_where_a_plugin_may_send_the_
         JobSubmitPlugins="lua",
     )
     told = warnings(plan_on(known, "-A", "poor", "-t", "60", "-g", "0", site="narval"))
-    why = "main, the default partition, is closed to this job: it does not take the account poor (what Slurm says here)"
+    why = (
+        "main, the default partition, is closed to this job: main does not take the account poor (what Slurm says here)"
+    )
     assert f"{why}; a plug-in of the site may send it to another one" in told
 
 

@@ -178,7 +178,7 @@ def parse_gres(value: str) -> str:
         counts = len(rest) < 2 or (len(rest) == 2 and re.fullmatch(r"-?\d+[kmgt]?", rest[1], re.IGNORECASE))
         if not is_readable or not counts or (name != "gpu" and re.fullmatch(r"gpus?[-.]?\d*", name.lower())):
             raise RequestError(
-                f"{shown(item)} is not a resource that sbatch reads", hint="gpu:4, or with the type gpu:a100:4"
+                f"{shown(item)} is not a resource that every sbatch reads", hint="gpu:4, or with the type gpu:a100:4"
             )
     return value
 

@@ -111,7 +111,7 @@ def make_plan(
     node_prologue = make_node_prologue(asked.request, launch.terms)
     refuse_unknown_address(meeting, step_flags, launch.terms.site)
     directives = _make_header(asked, size, launch, launcher, finish, command.job_name)
-    notes += _live_notes(asked, size, launch.job, directives)
+    notes += _live_notes(asked, size, launcher, launch.job, directives)
     notes += [*_sweep_notes(asked, size, words, environment, directives), *notes_of_nodes(asked, facts, size)]
     notes += _notes_of_names(asked, size, launcher, directives)
     return _join(
@@ -245,14 +245,17 @@ def _notes_of_names(asked: Asked, size: Size, launcher: Launcher, directives: Se
         yield from notes_of_names(asked, size, launcher, directives)
 
 
-def _live_notes(asked: Asked, size: Size, job: Situation, directives: Sequence[Directive]) -> Iterator[Note]:
+def _live_notes(
+    asked: Asked, size: Size, launcher: Launcher, job: Situation, directives: Sequence[Directive]
+) -> Iterator[Note]:
     if asked.site.cluster is not None and asked.has_header:
-        header = {directive.name: directive.value for directive in directives}
-        partition = header.get("partition")
-        kind_name, _ = node_kind(asked.site, replace(asked.request, partition=partition))
+        from muster.plan.header import ask_of_header
+
+        ask = ask_of_header(asked, size, launcher, directives)
+        kind_name, _ = node_kind(asked.site, replace(asked.request, partition=ask.partition))
         gone = queue_of(asked.site, asked.request, job).gone
-        used_keys = {f"partitions.{name}" for name in (partition, gone)} | {f"nodes.{kind_name}", "memory", "request"}
-        yield from live_notes(asked, used_keys, gpus=size.shape.gpus_per_node, header=header)
+        queues = {f"partitions.{name}" for name in (ask.partition, gone)}
+        yield from live_notes(asked, ask, queues | {f"nodes.{kind_name}", "memory", "request"})
 
 
 def _sweep_notes(

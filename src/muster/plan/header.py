@@ -17,10 +17,12 @@ from muster.plan.finish import check_limit
 from muster.plan.live import ask_of, live_kind_name
 from muster.plan.size import Size
 from muster.plan.terms import Terms
-from muster.policy.cluster import NAMED_BY_SLURM, lifted_rules, refusals_here
+from muster.policy.cluster import NAMED_BY_SLURM, refusals_here
 from muster.policy.elsewhere import name_others
+from muster.policy.limits import lifted_rules
 from muster.policy.names import say_unlisted, unlisted_names
 from muster.policy.rules import Ask, refusals, say_origin
+from muster.policy.waiting import rules_waited_for
 from muster.sites.live import SAID_HERE
 from muster.sites.site import Site
 from muster.slurm.flags import gpu_type_in_gres
@@ -33,15 +35,13 @@ def make_header(
     """Return the header of the job; what the site does not take is refused here."""
     directives = _make_directives(asked, size, terms, finish, job_name)
     check_limit(asked.request, finish, directives)
-    held = size.shape if finish is None else replace(size.shape, nodes=size.shape.nodes + finish.spares)
-    _check_limits(asked.site, asked.request, held, launcher.site_name, directives)
+    _check_limits(asked.site, asked.request, ask_of_header(asked, size, launcher, directives))
     return directives
 
 
 def notes_of_names(asked: Asked, size: Size, launcher: Launcher, directives: Sequence[Directive]) -> Iterator[Note]:
     """Yield a warning for each name that the header asks for and the profile does not list."""
-    header = {directive.name: directive.value for directive in directives}
-    ask = _ask(asked.site, asked.request, size.shape, launcher.site_name, header)
+    ask = ask_of_header(asked, size, launcher, directives)
     for unlisted in unlisted_names(asked.site.profile, ask):
         if asked.site.cluster is not None and unlisted.kind in NAMED_BY_SLURM:
             continue
@@ -185,12 +185,8 @@ def _export(request: Request, terms: Terms) -> Directive:
     return Directive("export", "NONE" if request.given("export") else terms.export, terms.export_reason)
 
 
-def _check_limits(
-    site: Site, request: Request, shape: Shape, launcher: str | None, directives: Sequence[Directive]
-) -> None:
+def _check_limits(site: Site, request: Request, ask: Ask) -> None:
     """Refuse what the site's documents say it refuses; every broken rule is reported at once."""
-    header = {directive.name: directive.value for directive in directives}
-    ask = _ask(site, request, shape, launcher, header)
     refused_by_profile = list(refusals(site.profile, ask, is_counted=site.cluster is not None))
     if refused_by_profile:
         numbers = {"nodes": ask.nodes, "gpus_per_node": ask.gpus_per_node, "ntasks_per_node": ask.ntasks_per_node}
@@ -198,8 +194,9 @@ def _check_limits(
         refused_by_profile = name_others(site, as_typed, (ask.partition, ask.qos), refused_by_profile)
     broken = [(refusal, say_origin(site, refusal)) for refusal in refused_by_profile]
     if site.cluster is not None:
-        lifted = lifted_rules(site.cluster, ask)
-        broken = [pair for pair in broken if not (pair[0].rule in lifted and pair[0].key.startswith("partitions."))]
+        lifted = lifted_rules(site.cluster, ask) | rules_waited_for(site.cluster, ask)
+        queues = ("partitions.", "qos.")
+        broken = [pair for pair in broken if not (pair[0].rule in lifted and pair[0].key.startswith(queues))]
         known_rules = {refusal.rule for refusal, _ in broken}
         said_here = (refusal for refusal in refusals_here(site.cluster, ask) if refusal.rule not in known_rules)
         broken += [(refusal, SAID_HERE) for refusal in said_here]
@@ -207,14 +204,17 @@ def _check_limits(
         raise refused(*broken)
 
 
-def _ask(site: Site, request: Request, shape: Shape, launcher: str | None, header: Mapping[str, str | None]) -> Ask:
+def ask_of_header(asked: Asked, size: Size, launcher: Launcher, directives: Sequence[Directive]) -> Ask:
+    """Return the job as the header asks for it, spare nodes among its nodes."""
+    request, shape = asked.request, size.shape
+    header = {directive.name: directive.value for directive in directives}
     memory = header.get("mem")  # the profile's own, where nothing was asked
     known_names = {
         *("nodes", "ntasks-per-node", "cpus-per-task", "time", "mem", "partition", "qos", "account"),
         "constraint",
     }
     return Ask(
-        nodes=shape.nodes,
+        nodes=shape.nodes + request.spares,
         spares=request.spares,
         gpus_per_node=shape.gpus_per_node,
         gpu_type=_gpu_type(header),
@@ -226,11 +226,11 @@ def _ask(site: Site, request: Request, shape: Shape, launcher: str | None, heade
         qos=header.get("qos"),
         account=header.get("account"),
         constraint=header.get("constraint"),
-        launcher=launcher,
+        launcher=launcher.site_name,
         image=str(request.image) if request.image else None,
         modules=request.module,
         flags={name: value for name, value in header.items() if name not in known_names},
-        node=live_kind_name(site, replace(request, partition=header.get("partition"))),
+        node=live_kind_name(asked.site, replace(request, partition=header.get("partition"))),
     )
 
 

@@ -5,7 +5,7 @@ Where the profile of a site says how jobs reach their queue, that stays: a site 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 
 from msgspec.structs import replace
 
@@ -13,8 +13,10 @@ from muster.job.option import OriginKind, ValueOrigin
 from muster.job.request import Request
 from muster.model.plan import Note
 from muster.plan.asked import Asked
-from muster.policy.cluster import choose_partition, is_slice, kind_for, why_not_default, why_not_now
+from muster.policy.cluster import choose_partition, why_not_default
+from muster.policy.given import is_slice, kind_for
 from muster.policy.rules import Ask
+from muster.policy.waiting import why_not_now
 from muster.sites.live import SAID_HERE, signature
 from muster.sites.site import Site
 from muster.slurm.cluster_facts import KindFacts
@@ -87,11 +89,9 @@ def with_cluster(asked: Asked) -> Asked:
     return replace(asked, request=replace(request, partition=chosen.partition, origins=origins), reasons=reasons)
 
 
-def live_notes(
-    asked: Asked, used_keys: Collection[str], *, gpus: int, header: Mapping[str, str | None]
-) -> Iterator[Note]:
+def live_notes(asked: Asked, ask: Ask, used_keys: Collection[str]) -> Iterator[Note]:
     """Yield what the cluster says against the profile in what this job uses, and GPUs that the job omits."""
-    site = asked.site
+    site, gpus = asked.site, ask.gpus_per_node
     cluster = site.cluster
     if cluster is None:
         return
@@ -100,8 +100,6 @@ def live_notes(
             yield Note(disagreement.words(), warning=True)
     for client in cluster.unanswered:
         yield Note(f"Slurm did not say all of this cluster: {client}")
-    named = {key: header[key] for key in ("partition", "qos", "account") if key in header}
-    ask = replace(ask_of(asked.request), gpus_per_node=gpus, flags=header, **named)
     why = why_not_default(cluster, ask)
     if why and cluster.default_partition is not None:
         text = f"{cluster.default_partition.name}, the default partition, is closed to this job: {why} ({SAID_HERE})"
@@ -115,13 +113,12 @@ def live_notes(
     if used is None:
         return
     for why in why_not_now(cluster, used, ask):
-        yield Note(f"the job waits: {why} ({SAID_HERE}; --fresh asks again)", warning=True)
+        yield Note(f"{why} ({SAID_HERE}; --fresh asks again)", warning=True)
     kinds = cluster.kinds_of(used.name)
-    most = max((kind.gpu_count for kind in kinds), default=0)
-    if used.is_exclusive and 0 < gpus < most and site.profile.request.sharing != "exclusive":
-        yield Note(
-            f"{used.name} gives whole nodes ({SAID_HERE}): the job has all {most} GPUs of a node, and uses {gpus}"
-        )
+    counts = sorted({kind.gpu_count for kind in kinds if kind.gpu_count >= gpus})
+    if used.is_exclusive and gpus and counts and gpus < counts[-1] and site.profile.request.sharing != "exclusive":
+        words = f"the job has all {' or '.join(map(str, counts))} GPUs of a node, and uses {gpus}"
+        yield Note(f"{used.name} gives whole nodes ({SAID_HERE}): {words}")
     if kinds and not gpus and asked.request.gpus_per_node == 0 and all(kind.gpu_count for kind in kinds):
         choice = choose_partition(cluster, replace(ask, partition=None))
         other = f": -p {choice.partition} has nodes without" if choice.partition else ""

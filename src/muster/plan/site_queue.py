@@ -12,7 +12,8 @@ from muster.job.request import Request
 from muster.model.plan import Directive, Reason, Shape
 from muster.plan.live import ask_of
 from muster.plan.site_values import node_kind, reason_for
-from muster.policy.cluster import choose_partition, qos_of
+from muster.policy.cluster import choose_partition
+from muster.policy.given import qos_of
 from muster.policy.masks import threads_counted
 from muster.policy.queues import Choice, choose_queue
 from muster.sites.live import SAID_HERE

@@ -14,8 +14,8 @@ from muster.plan.asked import Asked
 from muster.plan.live import ask_of
 from muster.plan.shape import NodeShape, make_shape
 from muster.plan.site_values import node_kind, queue_names
-from muster.policy.cluster import gives_all_cpus
 from muster.policy.elsewhere import name_others
+from muster.policy.limits import gives_all_cpus
 from muster.policy.masks import core_list, threads_counted
 from muster.policy.queues import kinds_in
 from muster.sites.site import Site

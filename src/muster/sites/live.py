@@ -156,10 +156,10 @@ def name_of_kind(kind: KindFacts, taken: Collection[str] = ()) -> str:
 def _cores_of_a_gpu(cluster: ClusterFacts, kind: KindFacts) -> int | None:
     """Return the cores that a partition gives with a GPU, or leaves for one; None: the node's own share is right."""
     partition = cluster.partition(kind.partition)
-    if partition is None or not kind.gpu_count:
+    if partition is None or not kind.gpu_count or not (partition.cpus_per_gpu or partition.cpus_per_node_max):
         return None
     cpus = partition.cpus_per_gpu or (partition.cpus_per_node_max or 0) // kind.gpu_count
-    return min(cpus // kind.threads, kind.cores // kind.gpu_count) or None
+    return max(1, min(cpus // kind.threads, kind.cores // kind.gpu_count))
 
 
 def _node(

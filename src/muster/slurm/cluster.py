@@ -12,7 +12,7 @@ from muster.errors import RequestError
 from muster.older import StrEnum
 from muster.slurm.flags import gpus_in_gres
 from muster.slurm.question import Question
-from muster.units import parse_walltime_s
+from muster.units import parse_memory_mib, parse_walltime_s
 
 
 def _read_configuration(stdout: str) -> dict[str, str]:
@@ -63,10 +63,13 @@ def _read_shares(stdout: str) -> tuple[str, ...]:
 
 
 def read_limits(cells: Mapping[str, str]) -> Limits:
-    """Return each limit that these cells set; a size with a unit (mem=4G) is not read."""
+    """Return each limit that these cells set; memory in MiB (mem=4G), other sizes are not read."""
     limits: dict[str, int] = {}
     for column, text in cells.items():
-        counts = re.findall(r"(?:^|,)([a-z/:_.\w-]+)=(\d{1,15})(?=,|$)", text)
+        limits |= {
+            f"{column}:mem": parse_memory_mib(size) for size in re.findall(r"(?:^|,)mem=(\d{1,12}[MGT]?)(?=,|$)", text)
+        }
+        counts = re.findall(r"(?:^|,)(?!mem=)([a-z/:_.\w-]+)=(\d{1,15})(?=,|$)", text)
         limits |= {f"{column}:{name}": int(count) for name, count in counts}
         if column == "maxwall":
             with suppress(RequestError):

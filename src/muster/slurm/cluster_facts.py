@@ -66,6 +66,9 @@ class PartitionFacts(MemoryFacts, frozen=True, kw_only=True, omit_defaults=True)
     priority_tier: int = 1
     preempt_mode: str = "OFF"
     is_exclusive: bool = False
+    submit_hosts: Names | None = None
+    """The hosts from which it takes jobs; None: all."""
+
     needs_reservation: bool = False
     only_root: bool = False
     cpus_per_node_max: int | None = None
@@ -177,6 +180,9 @@ class ClusterFacts(MemoryFacts, frozen=True, kw_only=True, omit_defaults=True):
 
     user_groups: Names = ()
     """The groups of this user on this host, by name; empty: not known."""
+
+    host: str = ""
+    """This host, as Slurm writes names; empty: not known."""
 
     unanswered: Names = ()
     """The clients that gave no answer, in words."""
@@ -316,7 +322,7 @@ def read_accounting(stdout: str) -> AccountingAnswer | None:
     return AccountingAnswer(associations, qos) if associations or qos else None
 
 
-_JOB_COLUMNS = ("maxwall", "maxtres", "maxtrespernode", "grptres", "grpjobs", "grpsubmit")
+_JOB_COLUMNS = ("maxwall", "maxtres", "maxtresmins", "maxtrespernode", "grptres", "grpjobs", "grpsubmit")
 _USER_COLUMNS = (
     *("defaultaccount", "account", "partition", "qos", "defaultqos", *_JOB_COLUMNS, "maxjobs", "maxsubmit"),
     "cluster",
@@ -375,6 +381,7 @@ def facts_of_cluster(
         requeues={"0": False, "1": True}.get(config.get("JobRequeue", "")),
         unanswered=tuple(unanswered),
         user_groups=user_groups,
+        host="",  # of whoever reads it
     )
 
 
@@ -437,6 +444,7 @@ def _partition(words: Mapping[str, str]) -> PartitionFacts:
         priority_tier=_count(words.get("PriorityTier") or words.get("Priority")) or 1,
         preempt_mode=words.get("PreemptMode", "OFF").upper(),
         is_exclusive=words.get("OverSubscribe", words.get("Shared", "")).upper() == "EXCLUSIVE",
+        submit_hosts=_hosts(words.get("AllocNodes")),
         needs_reservation=words.get("ReqResv") == "YES",
         only_root=words.get("RootOnly") == "YES",
         cpus_per_node_max=_count(words.get("MaxCPUsPerNode")),
@@ -450,6 +458,13 @@ def _names(text: str | None) -> Names | None:
     if text is None or text in {"ALL", "N/A", "(null)", ""}:
         return None
     return tuple(text.split(","))
+
+
+def _hosts(text: str | None) -> Names | None:
+    """Return the hosts of a list; None for ALL, and for a list that is not read."""
+    with suppress(HostlistError):
+        return tuple(expand(text or "")) if _names(text) else None
+    return None
 
 
 def _seconds(text: str | None) -> int | None:

@@ -1,0 +1,230 @@
+"""Every number that Slurm holds a job to: of its partition, the partition's nodes, a QOS, an account. Pure.
+
+Each is one `Bound`. There is one comparison with what the job asks for, and one sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from muster.errors import Refusal
+from muster.policy.given import associations_of, gpus_of, qos_of
+from muster.policy.rules import Ask
+from muster.slurm.cluster_facts import ClusterFacts, PartitionFacts
+from muster.units import format_memory, format_walltime
+
+
+class Bound(NamedTuple):
+    """One number that a job may not go beyond."""
+
+    rule: str
+    counts: str
+    """What is counted: a name of `_amounts`."""
+
+    number: int
+    words: str
+    """Whose number it is, with a gap for the number: "the QOS house allows a user {}"."""
+
+    key: str
+    queue: str = ""
+    is_least: bool = False
+    is_waited_for: bool = False
+    """Slurm takes a job beyond it, and does not start it before the number or the job changes."""
+
+
+class _Column(NamedTuple):
+    """What one of sacctmgr's columns limits."""
+
+    words: str
+    counts: str = "{}"
+    """What is counted of a TRES."""
+
+    is_least: bool = False
+
+
+_COLUMNS = {
+    "maxwall": _Column("allows", "time"),
+    "maxtres": _Column("allows a job"),
+    "maxtrespu": _Column("allows a user"),
+    "maxtrespa": _Column("allows an account"),
+    "grptres": _Column("allows all jobs together"),
+    "maxtrespernode": _Column("allows a node", "{} of a node"),
+    "maxtresmins": _Column("allows a job", "{} minutes"),
+    "mintres": _Column("is for", is_least=True),
+    **{name: _Column("takes", "job") for name in ("maxsubmit", "maxsubmitpu", "maxsubmitpa", "grpsubmit")},
+    **{name: _Column("runs", "job") for name in ("maxjobs", "maxjobspu", "maxjobspa", "grpjobs")},
+}
+_RULES = {"node": "nodes", "gres/gpu": "gpus", "cpu": "cpus", "mem": "mem", "time": "time", "job": "jobs"}
+
+
+def _amounts(ask: Ask) -> dict[str, tuple[int, str]]:
+    """Return what this job asks for, with its words, by what is counted; what is not known is not there."""
+    nodes, gpus, cpus = ask.nodes, ask.gpus_per_node, ask.ntasks_per_node * (ask.cpus_per_task or 1)
+    all_gpus = (nodes * gpus, f"{nodes} × {gpus} = {nodes * gpus} GPUs")
+    amounts = {
+        "job": (1, "one job"),
+        "node": (nodes, f"{nodes} nodes"),
+        "cpu": (nodes * cpus, f"{nodes * cpus} CPUs"),
+        "gres/gpu": all_gpus,
+        f"gres/gpu:{ask.gpu_type}": all_gpus,
+        "cpu of a node": (cpus, f"{cpus} CPUs per node"),
+        "gres/gpu of a node": (gpus, f"{gpus} GPUs per node"),
+    }
+    if ask.mem is not None and ask.mem.mib:
+        amounts["mem"] = (nodes * ask.mem.mib, f"{nodes} × {ask.mem} of memory")
+        amounts["mem of a node"] = (ask.mem.mib, f"--mem {ask.mem}")
+    if ask.time_s is not None:
+        minutes = ask.time_s // 60
+        for name in ("node", "cpu", "gres/gpu"):
+            amount, words = amounts[name]
+            amounts[f"{name} minutes"] = (amount * minutes, f"{words} × {minutes} minutes = {amount * minutes}")
+        amounts["time"] = (ask.time_s, format_walltime(ask.time_s))
+    return amounts
+
+
+def bounds_of(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[Bound]:
+    """Yield every number that holds for this job in this partition."""
+    lifted = lifted_rules(cluster, ask)
+    for bound in (*_of_partition(partition), *_of_nodes(cluster, partition, ask)):
+        if bound.rule not in lifted:
+            yield bound
+    yield from _of_accounting(cluster, partition, ask)
+
+
+_OF_PARTITION = {"PartitionTimeLimit": "time-max", "PartitionMaxNodes": "nodes-max", "PartitionMinNodes": "nodes-min"}
+
+
+def lifted_rules(cluster: ClusterFacts, ask: Ask) -> set[str]:
+    """Return the rules of a partition that do not hold for a job of this QOS."""
+    qos = cluster.qos_named(qos_of(cluster, ask) or "")
+    return {rule for flag, rule in _OF_PARTITION.items() if qos is not None and flag in qos.flags}
+
+
+def _of_partition(partition: PartitionFacts) -> Iterator[Bound]:
+    name = partition.name
+    for rule, counts, number, words in (
+        ("nodes-max", "node", partition.nodes_max, f"{name} allows {{}}"),
+        ("nodes-min", "node", partition.nodes_min, f"{name} is for {{}} or more"),
+        ("time-max", "time", partition.time_max_s, f"{name} allows {{}}"),
+    ):
+        if number is not None:
+            yield Bound(rule, counts, number, words, f"partitions.{name}", name, rule == "nodes-min")
+
+
+def _of_nodes(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[Bound]:
+    """Yield how many nodes there are, and the most that one of them has for a job."""
+    name, kinds = partition.name, cluster.kinds_of(partition.name)
+    there = [("nodes-max", "node", partition.nodes, f"{name} has {{}}")] if partition.nodes else []
+    # A cluster without any gres does not count GPUs, whatever its nodes have.
+    counts_gpus = any(kind.gpu_count for kind in cluster.kinds)
+    fitting = [kind for kind in kinds if gpus_of(kind, ask.gpu_type) >= ask.gpus_per_node or not counts_gpus]
+    of_type = f" of type {ask.gpu_type}" if ask.gpu_type else ""
+    if ask.gpus_per_node and fitting:
+        count, gpus = sum(kind.nodes for kind in fitting), f"{ask.gpus_per_node} or more GPUs{of_type}"
+        there.append(("nodes-max", "node", count, f"{name} has {{}} with {gpus}"))
+    for kinds_that_count in filter(None, [fitting or kinds]):
+        most = f"a node of {name} has {{}}"
+        cpus = max(kind.cpus for kind in kinds_that_count)
+        memory_mib = max(kind.memory_mib for kind in kinds_that_count)
+        usable_cpus = min(cpus, partition.cpus_per_node_max or cpus)
+        there.append(("cores-max", "cpu of a node", usable_cpus, f"a job has {{}} on a node of {name}"))
+        usable_mib = min(memory_mib, (partition.memory_per_cpu_max_mib or memory_mib) * usable_cpus)
+        there += [("mem-max", "mem of a node", usable_mib, most)] if memory_mib else []
+        largest = max(gpus_of(kind, ask.gpu_type) for kind in kinds)
+        if counts_gpus and (largest or ask.gpu_type is None):  # a type that is nowhere is a name, not a number
+            there.append(("gpus-max", "gres/gpu of a node", largest, most + of_type))
+        of_gpu_mib = partition.memory_per_gpu_mib or cluster.memory_per_gpu_mib
+        if of_gpu_mib and memory_mib and cluster.shares_memory and "mem-per-gpu" not in ask.flags:
+            # --mem beside it does not help: 22.05 and 24.11 refuse the job all the same.
+            why = f"each brings {of_gpu_mib} MiB (DefMemPerGPU), unless --sbatch=--mem-per-gpu asks for less"
+            words = f"a node of {name} has memory for {{}}: {why}"
+            there.append(("gpus-max", "gres/gpu of a node", memory_mib // of_gpu_mib, words))
+    for rule, counts, number, words in there:
+        yield Bound(rule, counts, number, words, f"partitions.{name}", name)
+
+
+def _of_accounting(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[Bound]:
+    """Yield the numbers of the partition's QOS, the job's QOS, and the account: of each limit the first counts.
+
+    So Slurm has it; a QOS may say that it comes before the partition's. Only DenyOnLimit refuses; else the job waits.
+    """
+    if "limits" not in cluster.enforces:
+        return
+    named = [cluster.qos_named(name) for name in (partition.own_qos, qos_of(cluster, ask)) if name]
+    order = sorted(filter(None, named), key=lambda qos: "OverPartQOS" not in qos.flags)
+    waits = not any("DenyOnLimit" in qos.flags for qos in order)
+    owners = [(qos.limits, f"the QOS {qos.name}", f"qos.{qos.name}", qos.name) for qos in order]
+    mine = associations_of(cluster, ask)
+    # Of a user's two associations with an account, the one of the partition alone is the job's.
+    own = next((each for name in (partition.name, "") for each in mine if each.partition == name), None)
+    if own is not None:
+        owners.append((own.limits, f"your account {own.account}", "request", ""))
+    known: set[str] = set()
+    for limits, owner, key, queue in owners:
+        for limit, number in limits.items():
+            column, _, tres = limit.partition(":")
+            # A QOS that counts the jobs of a user overrides the account.
+            if column not in _COLUMNS or {limit, f"{limit}pu", f"{limit}pa"} & known:
+                continue
+            words, counts, is_least = _COLUMNS[column]
+            counts = counts.format(tres)
+            whole = f"{owner} {words} {{}}{' or more' * is_least}{f' now ({column})' if counts == 'job' else ''}"
+            is_waited_for = words == "runs" or (waits and words != "takes")
+            rule = f"{_RULES.get(tres.partition(':')[0] or counts, tres)}-{'min' if is_least else 'max'}"
+            yield Bound(rule, counts, number, whole, key, queue, is_least, is_waited_for)
+        known |= limits.keys()
+
+
+def broken_bounds(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[tuple[Bound, Refusal]]:
+    """Yield each number that this job goes beyond, with its sentence; of two of one rule and owner, the first."""
+    amounts = _amounts(ask)
+    for bound in bounds_of(cluster, partition, ask):
+        amount, words = amounts.get(bound.counts, (bound.number, ""))
+        if amount < bound.number if bound.is_least else amount > bound.number:
+            message = f"{words}, but {bound.words.format(_spelled(bound))}"
+            accepted = {"time": format_walltime(bound.number)} if bound.counts == "time" else {}
+            yield (
+                bound,
+                Refusal(bound.rule, message, _hint(bound, ask), bound.key, bound.queue, bound.number, accepted),
+            )
+
+
+def _spelled(bound: Bound) -> str:
+    if bound.counts == "time":
+        return format_walltime(bound.number)
+    return format_memory(bound.number) if bound.counts.startswith("mem") else str(bound.number)
+
+
+def _hint(bound: Bound, ask: Ask) -> str:
+    """Return the options that this number takes."""
+    number, counts = bound.number, bound.counts
+    each = number if counts.endswith(" of a node") else number // ask.nodes
+    if counts == "time":
+        return f"--time {format_walltime(number)}"
+    if counts == "node" and number:
+        return f"-N {number}"
+    if counts == "mem of a node":
+        return f"--mem {number}M"
+    if bound.is_least:
+        return f"{number} or more, or another QOS (-q)"
+    if counts.startswith("gres/gpu") and "minutes" not in counts and each:
+        return f"-g {each}"
+    if counts in {"cpu", "cpu of a node"} and each >= ask.ntasks_per_node:
+        return f"-c {each // ask.ntasks_per_node}"
+    if counts.endswith(" minutes") and number:
+        return "fewer nodes, or a shorter --time"
+    return f"{number} or fewer on all nodes together" if number else "another account (-A) or QOS (-q)"
+
+
+def gives_all_cpus(cluster: ClusterFacts, ask: Ask) -> bool:
+    """Return whether a job may have all CPUs of each node: the nodes are alike, and no limit counts CPUs."""
+    partition = cluster.partition(ask.partition or "")
+    if partition is None:
+        return False
+    kinds, most = cluster.kinds_of(partition.name), partition.cpus_per_node_max
+    is_limited = most is not None and any(kind.cpus > most for kind in kinds)
+    counted = any(
+        bound.counts.startswith("cpu") and not bound.is_least for bound in _of_accounting(cluster, partition, ask)
+    )
+    return not is_limited and not counted and len({(kind.cores, kind.threads) for kind in kinds}) < 2
