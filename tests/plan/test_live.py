@@ -485,3 +485,24 @@ def test_all_cores_are_asked_for_only_where_each_node_gives_them(
 )
 def test_the_ranks_of_a_node_are_those_typed_else_one_for_each_gpu(words: list[str], ranks: int) -> None:
     assert ask_of(request_from({}, *parse([*words, "--", "x"]))).ntasks_per_node == ranks
+
+
+def test_of_several_kinds_of_node_a_whole_one_may_be_any() -> None:
+    kinds = [kind_line("main", 2, 64, "gpu:4"), kind_line("main", 2, 64, "gpu:2"), kind_line("main", 2, 64)]
+    known = cluster([partition_line("main", Default="YES", OverSubscribe="EXCLUSIVE", TotalNodes="6")], kinds)
+    told = [note.text for note in plan_on(known, "-g", "1").notes if "whole nodes" in note.text]
+    assert [text.partition("): ")[2] for text in told] == ["the job has all 2 or 4 GPUs of a node, and uses 1"]
+    assert not [note for note in plan_on(known, "-g", "4").notes if "whole nodes" in note.text]
+
+
+@pytest.mark.parametrize("flags", ["NoReserve", "DenyOnLimit"])
+def test_what_slurm_queues_is_told_and_not_refused_by_the_profile(flags: str) -> None:
+    accounting = accounting_text("chem|chem||short|", f"short|00:30:00|;flags={flags}")
+    lines = [partition_line("gpu", Default="YES", TotalNodes="8")]
+    known = cluster(lines, [kind_line("gpu", 8, 64, "gpu:4")], accounting, AccountingStorageEnforce="limits,qos")
+    if flags == "DenyOnLimit":
+        with pytest.raises(RequestError, match="01:00:00, but short allows 00:30:00"):
+            plan_on(known, "-g", "1", "-t", "60", "-q", "short")
+    else:
+        told = warnings(plan_on(known, "-g", "1", "-t", "60", "-q", "short"))
+        assert any(text.startswith("the job waits: 01:00:00, but the QOS short allows 00:30:00") for text in told)

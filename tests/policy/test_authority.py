@@ -16,7 +16,7 @@ from muster.errors import Refusal, RequestError
 from muster.launchers import names_in_profiles
 from muster.policy.names import say_unlisted, unlisted_names
 from muster.policy.queues import longest_s
-from muster.policy.rules import RULES, Ask, refusals, say_origin
+from muster.policy.rules import RULES, Ask, is_hearsay, refusals, say_origin
 from muster.sites.consistency import OPENABLE
 from muster.sites.load import load, overrides_from
 from muster.sites.schema import Profile, Queue
@@ -165,6 +165,27 @@ def test_an_unlisted_partition_is_planned_from_what_was_typed() -> None:
     assert "does not know the partition zz9 (documents of 2025-05-28)" in warning
     assert made.shape.cpus_per_task == 4
     assert not {"mem", "mem-per-gpu"} & {directive.name for directive in made.directives}
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "is_told"),
+    [
+        ("vega", "-N 61", True),
+        ("horeka", "-A hk-project-p0012345 -p gpu-h100 -N 22", True),
+        ("horeka", "-A hk-project-p0012345 -p gpu-h100 -N 21", False),
+    ],
+)
+def test_a_count_of_nodes_that_others_wrote_is_told_and_not_refused(name: str, words: str, is_told: bool) -> None:
+    made = plan(*words.split(), "-g", "4", "-t", "30", "--", "true", site=name)
+    assert any("the number is not the site's own" in note.text for note in made.notes if note.warning) is is_told
+
+
+def test_a_count_of_nodes_of_the_site_or_of_the_user_refuses() -> None:
+    with pytest.raises(RequestError, match="1025 nodes"):
+        plan("-N", "1025", "-A", "project_465000000", "-g", "8", "-t", "30", "--", "true", site="lumi")
+    own = load("vega", overrides=overrides_from(["partitions.gpu.nodes=9"]))
+    refusal = next(each for each in refusals(own.profile, Ask(nodes=10, partition="gpu", gpus_per_node=4)))
+    assert not is_hearsay(own, refusal)
 
 
 def test_nothing_of_a_known_node_is_taken_for_an_unlisted_one() -> None:

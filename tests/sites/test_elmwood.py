@@ -164,6 +164,11 @@ def test_a_contradiction_in_the_file_is_named(tmp_path: Path, name: str) -> None
     assert error.value.line
 
 
+def test_a_share_that_nobody_asks_for_is_not_judged(tmp_path: Path) -> None:
+    text = TEXT.replace('mem_per_gpu = "160G"', 'mem_per_gpu = "300G"').replace('"per-gpu"', '"whole-node"')
+    assert load(str(written(tmp_path, text, "elmwood")), NOBODY).profile.nodes["h100"].mem_per_gpu == "300G"
+
+
 REMARKS = {
     "threads": ('cpus = "threads"', 'cpus = "cores"', "CPUTot=192"),
     "no default": ("default = true\n", "", None),

@@ -104,6 +104,12 @@ def say_origin(site: Site, refusal: Refusal) -> str:
     return "" if is_demand and origin.source is not None and not site.says(refusal.key) else origin.words()
 
 
+def is_hearsay(site: Site, refusal: Refusal) -> bool:
+    """Return whether a refusal rests on a count of nodes that others than the site wrote: Slurm may have more."""
+    source = site.origin(refusal.key).source
+    return refusal.key.endswith(".nodes") and source is not None and source.trust != "D"
+
+
 def _required(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     values = {
         "account": ask.account,

@@ -147,6 +147,8 @@ def _memory_of_gpus(profile: Profile, name: str, node: NodeKind) -> Iterator[Bro
     path: Path = ("nodes", name, "mem_per_gpu") if node.mem_per_gpu else ("memory", "mem_per_gpu")
     share = node.mem_per_gpu or profile.memory.mem_per_gpu
     whole_mib = parse_memory_mib(node.memory_usable) if node.memory_usable else node.memory_mib
+    if profile.memory.policy not in {"explicit", "per-gpu"}:
+        return  # the share is not asked for
     if share and whole_mib and node.gpus and node.gpus * parse_memory_mib(share) > whole_mib:
         product = f"{node.gpus} GPUs × {share} = {node.gpus * parse_memory_mib(share)} MiB"
         message = f"{product}, but a node of kind {name} has {whole_mib} MiB"
