@@ -227,7 +227,8 @@ def test_each_limit_of_a_qos_is_held_against_the_job(limits: str, bent: dict[str
 @pytest.mark.parametrize(
     ("limits", "hint"),
     [
-        ("maxtres=node=3", "-N 3"),
+        ("maxtres=node=3", "-N 2"),
+        ("maxtres=node=1", "fewer --spares"),
         ("maxtrespu=gres/gpu=8", "-g 2"),
         ("maxtres=gres/gpu=3", "3 or fewer on all nodes together"),
         ("grptres=gres/gpu=0", "another account (-A) or QOS (-q)"),
@@ -235,13 +236,13 @@ def test_each_limit_of_a_qos_is_held_against_the_job(limits: str, bent: dict[str
         ("maxtres=cpu=12", "12 or fewer on all nodes together"),
         ("maxtrespernode=gres/gpu=3", "-g 3"),
         ("maxtrespernode=cpu=12", "-c 3"),
-        ("mintres=node=8", "-N 8"),
+        ("mintres=node=8", "-N 7"),
         ("mintres=gres/gpu=32", "32 or more, or another QOS (-q)"),
     ],
 )
 def test_the_hint_at_a_limit_can_be_typed(limits: str, hint: str) -> None:
     known = accounts("chem|chem||normal|", f"normal|;{limits}")
-    ask = Ask(nodes=4, gpus_per_node=4, ntasks_per_node=4, cpus_per_task=4)
+    ask = Ask(nodes=4, spares=1, gpus_per_node=4, ntasks_per_node=4, cpus_per_task=4)
     assert [each.hint for each in refusals_here(known, ask)] == [hint]
 
 

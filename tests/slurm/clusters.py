@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from muster.sites.schema import NodeKind, Profile
-from muster.slurm.cluster_facts import (
+from muster.slurm.cluster_answers import (
     _QOS_COLUMNS,
     _USER_COLUMNS,
-    ClusterFacts,
-    facts_of_cluster,
     read_accounting,
     read_controller,
+    with_accounting,
 )
+from muster.slurm.cluster_facts import ClusterFacts
 from muster.units import parse_memory_mib
 
 _PARTITION = (
@@ -103,11 +105,9 @@ def cluster(
     **config: str,
 ) -> ClusterFacts:
     """The value of these answers."""
-    return facts_of_cluster(
-        read_controller(controller_text(*partitions, nodes=kinds, **config)),
-        None if accounting is None else read_accounting(accounting),
-        user_groups=("ada",),
-    )
+    known = replace(read_controller(controller_text(*partitions, nodes=kinds, **config)), user_groups=("ada",))
+    answer = None if accounting is None else read_accounting(accounting)
+    return known if answer is None else with_accounting(known, answer)
 
 
 def like_site(profile: Profile, **changes: dict[str, str]) -> ClusterFacts:

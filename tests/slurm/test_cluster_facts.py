@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from muster.slurm.cluster_facts import Association, keeps_accounts, read_accounting, read_controller, read_kinds
+from muster.slurm.cluster_answers import read_accounting, read_controller, read_kinds
+from muster.slurm.cluster_facts import Association
 from slurm.clusters import (
     OF_2017,
     OLD,
@@ -20,9 +21,8 @@ from slurm.clusters import (
 
 def test_the_prompts_of_scontrol_are_no_part_of_its_answers() -> None:
     answer = read_controller(controller_text(partition_line("main", Default="YES"), ClusterName="tinker"))
-    assert answer.config["ClusterName"] == "tinker"
+    assert answer.name == "tinker"
     assert [partition.name for partition in answer.partitions] == ["main"]
-    assert not any(key.startswith("PartitionName") for key in answer.config)
 
 
 def test_each_word_of_a_partition_is_read() -> None:
@@ -192,5 +192,5 @@ def test_what_accounting_enforces_is_known() -> None:
     known = cluster([partition_line("main")], [], AccountingStorageEnforce="associations,limits,qos")
     assert known.enforces == ("associations", "limits", "qos")
     assert cluster([partition_line("main")], [], AccountingStorageEnforce="none").enforces == ()
-    assert keeps_accounts({"AccountingStorageType": "accounting_storage/slurmdbd"})
-    assert not keeps_accounts({"AccountingStorageType": "accounting_storage/none"})
+    assert cluster([partition_line("main")], [], AccountingStorageType="accounting_storage/slurmdbd").keeps_accounts
+    assert not cluster([partition_line("main")], []).keeps_accounts

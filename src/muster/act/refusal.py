@@ -14,7 +14,6 @@ from muster.runner import MUNGE_HINT, MUNGE_IS_DOWN, ProgramResult, Runner, mung
 from muster.slurm.fit import NODES, Misfit, Wanted, find_misfit
 from muster.slurm.silence import is_silent, last_words
 from muster.slurm.submit import is_without_cluster, parse_rejection
-from muster.units import parse_memory_mib
 
 
 def accepted(answer: ProgramResult) -> None:
@@ -90,9 +89,7 @@ def _wanted(plan: Plan) -> Wanted:
     return Wanted(
         nodes=int(header.get("nodes", shape.nodes)),
         spares=plan.finish.spares if plan.finish is not None else 0,
-        cpus=shape.ntasks_per_node * (shape.cpus_per_task or 1),
         gpus=shape.gpus_per_node,
-        memory_mib=parse_memory_mib(header["mem"]) if header.get("mem", "0") != "0" else 0,
         partitions=tuple(filter(None, header.get("partition", "").split(","))),
         named=tuple(expand(header.get("nodelist", ""))),
         excluded=tuple(expand(header.get("exclude", ""))),

@@ -12,13 +12,8 @@ import msgspec
 from muster.errors import MusterError
 from muster.look.programs import on_path
 from muster.runner import Runner, run
-from muster.slurm.cluster_facts import (
-    CONTROLLER_FACTS,
-    ClusterFacts,
-    ask_accounting,
-    facts_of_cluster,
-    keeps_accounts,
-)
+from muster.slurm.cluster_answers import CONTROLLER_FACTS, ask_accounting, with_accounting
+from muster.slurm.cluster_facts import ClusterFacts
 from muster.slurm.question import Question
 from muster.slurm.silence import last_words
 from muster.slurm.submit import is_without_cluster
@@ -87,13 +82,13 @@ def ask_cluster(
             unanswered.append(f"{name} {last_words(answer.status, answer.stderr)}")
         return said
 
-    controller = ask(CONTROLLER_FACTS)
-    if controller is None or not controller.partitions or "ClusterName" not in controller.config:
+    cluster: ClusterFacts | None = ask(CONTROLLER_FACTS)
+    if cluster is None or not cluster.partitions or not cluster.name:
         return Silence(unanswered[0] if unanswered else "scontrol shows no partition")
-    accounting = None
-    if keeps_accounts(controller.config) and on_path("sacctmgr", environment) is not None:
+    if cluster.keeps_accounts and on_path("sacctmgr", environment) is not None:
         accounting = ask(ask_accounting(user))
-    return facts_of_cluster(controller, accounting, unanswered, _groups())
+        cluster = cluster if accounting is None else with_accounting(cluster, accounting)
+    return msgspec.structs.replace(cluster, unanswered=tuple(unanswered), user_groups=_groups())
 
 
 def _groups() -> tuple[str, ...]:

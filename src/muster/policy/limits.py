@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from muster.errors import Refusal
 from muster.policy.given import associations_of, gpus_of, qos_of
-from muster.policy.rules import Ask
+from muster.policy.rules import Ask, nodes_of
 from muster.slurm.cluster_facts import ClusterFacts, PartitionFacts
 from muster.units import format_memory, format_walltime
 
@@ -64,7 +64,7 @@ def _amounts(ask: Ask) -> dict[str, tuple[int, str]]:
     all_gpus = (nodes * gpus, f"{nodes} × {gpus} = {nodes * gpus} GPUs")
     amounts = {
         "job": (1, "one job"),
-        "node": (nodes, f"{nodes} nodes"),
+        "node": (nodes, nodes_of(ask)),
         "cpu": (nodes * cpus, f"{nodes * cpus} CPUs"),
         "gres/gpu": all_gpus,
         f"gres/gpu:{ask.gpu_type}": all_gpus,
@@ -203,7 +203,7 @@ def _hint(bound: Bound, ask: Ask) -> str:
     if counts == "time":
         return f"--time {format_walltime(number)}"
     if counts == "node" and number:
-        return f"-N {number}"
+        return f"-N {number - ask.spares}" if number > ask.spares else "fewer --spares"
     if counts == "mem of a node":
         return f"--mem {number}M"
     if bound.is_least:

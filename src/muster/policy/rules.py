@@ -211,7 +211,7 @@ def _open_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
 def _nodes_of_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     for kind, name, queue in _queues(profile, ask):
         if queue.nodes_max is not None and ask.nodes > queue.nodes_max:
-            message = f"{_nodes_of(ask)}, but {name} allows {queue.nodes_max}"
+            message = f"{nodes_of(ask)}, but {name} allows {queue.nodes_max}"
             key = f"{kind}.{name}.nodes_max"
             yield Refusal("nodes-max", message, f"-N {queue.nodes_max}", key, name, queue.nodes_max)
         if queue.nodes_min is not None and ask.nodes < queue.nodes_min:
@@ -222,7 +222,8 @@ def _nodes_of_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
         yield from _nodes_of_any(profile, ask)
 
 
-def _nodes_of(ask: Ask) -> str:
+def nodes_of(ask: Ask) -> str:
+    """Return the nodes of a job in words."""
     return f"{ask.nodes} nodes{f' ({ask.spares} spare)' if ask.spares else ''}"
 
 
@@ -232,7 +233,7 @@ def _nodes_of_any(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     largest = max(fit, key=lambda name: fit[name].nodes_max or ask.nodes, default=None)
     limit = None if largest is None else fit[largest].nodes_max
     if limit is not None and ask.nodes > limit:
-        message = f"{_nodes_of(ask)}, but {largest} allows {limit}"
+        message = f"{nodes_of(ask)}, but {largest} allows {limit}"
         yield Refusal("nodes-max", message, f"-N {limit}", f"partitions.{largest}.nodes_max", largest or "", limit)
 
 
@@ -254,7 +255,7 @@ def _nodes_there(profile: Profile, ask: Ask) -> Iterator[Refusal]:
             key, count = f"nodes.{kinds[0]}.nodes", sum(node_count or 0 for node_count in counts)
         if count is not None and ask.nodes > count:
             of_kind = f" of kind {' and '.join(kinds)}" if len(kinds) < len(kinds_in(queue)) else ""
-            message = f"{_nodes_of(ask)}, but {name} has {count}{of_kind}"
+            message = f"{nodes_of(ask)}, but {name} has {count}{of_kind}"
             yield Refusal("nodes-max", message, f"-N {count}", key, name, count)
 
 

@@ -1,21 +1,20 @@
-"""Which number of a request no node of its partition has. sinfo's lines in, a sentence out; pure.
+"""Why sbatch's trial does not take a job whose numbers are right: too many nodes are excluded, or down. Pure.
 
-Slurm says "Requested node configuration is not available" for too many nodes, CPUs, GPUs, too much memory, and for
-nodes that are down alike.
+Slurm says "Requested node configuration is not available" for both. The numbers themselves are held against the cluster
+before (`policy/limits.py`).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from muster.slurm.cluster_answers import count_gpus
 from muster.slurm.question import Question
-from muster.units import format_memory, whole_number
 
 _END = "\x1f"
-_COLUMNS = ("%P", "%N", "%c", "%m", "%G", "%T")
+_COLUMNS = ("%P", "%N", "%G", "%T")
 # The states in which a node takes no job, without what sinfo appends ("down*": it does not answer).
 _OUT = ("down", "drain", "drng", "fail", "maint", "unk", "reboot", "power", "inval", "future", "blocked", "plnd")
 
@@ -26,8 +25,6 @@ class NodeLine(msgspec.Struct, frozen=True):
     partition: str
     is_default: bool
     name: str
-    cpus: int
-    memory_mib: int
     gpus: int
     state: str
 
@@ -44,11 +41,9 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     spares: int = 0
     """How many of the nodes are spare."""
 
-    cpus: int = 0
+    gpus: int = 0
     """On each node."""
 
-    gpus: int = 0
-    memory_mib: int = 0
     partitions: tuple[str, ...] = ()
     """None: the default one."""
 
@@ -75,24 +70,12 @@ def parse_nodes(stdout: str) -> tuple[NodeLine, ...]:
 
 
 def _node(cells: Sequence[str]) -> NodeLine:
-    partition, name, cpus, memory, gres, state = cells
-    return NodeLine(
-        partition.removesuffix("*"), partition.endswith("*"), name, _least(cpus), _least(memory), _gpus(gres), state
-    )
-
-
-def _least(text: str) -> int:
-    return whole_number(text.rstrip("+")) or 0
-
-
-def _gpus(gres: str) -> int:
-    """Return the GPUs of "gpu:a100:4(S:0-1),gpu:h100:2"."""
-    items = re.sub(r"\([^)]*\)", "", gres).split(",")
-    return sum(whole_number(item.rpartition(":")[2]) or 0 for item in items if item.startswith("gpu:"))
+    partition, name, gres, state = cells
+    return NodeLine(partition.removesuffix("*"), partition.endswith("*"), name, count_gpus(gres), state)
 
 
 def find_misfit(request: Wanted, nodes: Iterable[NodeLine]) -> Misfit | None:
-    """Return the first number that no node has, or the nodes that are down; None where nothing of this is seen."""
+    """Return whether nodes are excluded or down; None where nothing of this is seen."""
     candidates = [
         node for node in nodes if (node.partition in request.partitions if request.partitions else node.is_default)
     ]
@@ -107,8 +90,6 @@ def _misfits(request: Wanted, candidates: Sequence[NodeLine], queues: str) -> It
         {node.name for node in candidates if node.is_out and (not request.named or node.name in request.named)}
     )
     total = len({node.name for node in candidates})
-    if request.nodes > total:
-        yield Misfit(f"{_nodes(request)} are asked for, but {queues} has {total}", _fewer(request, total))
     excluded_names = sorted({node.name for node in candidates} & set(request.excluded))
     if total - len(excluded_names) < request.nodes <= total:
         yield Misfit(
@@ -117,27 +98,7 @@ def _misfits(request: Wanted, candidates: Sequence[NodeLine], queues: str) -> It
             f"{_fewer(request, total - len(excluded_names))}; "
             "muster nodes lists what it excludes, and --clear forgets it",
         )
-    for amount, largest, spell, flag in (
-        (request.gpus, max(node.gpus for node in candidates), "{} GPUs".format, "-g"),
-        (request.cpus, max(node.cpus for node in candidates), "{} CPUs".format, "-c, or fewer ranks on a node"),
-        (request.memory_mib, max(node.memory_mib for node in candidates), format_memory, "--mem"),
-    ):
-        if amount > largest:
-            yield Misfit(
-                f"{spell(amount)} on each node are asked for, but no node of {queues} has more than {spell(largest)}",
-                f"a smaller {flag}; muster queues shows the partitions and their nodes",
-            )
-    fitting = {
-        node.name
-        for node in candidates
-        if node.gpus >= request.gpus and node.cpus >= request.cpus and node.memory_mib >= request.memory_mib
-    }
-    if len(fitting) < request.nodes:
-        yield Misfit(
-            f"{_nodes(request)} are asked for, but only {len(fitting)} of the {total} of {queues} have all "
-            "that is asked of each",
-            f"{_fewer(request, len(fitting))}, or less of each node",
-        )
+    fitting = {node.name for node in candidates if node.gpus >= request.gpus}
     # Where enough nodes take jobs, those that do not are not the reason.
     if names_out and (request.named or len(fitting - {*names_out, *excluded_names}) < request.nodes):
         yield Misfit(

@@ -20,7 +20,8 @@ from muster.sites.layers import Layer, merge
 from muster.sites.live import live_layer, name_of_kind
 from muster.sites.schema import Profile
 from muster.slurm.cluster import MPI_TYPES, SHARES
-from muster.slurm.cluster_facts import CONTROLLER_FACTS, ClusterFacts, KindFacts, ask_accounting, read_kinds
+from muster.slurm.cluster_answers import CONTROLLER_FACTS, ask_accounting, read_kinds
+from muster.slurm.cluster_facts import ClusterFacts, KindFacts
 from muster.units import toml_text
 from muster_check.survey.place import (
     LOGIN_SCRIPT,
