@@ -17,7 +17,6 @@ from launch.plans import plan
 from muster.errors import MusterError
 from muster.model.plan import Plan
 from muster.units import format_walltime
-from muster_lab.like import lab_like
 from muster_lab.spec import Account, HostGroup, LabPartition, LabSpec, Qos
 
 from .profiles import SITES, bundled
@@ -242,6 +241,7 @@ THIRD_CHANGES: dict[str, Callable[[LabSpec, str], LabSpec]] = {
     "inactive": lambda spec, _: spec,
     "nodes-drained": lambda spec, _: spec,
 }
+ALL_CHANGES = {**CHANGES, **LATER_CHANGES, **THIRD_CHANGES}
 SIGNS = {
     "renamed": ("-new", "no partition"),
     "removed": ("no partition",),
@@ -294,17 +294,6 @@ def changed_labs(seed: int = SEED, number: int = NUMBER) -> Iterator[ChangedLab]
     order = [change for _ in range(-(-number // len(CHANGES))) for change in chance.sample(list(CHANGES), len(CHANGES))]
     for place, change in enumerate(order[:number]):
         yield ChangedLab(CHANGED_SITES[place % len(CHANGED_SITES)], change, f"changed-{place}")
-
-
-def made(lab: ChangedLab) -> MadeLab:
-    """Return what the lab is made of: the plan by the profile alone says which partition changes."""
-    words = words_of(lab.site)
-    name = _partition_of(lab.site, plan_of_profile(lab.site, words))
-    account = words[words.index("-A") + 1] if "-A" in words else None
-    spec = lab_like(bundled(lab.site).profile, name=lab.name, nodes=2, other_nodes=1, account=account)
-    changed = {**CHANGES, **LATER_CHANGES, **THIRD_CHANGES}[lab.change](spec, name)
-    typed = (TYPED[lab.change](changed, name),) if lab.change in TYPED else ()
-    return MadeLab(changed, words, typed)
 
 
 def header_of(words: tuple[str, ...], site: str) -> str | None:

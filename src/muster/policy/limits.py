@@ -1,12 +1,12 @@
 """Every number that Slurm holds a job to: of its partition, the partition's nodes, a QOS, an account. Pure.
 
-Each is one `Bound`. There is one comparison with what the job asks for, and one sentence.
+Each is one `SlurmBound`. There is one comparison with what the job asks for, and one sentence.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 from muster.errors import Refusal
 from muster.policy.given import associations_of, gpus_of, qos_of
@@ -15,7 +15,7 @@ from muster.slurm.cluster_facts import ClusterFacts, PartitionFacts
 from muster.units import format_memory, format_walltime
 
 
-class Bound(NamedTuple):
+class SlurmBound(NamedTuple):
     """One number that a job may not go beyond."""
 
     rule: str
@@ -83,16 +83,18 @@ def _amounts(ask: Ask) -> dict[str, tuple[int, str]]:
     return amounts
 
 
-def bounds_of(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[Bound]:
+def bounds_of(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[SlurmBound]:
     """Yield every number that holds for this job in this partition."""
-    lifted = lifted_rules(cluster, ask)
-    for bound in (*_of_partition(partition), *_of_nodes(cluster, partition, ask)):
-        if bound.rule not in lifted:
-            yield bound
+    name = partition.name
+    for rule, counts, number, words in (*_of_partition(cluster, partition, ask), *_of_nodes(cluster, partition, ask)):
+        if number is not None:
+            yield SlurmBound(rule, counts, number, words, f"partitions.{name}", name, rule == "nodes-min")
     yield from _of_accounting(cluster, partition, ask)
 
 
 _OF_PARTITION = {"PartitionTimeLimit": "time-max", "PartitionMaxNodes": "nodes-max", "PartitionMinNodes": "nodes-min"}
+_Row = tuple[str, str, Optional[int], str]
+"""The rule, what is counted, the number (none: no limit is known), and the words of a `SlurmBound`."""
 
 
 def lifted_rules(cluster: ClusterFacts, ask: Ask) -> set[str]:
@@ -101,50 +103,44 @@ def lifted_rules(cluster: ClusterFacts, ask: Ask) -> set[str]:
     return {rule for flag, rule in _OF_PARTITION.items() if qos is not None and flag in qos.flags}
 
 
-def _of_partition(partition: PartitionFacts) -> Iterator[Bound]:
-    name = partition.name
-    for rule, counts, number, words in (
+def _of_partition(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> list[_Row]:
+    name, lifted = partition.name, lifted_rules(cluster, ask)
+    rows: list[_Row] = [
         ("nodes-max", "node", partition.nodes_max, f"{name} allows {{}}"),
         ("nodes-min", "node", partition.nodes_min, f"{name} is for {{}} or more"),
         ("time-max", "time", partition.time_max_s, f"{name} allows {{}}"),
-    ):
-        if number is not None:
-            yield Bound(rule, counts, number, words, f"partitions.{name}", name, rule == "nodes-min")
+    ]
+    return [row for row in rows if row[0] not in lifted]
 
 
-def _of_nodes(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[Bound]:
+def _of_nodes(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[_Row]:
     """Yield how many nodes there are, and the most that one of them has for a job."""
     name, kinds = partition.name, cluster.kinds_of(partition.name)
-    there = [("nodes-max", "node", partition.nodes, f"{name} has {{}}")] if partition.nodes else []
-    # A cluster without any gres does not count GPUs, whatever its nodes have.
-    counts_gpus = any(kind.gpu_count for kind in cluster.kinds)
-    fitting = [kind for kind in kinds if gpus_of(kind, ask.gpu_type) >= ask.gpus_per_node or not counts_gpus]
-    of_type = f" of type {ask.gpu_type}" if ask.gpu_type else ""
-    if ask.gpus_per_node and fitting:
-        count, gpus = sum(kind.nodes for kind in fitting), f"{ask.gpus_per_node} or more GPUs{of_type}"
-        there.append(("nodes-max", "node", count, f"{name} has {{}} with {gpus}"))
-    for kinds_that_count in filter(None, [fitting or kinds]):
-        most = f"a node of {name} has {{}}"
-        cpus = max(kind.cpus for kind in kinds_that_count)
-        memory_mib = max(kind.memory_mib for kind in kinds_that_count)
-        usable_cpus = min(cpus, partition.cpus_per_node_max or cpus)
-        there.append(("cores-max", "cpu of a node", usable_cpus, f"a job has {{}} on a node of {name}"))
-        usable_mib = min(memory_mib, (partition.memory_per_cpu_max_mib or memory_mib) * usable_cpus)
-        there += [("mem-max", "mem of a node", usable_mib, most)] if memory_mib else []
-        largest = max(gpus_of(kind, ask.gpu_type) for kind in kinds)
-        if counts_gpus and (largest or ask.gpu_type is None):  # a type that is nowhere is a name, not a number
-            there.append(("gpus-max", "gres/gpu of a node", largest, most + of_type))
-        of_gpu_mib = partition.memory_per_gpu_mib or cluster.memory_per_gpu_mib
-        if of_gpu_mib and memory_mib and cluster.shares_memory and "mem-per-gpu" not in ask.flags:
-            # --mem beside it does not help: 22.05 and 24.11 refuse the job all the same.
-            why = f"each brings {of_gpu_mib} MiB (DefMemPerGPU), unless --sbatch=--mem-per-gpu asks for less"
-            words = f"a node of {name} has memory for {{}}: {why}"
-            there.append(("gpus-max", "gres/gpu of a node", memory_mib // of_gpu_mib, words))
-    for rule, counts, number, words in there:
-        yield Bound(rule, counts, number, words, f"partitions.{name}", name)
+    yield "nodes-max", "node", partition.nodes or None, f"{name} has {{}}"
+    if not kinds:
+        return
+    of_type, a_node = f" of type {ask.gpu_type}" if ask.gpu_type else "", f"a node of {name} has"
+    most_gpus = max(gpus_of(kind, ask.gpu_type) for kind in kinds)
+    fitting = [kind for kind in kinds if gpus_of(kind, ask.gpu_type) >= ask.gpus_per_node]
+    if ask.gpus_per_node:
+        count = sum(kind.nodes for kind in fitting)
+        yield "nodes-max", "node", count or None, f"{name} has {{}} with {ask.gpus_per_node} or more GPUs{of_type}"
+    # A cluster without any gres does not count GPUs. A type that is nowhere is a name, not a number.
+    is_number = (most_gpus or ask.gpu_type is None) and any(kind.gpu_count for kind in cluster.kinds)
+    yield "gpus-max", "gres/gpu of a node", most_gpus if is_number else None, f"{a_node} {{}}{of_type}"
+    cpus, memory_mib = (max(getattr(kind, field) for kind in fitting or kinds) for field in ("cpus", "memory_mib"))
+    cpus = min(cpus, partition.cpus_per_node_max or cpus)
+    yield "cores-max", "cpu of a node", cpus, f"a job has {{}} on a node of {name}"
+    usable_mib = min(memory_mib, (partition.memory_per_cpu_max_mib or memory_mib) * cpus)
+    yield "mem-max", "mem of a node", usable_mib or None, f"{a_node} {{}}"
+    of_gpu_mib = partition.memory_per_gpu_mib or cluster.memory_per_gpu_mib
+    if of_gpu_mib and memory_mib and cluster.shares_memory and "mem-per-gpu" not in ask.flags:
+        # --mem beside it does not help: 22.05 and 24.11 refuse the job all the same.
+        why = f"each brings {of_gpu_mib} MiB (DefMemPerGPU), unless --sbatch=--mem-per-gpu asks for less"
+        yield "gpus-max", "gres/gpu of a node", memory_mib // of_gpu_mib, f"{a_node} memory for {{}}: {why}"
 
 
-def _of_accounting(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[Bound]:
+def _of_accounting(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[SlurmBound]:
     """Yield the numbers of the partition's QOS, the job's QOS, and the account: of each limit the first counts.
 
     So Slurm has it; a QOS may say that it comes before the partition's. Only DenyOnLimit refuses; else the job waits.
@@ -172,31 +168,29 @@ def _of_accounting(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -
             whole = f"{owner} {words} {{}}{' or more' * is_least}{f' now ({column})' if counts == 'job' else ''}"
             is_waited_for = words == "runs" or (waits and words != "takes")
             rule = f"{_RULES.get(tres.partition(':')[0] or counts, tres)}-{'min' if is_least else 'max'}"
-            yield Bound(rule, counts, number, whole, key, queue, is_least, is_waited_for)
+            yield SlurmBound(rule, counts, number, whole, key, queue, is_least, is_waited_for)
         known |= limits.keys()
 
 
-def broken_bounds(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[tuple[Bound, Refusal]]:
-    """Yield each number that this job goes beyond, with its sentence; of two of one rule and owner, the first."""
+def broken_bounds(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[tuple[SlurmBound, Refusal]]:
+    """Yield each number that this job goes beyond, with its sentence."""
     amounts = _amounts(ask)
     for bound in bounds_of(cluster, partition, ask):
         amount, words = amounts.get(bound.counts, (bound.number, ""))
         if amount < bound.number if bound.is_least else amount > bound.number:
             message = f"{words}, but {bound.words.format(_spelled(bound))}"
             accepted = {"time": format_walltime(bound.number)} if bound.counts == "time" else {}
-            yield (
-                bound,
-                Refusal(bound.rule, message, _hint(bound, ask), bound.key, bound.queue, bound.number, accepted),
-            )
+            hint = _hint(bound, ask)
+            yield bound, Refusal(bound.rule, message, hint, bound.key, bound.queue, bound.number, accepted)
 
 
-def _spelled(bound: Bound) -> str:
+def _spelled(bound: SlurmBound) -> str:
     if bound.counts == "time":
         return format_walltime(bound.number)
     return format_memory(bound.number) if bound.counts.startswith("mem") else str(bound.number)
 
 
-def _hint(bound: Bound, ask: Ask) -> str:
+def _hint(bound: SlurmBound, ask: Ask) -> str:
     """Return the options that this number takes."""
     number, counts = bound.number, bound.counts
     each = number if counts.endswith(" of a node") else number // ask.nodes

@@ -1,7 +1,7 @@
-"""A fourth set of changed labs: what an administrator can type, drawn with its prediction before any plan was made.
+"""Two more sets of changed labs: what an administrator can type, drawn with its prediction before any plan was made.
 
-Each kind of change says what becomes of the job of the site's page, and what a plan has to name. The table was written
-from Slurm's manual pages alone.
+Each kind of change says what becomes of the job of the site's page, and what a plan has to name. The tables were
+written from Slurm's manual pages alone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from muster_lab.like import lab_like
 from muster_lab.spec import Account, HostGroup, LabPartition, LabSpec, Qos
 
 from .changed_labs import (
+    ALL_CHANGES,
     SITES_OF_SECOND,
+    TYPED,
     ChangedLab,
     MadeLab,
     _groups,
@@ -28,7 +30,6 @@ from .changed_labs import (
 )
 from .profiles import bundled
 
-SEED = 20261123_4
 SITES = 10
 EACH = 2
 
@@ -41,9 +42,10 @@ class Kind:
 
     change: Callable[[LabSpec, str], LabSpec]
 
-    becomes: str
+    becomes: str = ""
     """`runs`: Slurm takes a right plan, and the job can start. `refused`: Slurm takes no form of the request.
-    `waits`: Slurm queues the job, and nothing starts it as the cluster is. `unknowable`: only sbatch can say it."""
+    `waits`: Slurm queues the job, and nothing starts it as the cluster is. `unknowable`: only sbatch can say it.
+    Empty: nothing was predicted."""
 
     signs: Words = ()
     """One of these has to be named where Slurm does not run the script that rests on the profile alone."""
@@ -53,6 +55,9 @@ class Kind:
 
     shown: Words = ()
     """One of these stands in the plan either way."""
+
+    is_of_partition: bool = False
+    """A limit of a partition that Slurm does not enforce at submit: Muster may refuse what waits for ever."""
 
     typed: Callable[[LabSpec, str], Words] | None = None
     words: Callable[[Words], Words] = tuple
@@ -162,7 +167,7 @@ def _part_of_a_node(words: Words) -> Words:
     return tuple(changed)
 
 
-KINDS: dict[str, Kind] = {
+FOURTH: dict[str, Kind] = {
     # slurm.conf, a partition
     "cpus-per-gpu-default": Kind(_set(DefCpuPerGPU="2"), "runs"),
     "exclusive": Kind(_set(OverSubscribe="EXCLUSIVE"), "runs", shown=("whole", "exclusive"), words=_part_of_a_node),
@@ -196,6 +201,7 @@ KINDS: dict[str, Kind] = {
         lambda spec, name: _options(_cluster(EnforcePartLimits="NO")(spec, name), name, MaxTime="00:10:00"),
         "waits",
         ("10",),
+        is_of_partition=True,
     ),
     # slurm.conf, the cluster
     "memory-not-counted": Kind(_cluster(SelectTypeParameters="CR_Core"), "runs"),
@@ -265,7 +271,7 @@ KINDS: dict[str, Kind] = {
 }
 
 
-FIFTH_KINDS: dict[str, Kind] = {
+FIFTH: dict[str, Kind] = {
     # slurm.conf, a partition
     "priority-tier": Kind(_set(PriorityTier="50"), "runs"),
     "memory-max-of-a-cpu": Kind(_set(MaxMemPerCPU="100"), "runs", ("--mem", "memory", "MaxMemPerCPU")),
@@ -287,6 +293,7 @@ FIFTH_KINDS: dict[str, Kind] = {
         lambda spec, name: _options(_cluster(EnforcePartLimits="NO")(spec, name), name, MaxNodes="1"),
         "waits",
         ("1",),
+        is_of_partition=True,
     ),
     "shared-if-asked": Kind(_set(OverSubscribe="YES:4"), "runs"),
     "little-memory-of-a-node": Kind(_set(DefMemPerNode="256"), "runs", shown=("--mem",)),
@@ -364,31 +371,24 @@ FIFTH_KINDS: dict[str, Kind] = {
 }
 
 
-FIFTH_SEED = 20261123_5
+KINDS = {**FOURTH, **FIFTH}
 
 
-def fifth_labs(seed: int = FIFTH_SEED) -> Iterator[ChangedLab]:
-    """Yield twenty labs of ten sites that the fourth set did not use, of the kinds that it did not draw or have."""
-    chance = random.Random(seed)  # noqa: S311  # a seed that stands here
-    used = tuple(fourth_labs())
-    sites = chance.sample([each for each in SITES_OF_SECOND if each not in {lab.site for lab in used}], SITES)
-    kinds = sorted({*KINDS, *FIFTH_KINDS} - {lab.change for lab in used})
-    for place, change in enumerate(chance.sample(kinds, SITES * EACH)):
-        signs = {**KINDS, **FIFTH_KINDS}[change].signs
-        yield ChangedLab(sites[place % SITES], change, f"fifth-{place}", signs)
+def predicted_labs() -> Iterator[ChangedLab]:
+    """Yield two sets of twenty labs, two kinds of change for each of ten sites; no site and no kind comes twice."""
+    drawn: list[ChangedLab] = []
+    for name, seed, table in (("fourth", 20261123_4, FOURTH), ("fifth", 20261123_5, KINDS)):
+        chance = random.Random(seed)  # noqa: S311  # a seed that stands here
+        sites = chance.sample([each for each in SITES_OF_SECOND if each not in {lab.site for lab in drawn}], SITES)
+        kinds = sorted(table.keys() - {lab.change for lab in drawn})
+        for place, change in enumerate(chance.sample(kinds, SITES * EACH)):
+            drawn.append(ChangedLab(sites[place % SITES], change, f"{name}-{place}", KINDS[change].signs))
+    yield from drawn
 
 
-def fourth_labs(seed: int = SEED) -> Iterator[ChangedLab]:
-    """Yield twenty labs: ten sites, two kinds of change for each, no kind twice."""
-    chance = random.Random(seed)  # noqa: S311  # a seed that stands here
-    sites = chance.sample(SITES_OF_SECOND, SITES)
-    for place, change in enumerate(chance.sample(sorted(KINDS), SITES * EACH)):
-        yield ChangedLab(sites[place % SITES], change, f"fourth-{place}", KINDS[change].signs)
-
-
-def made_fourth(lab: ChangedLab) -> MadeLab:
+def made(lab: ChangedLab) -> MadeLab:
     """Return what the lab is made of: the plan by the profile alone says which partition changes."""
-    kind = {**KINDS, **FIFTH_KINDS}[lab.change]
+    kind = KINDS.get(lab.change) or Kind(ALL_CHANGES[lab.change], typed=TYPED.get(lab.change))
     words = kind.words(words_of(lab.site))
     if header_of(words, lab.site) is None:
         words = words_of(lab.site)
