@@ -64,6 +64,14 @@ def format_walltime(seconds: int) -> str:
     return f"{days}-{clock}" if days else clock
 
 
+def known_walltime_s(text: str | None) -> int | None:
+    """Return the seconds of a Slurm time; None where it is unlimited, not said, or no time."""
+    try:
+        return parse_walltime_s(text) if text and text.strip() else None
+    except RequestError:
+        return None
+
+
 def parse_memory_mib(text: str) -> int:
     """Return the mebibytes of a Slurm memory size; a bare number is mebibytes, parts are rounded up."""
     match = re.fullmatch(r"([0-9]{1,18})(?:([KMGT])(?:i?B)?)?", text.strip(), re.IGNORECASE | re.ASCII)

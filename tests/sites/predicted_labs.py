@@ -71,6 +71,22 @@ def _cluster(**options: str) -> Callable[[LabSpec, str], LabSpec]:
     return lambda spec, _: replace(spec, options=tuple({**dict(spec.options), **options}.items()))
 
 
+def _enforcing(how: str, **options: str) -> Callable[[LabSpec, str], LabSpec]:
+    return lambda spec, name: _options(_cluster(EnforcePartLimits=how)(spec, name), name, **options)
+
+
+def _preempting(mode: str, **options: str) -> Callable[[LabSpec, str], LabSpec]:
+    """Jobs of other partitions come first; `mode`: what the cluster does with those of this one."""
+    more = {"PreemptType": "preempt/partition_prio", "PreemptMode": mode}
+    return lambda spec, name: _options(_cluster(**more)(spec, name), name, PriorityTier="1", **options)
+
+
+def _first_node(state: str) -> Callable[[LabSpec, str], Words]:
+    return lambda spec, name: (
+        *("scontrol", "update", f"NodeName={_hosts(spec, name)[0]}", f"State={state}", "Reason=repair"),
+    )
+
+
 def _account(users: Words = ("alice", "bob"), **limits: str) -> Callable[[LabSpec, str], LabSpec]:
     def change(spec: LabSpec, _: str) -> LabSpec:
         first, *others = spec.accounts
@@ -171,18 +187,7 @@ FOURTH: dict[str, Kind] = {
     # slurm.conf, a partition
     "cpus-per-gpu-default": Kind(_set(DefCpuPerGPU="2"), "runs"),
     "exclusive": Kind(_set(OverSubscribe="EXCLUSIVE"), "runs", shown=("whole", "exclusive"), words=_part_of_a_node),
-    "cancels-for-others": Kind(
-        lambda spec, name: _options(
-            replace(
-                spec, options=(*spec.options, ("PreemptType", "preempt/partition_prio"), ("PreemptMode", "REQUEUE"))
-            ),
-            name,
-            PreemptMode="CANCEL",
-            GraceTime="300",
-            PriorityTier="1",
-        ),
-        "runs",
-    ),
+    "cancels-for-others": Kind(_preempting("REQUEUE", PreemptMode="CANCEL", GraceTime="300"), "runs"),
     "billed": Kind(_set(TRESBillingWeights="CPU=1.0,Mem=0.25G,GRES/gpu=64"), "runs"),
     "for-a-group": Kind(_set(AllowGroups="staff"), "refused", ("group",)),
     "account-denied": Kind(
@@ -197,12 +202,7 @@ FOURTH: dict[str, Kind] = {
     "one-user-a-node": Kind(_set(ExclusiveUser="YES"), "runs"),
     "forced-sharing": Kind(_set(OverSubscribe="FORCE:4"), "runs"),
     "one-minute": Kind(_set(DefaultTime="00:01:00"), "runs", words=lambda words: _without(words, "-t")),
-    "limits-not-enforced": Kind(
-        lambda spec, name: _options(_cluster(EnforcePartLimits="NO")(spec, name), name, MaxTime="00:10:00"),
-        "waits",
-        ("10",),
-        is_of_partition=True,
-    ),
+    "limits-not-enforced": Kind(_enforcing("NO", MaxTime="00:10:00"), "waits", ("10",), is_of_partition=True),
     # slurm.conf, the cluster
     "memory-not-counted": Kind(_cluster(SelectTypeParameters="CR_Core"), "runs"),
     "one-task-a-core": Kind(_cluster(SelectTypeParameters="CR_Core_Memory,CR_ONE_TASK_PER_CORE"), "runs"),
@@ -225,24 +225,8 @@ FOURTH: dict[str, Kind] = {
     # scontrol
     "draining": Kind(_same, "refused", ("DRAIN", "drain", "closed"), typed=lambda _, name: _state(name, "DRAIN")),
     "inactive": Kind(_same, "refused", ("INACTIVE", "closed"), typed=lambda _, name: _state(name, "INACTIVE")),
-    "one-node-drained": Kind(
-        _same,
-        "waits",
-        ("drain",),
-        typed=lambda spec, name: (
-            "scontrol",
-            "update",
-            f"NodeName={_hosts(spec, name)[0]}",
-            "State=DRAIN",
-            "Reason=repair",
-        ),
-    ),
-    "works-elsewhere": Kind(
-        _same,
-        "runs",
-        unsaid=("works",),
-        typed=_reserved("now+300days", _elsewhere),
-    ),
+    "one-node-drained": Kind(_same, "waits", ("drain",), typed=_first_node("DRAIN")),
+    "works-elsewhere": Kind(_same, "runs", unsaid=("works",), typed=_reserved("now+300days", _elsewhere)),
     "works-next-week": Kind(_same, "runs", unsaid=("works",), typed=_reserved("now+7days", lambda _, __: "ALL")),
     # sacctmgr, a QOS
     "qos-over-partition": Kind(
@@ -279,22 +263,10 @@ FIFTH: dict[str, Kind] = {
         lambda spec, name: _options(spec, name, AllocNodes=spec.hosts[0]), "refused", ("AllocNodes", "host")
     ),
     "ten-minutes-any": Kind(
-        lambda spec, name: _options(_cluster(EnforcePartLimits="ANY")(spec, name), name, MaxTime="00:10:00"),
-        "runs",
-        ("10",),
-        words=lambda words: _with(words, "-t", "5"),
+        _enforcing("ANY", MaxTime="00:10:00"), "runs", ("10",), words=lambda words: _with(words, "-t", "5")
     ),
-    "too-long-any": Kind(
-        lambda spec, name: _options(_cluster(EnforcePartLimits="ANY")(spec, name), name, MaxTime="00:02:00"),
-        "refused",
-        ("02:00",),
-    ),
-    "one-node-not-enforced": Kind(
-        lambda spec, name: _options(_cluster(EnforcePartLimits="NO")(spec, name), name, MaxNodes="1"),
-        "waits",
-        ("1",),
-        is_of_partition=True,
-    ),
+    "too-long-any": Kind(_enforcing("ANY", MaxTime="00:02:00"), "refused", ("02:00",)),
+    "one-node-not-enforced": Kind(_enforcing("NO", MaxNodes="1"), "waits", ("1",), is_of_partition=True),
     "shared-if-asked": Kind(_set(OverSubscribe="YES:4"), "runs"),
     "little-memory-of-a-node": Kind(_set(DefMemPerNode="256"), "runs", shown=("--mem",)),
     "for-my-group": Kind(_set(AllowGroups="alice,staff"), "runs"),
@@ -310,19 +282,7 @@ FIFTH: dict[str, Kind] = {
         ),
         "runs",
     ),
-    "suspends-for-others": Kind(
-        lambda spec, name: _options(
-            replace(
-                spec,
-                options=(*spec.options, ("PreemptType", "preempt/partition_prio"), ("PreemptMode", "SUSPEND,GANG")),
-            ),
-            name,
-            PreemptMode="SUSPEND",
-            OverSubscribe="FORCE:1",
-            PriorityTier="1",
-        ),
-        "runs",
-    ),
+    "suspends-for-others": Kind(_preempting("SUSPEND,GANG", PreemptMode="SUSPEND", OverSubscribe="FORCE:1"), "runs"),
     # slurm.conf, the cluster
     "too-many-licences": Kind(
         _cluster(Licenses="matlab:2"), "unknowable", words=lambda words: (*words, "--sbatch=--licenses=matlab:9")
@@ -355,19 +315,9 @@ FIFTH: dict[str, Kind] = {
     "account-used-up": Kind(_account(GrpTRESMins="cpu=0"), "waits", ("account",)),
     # scontrol
     "reserved-now": Kind(
-        _same,
-        "waits",
-        ("works",),
-        typed=_reserved("now", lambda spec, name: ",".join(_hosts(spec, name))),
+        _same, "waits", ("works",), typed=_reserved("now", lambda spec, name: ",".join(_hosts(spec, name)))
     ),
-    "one-node-down": Kind(
-        _same,
-        "waits",
-        ("down",),
-        typed=lambda spec, name: (
-            *("scontrol", "update", f"NodeName={_hosts(spec, name)[0]}", "State=DOWN", "Reason=fire"),
-        ),
-    ),
+    "one-node-down": Kind(_same, "waits", ("down",), typed=_first_node("DOWN")),
 }
 
 

@@ -51,18 +51,17 @@ def know_cluster(facts: Facts, *, fresh: bool = False, runner: Runner = run, now
     stamp = _stamp(facts)
     file = _file(facts, stamp)
     kept = None if fresh else _read(file, stamp, moment)
-    if kept is not None:
-        return KnownCluster(_on_host(kept.facts, facts), kept.silence, is_kept=True)
-    answer = ask_cluster(facts.user, facts.environment, runner)
-    found = _Kept(stamp, moment, silence=answer.reason) if isinstance(answer, Silence) else _Kept(stamp, moment, answer)
-    _write(file, found)
-    return KnownCluster(_on_host(found.facts, facts), found.silence)
-
-
-def _on_host(cluster: ClusterFacts | None, facts: Facts) -> ClusterFacts | None:
-    """Return the cluster as this host sees it: the answer may have been kept by another one."""
+    found = kept
+    if found is None:
+        answer = ask_cluster(facts.user, facts.environment, runner)
+        found = (
+            _Kept(stamp, moment, silence=answer.reason) if isinstance(answer, Silence) else _Kept(stamp, moment, answer)
+        )
+        _write(file, found)
+    # Another host may have asked.
     host = facts.hostname.partition(".")[0]
-    return None if cluster is None else msgspec.structs.replace(cluster, host=host)
+    cluster = found.facts and msgspec.structs.replace(found.facts, host=host)
+    return KnownCluster(cluster, found.silence, is_kept=kept is not None)
 
 
 def _stamp(facts: Facts) -> str:

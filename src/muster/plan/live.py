@@ -91,8 +91,7 @@ def with_cluster(asked: Asked) -> Asked:
 
 def live_notes(asked: Asked, ask: Ask, used_keys: Collection[str]) -> Iterator[Note]:
     """Yield what the cluster says against the profile in what this job uses, and GPUs that the job omits."""
-    site, gpus = asked.site, ask.gpus_per_node
-    cluster = site.cluster
+    site, cluster, gpus = asked.site, asked.site.cluster, ask.gpus_per_node
     if cluster is None:
         return
     for disagreement in site.disagreements if site.is_described else ():

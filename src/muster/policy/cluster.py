@@ -14,7 +14,6 @@ from muster.errors import Refusal, nearest_hint
 from muster.policy.given import account_of, associations_of, gpus_of, kind_for, qos_of, words_of_constraint
 from muster.policy.limits import broken_bounds
 from muster.policy.rules import LEADS_ELSEWHERE, Ask
-from muster.policy.topology import topology_refusals
 from muster.sites.live import how_preempted
 from muster.slurm.cluster_facts import ClusterFacts, PartitionFacts
 from muster.units import format_walltime
@@ -29,19 +28,17 @@ def refusals_here(cluster: ClusterFacts, ask: Ask) -> Iterator[Refusal]:
     yield from _account(cluster, ask)
     yield from _qos(cluster, ask)
     yield from _features(cluster, ask)
-    yield from topology_refusals(cluster, ask)
+    yield from _segment(cluster, ask)
     partition = partition_of(cluster, ask)
     if partition is None:
         yield from _any_partition(cluster, ask)
         return
-    others = ""
-    for refusal in (*_closed(cluster, partition, ask), *_types(cluster, partition, ask)):
-        others = others or _others(cluster, ask, partition.name)
-        yield refusal._replace(hint="; ".join(filter(None, (refusal.hint, others))))
-    for bound, refusal in broken_bounds(cluster, partition, ask):
-        if not bound.is_waited_for:
-            others = others or _others(cluster, ask, partition.name)
-            yield refusal._replace(hint=f"{refusal.hint}; {others}") if bound.queue == partition.name else refusal
+    denied = (refusal for bound, refusal in broken_bounds(cluster, partition, ask) if not bound.is_waited_for)
+    broken = [*_closed(cluster, partition, ask), *_types(cluster, partition, ask), *denied]
+    others = _others(cluster, ask, partition.name) if broken else ""
+    for refusal in broken:
+        hint = "; ".join(filter(None, (refusal.hint, others)))
+        yield refusal._replace(hint=hint) if refusal.queue == partition.name else refusal
 
 
 def partition_of(cluster: ClusterFacts, ask: Ask) -> PartitionFacts | None:
@@ -128,6 +125,22 @@ def _features(cluster: ClusterFacts, ask: Ask) -> Iterator[Refusal]:
             message = f"no node of this cluster has the feature {word!r}"
             hint = nearest_hint(word, features) if features else "omit --constraint: its nodes have no features"
             yield Refusal("feature", message, hint, "request.features", accepted={"constraint": None})
+
+
+def _segment(cluster: ClusterFacts, ask: Ask) -> Iterator[Refusal]:
+    """Yield a segment that does not divide the nodes of a job; Slurm ignores segments and switches elsewhere.
+
+    From 26.05 on, a segment of more nodes than the job has is ignored.
+    """
+    segment = ask.flags.get("segment") or ""
+    if cluster.topology != "topology/block" or not segment.isdigit() or not int(segment):
+        return
+    version = re.match(r"(\d+)\.(\d+)", cluster.version)
+    is_ignored = (version is None or (int(version[1]), int(version[2])) >= (26, 5)) and int(segment) > ask.nodes
+    if ask.nodes % int(segment) and not is_ignored:
+        nodes = max(ask.nodes // int(segment), 1) * int(segment)
+        message = f"--segment={segment} does not divide {ask.nodes} nodes"
+        yield Refusal("segment", message, f"-N {nodes}, or another --segment", "partitions")
 
 
 def _closed(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[Refusal]:

@@ -33,28 +33,20 @@ class SlurmBound(NamedTuple):
     """Slurm takes a job beyond it, and does not start it before the number or the job changes."""
 
 
-class _Column(NamedTuple):
-    """What one of sacctmgr's columns limits."""
-
-    words: str
-    counts: str = "{}"
-    """What is counted of a TRES."""
-
-    is_least: bool = False
-
-
 _COLUMNS = {
-    "maxwall": _Column("allows", "time"),
-    "maxtres": _Column("allows a job"),
-    "maxtrespu": _Column("allows a user"),
-    "maxtrespa": _Column("allows an account"),
-    "grptres": _Column("allows all jobs together"),
-    "maxtrespernode": _Column("allows a node", "{} of a node"),
-    "maxtresmins": _Column("allows a job", "{} minutes"),
-    "mintres": _Column("is for", is_least=True),
-    **{name: _Column("takes", "job") for name in ("maxsubmit", "maxsubmitpu", "maxsubmitpa", "grpsubmit")},
-    **{name: _Column("runs", "job") for name in ("maxjobs", "maxjobspu", "maxjobspa", "grpjobs")},
+    "maxwall": ("allows", "time"),
+    "maxtres": ("allows a job", "{}"),
+    "maxtrespu": ("allows a user", "{}"),
+    "maxtrespa": ("allows an account", "{}"),
+    "grptres": ("allows all jobs together", "{}"),
+    "maxtrespernode": ("allows a node", "{} of a node"),
+    "maxtresmins": ("allows a job", "{} minutes"),
+    "mintres": ("is for", "{}"),
+    **dict.fromkeys(("maxsubmit", "maxsubmitpu", "maxsubmitpa", "grpsubmit"), ("takes", "job")),
+    **dict.fromkeys(("maxjobs", "maxjobspu", "maxjobspa", "grpjobs"), ("runs", "job")),
 }
+"""What sacctmgr's columns say, and what they count of a TRES."""
+
 _RULES = {"node": "nodes", "gres/gpu": "gpus", "cpu": "cpus", "mem": "mem", "time": "time", "job": "jobs"}
 
 
@@ -131,7 +123,8 @@ def _of_nodes(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Ite
     cpus, memory_mib = (max(getattr(kind, field) for kind in fitting or kinds) for field in ("cpus", "memory_mib"))
     cpus = min(cpus, partition.cpus_per_node_max or cpus)
     yield "cores-max", "cpu of a node", cpus, f"a job has {{}} on a node of {name}"
-    usable_mib = min(memory_mib, (partition.memory_per_cpu_max_mib or memory_mib) * cpus)
+    of_cpu_mib = partition.memory_per_cpu_max_mib or cluster.memory_per_cpu_max_mib
+    usable_mib = min(memory_mib, (of_cpu_mib or memory_mib) * cpus)
     yield "mem-max", "mem of a node", usable_mib or None, f"{a_node} {{}}"
     of_gpu_mib = partition.memory_per_gpu_mib or cluster.memory_per_gpu_mib
     if of_gpu_mib and memory_mib and cluster.shares_memory and "mem-per-gpu" not in ask.flags:
@@ -163,8 +156,8 @@ def _of_accounting(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -
             # A QOS that counts the jobs of a user overrides the account.
             if column not in _COLUMNS or {limit, f"{limit}pu", f"{limit}pa"} & known:
                 continue
-            words, counts, is_least = _COLUMNS[column]
-            counts = counts.format(tres)
+            words, counts = _COLUMNS[column]
+            counts, is_least = counts.format(tres), column == "mintres"
             whole = f"{owner} {words} {{}}{' or more' * is_least}{f' now ({column})' if counts == 'job' else ''}"
             is_waited_for = words == "runs" or (waits and words != "takes")
             rule = f"{_RULES.get(tres.partition(':')[0] or counts, tres)}-{'min' if is_least else 'max'}"
@@ -179,7 +172,7 @@ def broken_bounds(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) ->
         amount, words = amounts.get(bound.counts, (bound.number, ""))
         if amount < bound.number if bound.is_least else amount > bound.number:
             message = f"{words}, but {bound.words.format(_spelled(bound))}"
-            accepted = {"time": format_walltime(bound.number)} if bound.counts == "time" else {}
+            accepted = {"time": _spelled(bound)} if bound.counts == "time" else {}
             hint = _hint(bound, ask)
             yield bound, Refusal(bound.rule, message, hint, bound.key, bound.queue, bound.number, accepted)
 
@@ -217,8 +210,6 @@ def gives_all_cpus(cluster: ClusterFacts, ask: Ask) -> bool:
     if partition is None:
         return False
     kinds, most = cluster.kinds_of(partition.name), partition.cpus_per_node_max
-    is_limited = most is not None and any(kind.cpus > most for kind in kinds)
-    counted = any(
-        bound.counts.startswith("cpu") and not bound.is_least for bound in _of_accounting(cluster, partition, ask)
-    )
-    return not is_limited and not counted and len({(kind.cores, kind.threads) for kind in kinds}) < 2
+    counting = [bound for bound in _of_accounting(cluster, partition, ask) if bound.counts.startswith("cpu")]
+    is_limited = any(kind.cpus > (most or kind.cpus) for kind in kinds) or not all(bound.is_least for bound in counting)
+    return not is_limited and len({(kind.cores, kind.threads) for kind in kinds}) < 2

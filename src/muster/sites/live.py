@@ -13,13 +13,12 @@ from typing import Any, Literal
 
 import msgspec
 
-from muster.errors import RequestError
 from muster.sites.layers import Layer
 from muster.sites.schema import NodeKind, Profile, Queue
 from muster.sites.schema_queues import ONE_THREAD
 from muster.slurm.cluster import QosLimit
 from muster.slurm.cluster_facts import ClusterFacts, KindFacts, PartitionFacts
-from muster.units import format_walltime, parse_memory_mib, parse_walltime_s
+from muster.units import format_walltime, known_walltime_s, parse_memory_mib
 
 LAYER = "cluster"
 SAID_HERE = "what Slurm says here"
@@ -215,7 +214,7 @@ def _partition(
     """Return what Slurm says of a partition, where the profile does not say it."""
     queue = profile.partitions.get(partition.name)
     said, is_new = queue or Queue(), queue is None
-    value = {**_limits(cluster, partition, said), **_nodes_of(profile, cluster, partition, names)}
+    value = {**_limits(partition, said), **_nodes_of(profile, cluster, partition, names)}
     if partition.is_default != said.default and not cluster.routes:
         value["default"] = partition.is_default
     preempted = how_preempted(cluster, partition)
@@ -233,14 +232,11 @@ def _takes_qos(partition: PartitionFacts, name: str) -> bool:
     return (partition.qos is None or name in partition.qos) and name not in partition.qos_denied
 
 
-def _limits(cluster: ClusterFacts, partition: PartitionFacts, said: Queue) -> dict[str, Any]:
+def _limits(partition: PartitionFacts, said: Queue) -> dict[str, Any]:
     value: dict[str, Any] = {}
-    own_qos = cluster.qos_named(partition.own_qos or "")
-    limits = (partition.time_max_s, own_qos.limits.get("maxwall") if own_qos else None)
-    longest_s = min((limit for limit in limits if limit is not None), default=None)
-    if longest_s and longest_s != _seconds(said.time_max):
-        value["time_max"] = format_walltime(longest_s)
-    if partition.time_default_s and partition.time_default_s != _seconds(said.time_default):
+    if partition.time_max_s and partition.time_max_s != known_walltime_s(said.time_max):
+        value["time_max"] = format_walltime(partition.time_max_s)
+    if partition.time_default_s and partition.time_default_s != known_walltime_s(said.time_default):
         value["time_default"] = format_walltime(partition.time_default_s)
     if partition.nodes_max and partition.nodes_max != said.nodes_max:
         value["nodes_max"] = partition.nodes_max
@@ -285,19 +281,12 @@ def _qos(profile: Profile, cluster: ClusterFacts, qos: QosLimit) -> dict[str, An
     if preempted is not None and preempted != said.preempted:
         value["preempted"] = preempted
     longest_s = qos.limits.get("maxwall")
-    if longest_s and longest_s != _seconds(said.time_max):
+    if longest_s and longest_s != known_walltime_s(said.time_max):
         value["time_max"] = format_walltime(longest_s)
     for field, limit in (("nodes_max", qos.limits.get("maxtres:node")), ("nodes_min", qos.limits.get("mintres:node"))):
         if limit and limit != getattr(said, field):
             value[field] = limit
     return value
-
-
-def _seconds(text: str | None) -> int | None:
-    try:
-        return parse_walltime_s(text) if text else None
-    except RequestError:
-        return None
 
 
 def _memory(profile: Profile, cluster: ClusterFacts) -> dict[str, Any]:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 
 import msgspec
 
-from muster.errors import RequestError
 from muster.older import StrEnum
 from muster.slurm.flags import gpus_in_gres
 from muster.slurm.question import Question
-from muster.units import parse_memory_mib, parse_walltime_s
+from muster.units import known_walltime_s, parse_memory_mib
 
 
 def _read_configuration(stdout: str) -> dict[str, str]:
@@ -72,8 +70,7 @@ def read_limits(cells: Mapping[str, str]) -> Limits:
         counts = re.findall(r"(?:^|,)(?!mem=)([a-z/:_.\w-]+)=(\d{1,15})(?=,|$)", text)
         limits |= {f"{column}:{name}": int(count) for name, count in counts}
         if column == "maxwall":
-            with suppress(RequestError):
-                limits |= {column: seconds} if text and (seconds := parse_walltime_s(text)) is not None else {}
+            limits |= {} if (seconds := known_walltime_s(text)) is None else {column: seconds}
         elif text.isdigit():
             limits[column] = int(text)
     return limits

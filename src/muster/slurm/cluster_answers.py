@@ -15,13 +15,12 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from muster.errors import RequestError
 from muster.rank.errors import HostlistError
 from muster.rank.hostlist import expand
 from muster.slurm.cluster import CONFIGURATION, QosLimit, read_limits
 from muster.slurm.cluster_facts import Association, ClusterFacts, KindFacts, Names, PartitionFacts, Reservation
 from muster.slurm.question import Question
-from muster.units import parse_walltime_s, whole_number
+from muster.units import known_walltime_s, whole_number
 
 
 def read_controller(stdout: str) -> ClusterFacts:
@@ -209,8 +208,8 @@ def _partition(words: Mapping[str, str], cpus_per_gpu: int | None) -> PartitionF
         name=words["PartitionName"],
         is_default=words.get("Default") == "YES",
         state=words.get("State", "UP").upper(),
-        time_max_s=_seconds(words.get("MaxTime")),
-        time_default_s=_seconds(words.get("DefaultTime")),
+        time_max_s=known_walltime_s(words.get("MaxTime")),
+        time_default_s=known_walltime_s(words.get("DefaultTime")),
         nodes=_count(words.get("TotalNodes")) or 0,
         nodes_min=_count(words.get("MinNodes")) or 0,
         nodes_max=_count(words.get("MaxNodes")),
@@ -244,15 +243,6 @@ def _hosts(text: str | None) -> Names | None:
     with suppress(HostlistError):
         return tuple(expand(text or "")) if _names(text) else None
     return None
-
-
-def _seconds(text: str | None) -> int | None:
-    if text is None or text in {"NONE", "UNLIMITED", "n/a"}:
-        return None
-    try:
-        return parse_walltime_s(text)
-    except RequestError:
-        return None
 
 
 def _count(text: str | None) -> int | None:

@@ -7,6 +7,7 @@ before (`policy/limits.py`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -19,19 +20,16 @@ _COLUMNS = ("%P", "%N", "%G", "%T")
 _OUT = ("down", "drain", "drng", "fail", "maint", "unk", "reboot", "power", "inval", "future", "blocked", "plnd")
 
 
-class NodeLine(msgspec.Struct, frozen=True):
+class NodeLine(NamedTuple):
     """One node as one of its partitions shows it."""
 
     partition: str
-    is_default: bool
     name: str
     gpus: int
-    state: str
+    is_out: bool
+    """It takes no job at the moment."""
 
-    @property
-    def is_out(self) -> bool:
-        """Return whether it takes no job at the moment."""
-        return self.state.endswith("*") or self.state.startswith(_OUT)
+    is_default: bool
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +69,8 @@ def parse_nodes(stdout: str) -> tuple[NodeLine, ...]:
 
 def _node(cells: Sequence[str]) -> NodeLine:
     partition, name, gres, state = cells
-    return NodeLine(partition.removesuffix("*"), partition.endswith("*"), name, count_gpus(gres), state)
+    is_out = state.endswith("*") or state.startswith(_OUT)
+    return NodeLine(partition.removesuffix("*"), name, count_gpus(gres), is_out, partition.endswith("*"))
 
 
 def find_misfit(request: Wanted, nodes: Iterable[NodeLine]) -> Misfit | None:

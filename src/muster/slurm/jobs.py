@@ -16,7 +16,7 @@ from muster.older import pairwise, zip_equal
 from muster.slurm.question import Question
 from muster.slurm.reasons import WaitReason, reason_of
 from muster.slurm.states import Phase, State, state_of
-from muster.units import parse_walltime_s, whole_number
+from muster.units import known_walltime_s, whole_number
 
 QUERY_ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s"}
 
@@ -250,7 +250,7 @@ def _job(names: Sequence[str], values: Sequence[str]) -> SlurmJob | None:
         signal=signal,
         nodes=_number(job_fields["nodes"]),
         cpus=_number(job_fields["cpus"]),
-        time_limit_s=_limit_s(job_fields["time_limit"]),
+        time_limit_s=known_walltime_s(job_fields["time_limit"]),
         submitted=_number(job_fields["submitted"]),
         started=_number(job_fields["started"]),
         ended=_number(job_fields["ended"]),
@@ -278,10 +278,3 @@ def _number(text: str) -> int | None:
     """Return a whole number; squeue shortens node counts: 4K."""
     match = re.fullmatch(r"([0-9]{1,15})([KM]?)", text.strip(), re.ASCII)
     return int(match[1]) * {"": 1, "K": 1024, "M": 1024 * 1024}[match[2]] if match else None
-
-
-def _limit_s(text: str) -> int | None:
-    try:
-        return parse_walltime_s(text) if text.strip() else None
-    except RequestError:
-        return None

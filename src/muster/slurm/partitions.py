@@ -8,10 +8,9 @@ from itertools import groupby
 
 import msgspec
 
-from muster.errors import RequestError
 from muster.older import zip_equal
 from muster.slurm.question import Question
-from muster.units import parse_walltime_s
+from muster.units import known_walltime_s
 
 _END = "\x1f"
 # One line per partition and state of its nodes.
@@ -78,8 +77,8 @@ def _partition(name: str, rows: list[dict[str, str]]) -> Partition:
         name=name.removesuffix("*"),
         is_default=name.endswith("*"),
         is_up=first["availability"] == "up",
-        time_limit_s=_time_s(first["time_limit"]),
-        default_time_s=_time_s(first["default_time"]),
+        time_limit_s=known_walltime_s(first["time_limit"]),
+        default_time_s=known_walltime_s(first["default_time"]),
         least_nodes=_number(fewest),
         most_nodes=_number(largest or fewest) or None,
         nodes=sum(count for _, count, _ in states),
@@ -117,13 +116,6 @@ def _number(text: str) -> int:
     """Return a whole number, 4K, or the least of "128+"; 0 for "infinite" and what is none."""
     match = re.match(r"([0-9]{1,15})([KM]?)", text, re.ASCII)
     return int(match[1]) * {"": 1, "K": 1024, "M": 1024 * 1024}[match[2]] if match else 0
-
-
-def _time_s(text: str) -> int | None:
-    try:
-        return parse_walltime_s(text)
-    except RequestError:
-        return None
 
 
 # All partitions, in one request; and those that the waiting jobs name, in one more.
