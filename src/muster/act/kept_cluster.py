@@ -51,17 +51,17 @@ def know_cluster(facts: Facts, *, fresh: bool = False, runner: Runner = run, now
     stamp = _stamp(facts)
     file = _file(facts, stamp)
     kept = None if fresh else _read(file, stamp, moment)
-    found = kept
-    if found is None:
+    answer_here = kept
+    if answer_here is None:
         answer = ask_cluster(facts.user, facts.environment, runner)
-        found = (
+        answer_here = (
             _Kept(stamp, moment, silence=answer.reason) if isinstance(answer, Silence) else _Kept(stamp, moment, answer)
         )
-        _write(file, found)
+        _write(file, answer_here)
     # Another host may have asked.
     host = facts.hostname.partition(".")[0]
-    cluster = found.facts and msgspec.structs.replace(found.facts, host=host)
-    return KnownCluster(cluster, found.silence, is_kept=kept is not None)
+    cluster = answer_here.facts and msgspec.structs.replace(answer_here.facts, host=host)
+    return KnownCluster(cluster, answer_here.silence, is_kept=kept is not None)
 
 
 def _stamp(facts: Facts) -> str:

@@ -62,9 +62,9 @@ def _any_partition(cluster: ClusterFacts, ask: Ask) -> Iterator[Refusal]:
     if ask.partition or not cluster.kinds:
         return
     reasons = []
-    for each in cluster.partitions:
-        broken = (refusal for bound, refusal in broken_bounds(cluster, each, ask) if bound.queue == each.name)
-        reasons.append(next((refusal.message for refusal in (*_types(cluster, each, ask), *broken)), ""))
+    for partition in cluster.partitions:
+        broken = (refusal for bound, refusal in broken_bounds(cluster, partition, ask) if bound.queue == partition.name)
+        reasons.append(next((refusal.message for refusal in (*_types(cluster, partition, ask), *broken)), ""))
     if reasons and all(reasons):
         message = f"no partition of this cluster takes {_request(ask)} ({'; '.join(reasons[:4])})"
         yield Refusal("no-partition", message, "muster queues shows the partitions and their nodes", "partitions")
@@ -106,7 +106,7 @@ def _qos(cluster: ClusterFacts, ask: Ask) -> Iterator[Refusal]:
         yield Refusal("unknown-queue", message, nearest_hint(name, names), "qos")
         return
     mine = associations_of(cluster, ask) if account_of(cluster, ask) else cluster.associations or ()
-    allowed = list(dict.fromkeys(name for each in mine for name in each.qos))
+    allowed = list(dict.fromkeys(name for association in mine for name in association.qos))
     if allowed and name not in allowed and {"qos", "associations"} & set(cluster.enforces):
         message = f"the QOS {name} is not yours on this cluster (yours: {_some(allowed)})"
         yield Refusal("unknown-queue", message, f"--qos {allowed[0]}", "qos")

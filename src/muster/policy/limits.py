@@ -129,12 +129,12 @@ def _of_nodes(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Ite
     of_gpu_mib = partition.memory_per_gpu_mib or cluster.memory_per_gpu_mib
     if of_gpu_mib and memory_mib and cluster.shares_memory and "mem-per-gpu" not in ask.flags:
         # --mem beside it does not help: 22.05 and 24.11 refuse the job all the same.
-        why = f"each brings {of_gpu_mib} MiB (DefMemPerGPU), unless --sbatch=--mem-per-gpu asks for less"
-        yield "gpus-max", "gres/gpu of a node", memory_mib // of_gpu_mib, f"{a_node} memory for {{}}: {why}"
+        reason = f"each brings {of_gpu_mib} MiB (DefMemPerGPU), unless --sbatch=--mem-per-gpu asks for less"
+        yield "gpus-max", "gres/gpu of a node", memory_mib // of_gpu_mib, f"{a_node} memory for {{}}: {reason}"
 
 
 def _of_accounting(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[SlurmBound]:
-    """Yield the numbers of the partition's QOS, the job's QOS, and the account: of each limit the first counts.
+    """Yield the numbers of the partition's QOS, the job's QOS, and the account: of association limit the first counts.
 
     So Slurm has it; a QOS may say that it comes before the partition's. Only DenyOnLimit refuses; else the job waits.
     """
@@ -146,15 +146,17 @@ def _of_accounting(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -
     owners = [(qos.limits, f"the QOS {qos.name}", f"qos.{qos.name}", qos.name) for qos in order]
     mine = associations_of(cluster, ask)
     # Of a user's two associations with an account, the one of the partition alone is the job's.
-    own = next((each for name in (partition.name, "") for each in mine if each.partition == name), None)
-    if own is not None:
-        owners.append((own.limits, f"your account {own.account}", "request", ""))
-    known: set[str] = set()
+    paying = next(
+        (association for name in (partition.name, "") for association in mine if association.partition == name), None
+    )
+    if paying is not None:
+        owners.append((paying.limits, f"your account {paying.account}", "request", ""))
+    counted_limits: set[str] = set()
     for limits, owner, key, queue in owners:
         for limit, number in limits.items():
             column, _, tres = limit.partition(":")
             # A QOS that counts the jobs of a user overrides the account.
-            if column not in _COLUMNS or {limit, f"{limit}pu", f"{limit}pa"} & known:
+            if column not in _COLUMNS or {limit, f"{limit}pu", f"{limit}pa"} & counted_limits:
                 continue
             words, counts = _COLUMNS[column]
             counts, is_least = counts.format(tres), column == "mintres"
@@ -162,7 +164,7 @@ def _of_accounting(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -
             is_waited_for = words == "runs" or (waits and words != "takes")
             rule = f"{_RULES.get(tres.partition(':')[0] or counts, tres)}-{'min' if is_least else 'max'}"
             yield SlurmBound(rule, counts, number, whole, key, queue, is_least, is_waited_for)
-        known |= limits.keys()
+        counted_limits |= limits.keys()
 
 
 def broken_bounds(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[tuple[SlurmBound, Refusal]]:
@@ -186,7 +188,7 @@ def _spelled(bound: SlurmBound) -> str:
 def _hint(bound: SlurmBound, ask: Ask) -> str:
     """Return the options that this number takes."""
     number, counts = bound.number, bound.counts
-    each = number if counts.endswith(" of a node") else number // ask.nodes
+    of_a_node = number if counts.endswith(" of a node") else number // ask.nodes
     if counts == "time":
         return f"--time {format_walltime(number)}"
     if counts == "node" and number:
@@ -195,10 +197,10 @@ def _hint(bound: SlurmBound, ask: Ask) -> str:
         return f"--mem {number}M"
     if bound.is_least:
         return f"{number} or more, or another QOS (-q)"
-    if counts.startswith("gres/gpu") and "minutes" not in counts and each:
-        return f"-g {each}"
-    if counts in {"cpu", "cpu of a node"} and each >= ask.ntasks_per_node:
-        return f"-c {each // ask.ntasks_per_node}"
+    if counts.startswith("gres/gpu") and "minutes" not in counts and of_a_node:
+        return f"-g {of_a_node}"
+    if counts in {"cpu", "cpu of a node"} and of_a_node >= ask.ntasks_per_node:
+        return f"-c {of_a_node // ask.ntasks_per_node}"
     if counts.endswith(" minutes") and number:
         return "fewer nodes, or a shorter --time"
     return f"{number} or fewer on all nodes together" if number else "another account (-A) or QOS (-q)"

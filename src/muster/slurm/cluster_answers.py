@@ -33,7 +33,7 @@ def read_controller(stdout: str) -> ClusterFacts:
     moment = re.search(r"(?m)^Configuration data as of (\S+)$", text)
     reserved = dict(_reservations(lines))
     share, enforced = _gpu_default(config, "DefCpuPerGPU"), config.get("AccountingStorageEnforce", "none").lower()
-    known = ClusterFacts(
+    cluster = ClusterFacts(
         name=config.get("ClusterName", ""),
         asked=moment[1] if moment else "",
         version=config.get("SLURM_VERSION", ""),
@@ -52,7 +52,7 @@ def read_controller(stdout: str) -> ClusterFacts:
         shares_memory="MEMORY" in config.get("SelectTypeParameters", "").upper(),
         routes=config.get("JobSubmitPlugins", "(null)") not in {"(null)", "", "N/A"},
     )
-    return replace(known, **_memory_words(config))
+    return replace(cluster, **_memory_words(config))
 
 
 def _reservations(lines: Sequence[str]) -> Iterator[tuple[Reservation, frozenset[str]]]:
@@ -172,7 +172,11 @@ def ask_accounting(user: str) -> Question[AccountingAnswer | None]:
 def with_accounting(cluster: ClusterFacts, accounting: AccountingAnswer) -> ClusterFacts:
     """Return the cluster with its QOS and the associations of the user; a database may keep those of several."""
     here = {"", cluster.name.lower()}
-    mine = (each for each in accounting.associations if not cluster.name or each.cluster.lower() in here)
+    mine = (
+        association
+        for association in accounting.associations
+        if not cluster.name or association.cluster.lower() in here
+    )
     return replace(cluster, qos=accounting.qos, associations=tuple(mine))
 
 
