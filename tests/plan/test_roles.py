@@ -235,6 +235,14 @@ def test_the_others_find_the_ray_of_the_job_and_know_its_secret() -> None:
     assert "RAY_ADDRESS" not in {variable.name for variable in ray.plan.variables}
 
 
+def test_replica_groups_find_their_lighthouse() -> None:
+    groups = [word for name in ("left", "right") for word in ("--role", name, "--after", "light", "--", "train")]
+    script = job_script(job("--role", "light", "--preset", "torchft", "--", "--min_replicas", "1", *groups))
+
+    assert """exec torchft_lighthouse --bind "[::]:$MUSTER_ROLE_PORT" "$@"\n' torchft --min_replicas 1""" in script
+    assert script.count('TORCHFT_LIGHTHOUSE="$MUSTER_LIGHT_URL"') == 2
+
+
 def test_a_preset_has_one_process_on_each_node() -> None:
     with pytest.raises(RequestError, match="ray has one process on each node"):
         job(*RAY[:4], "--ntasks-per-node", "2", *RAY[4:], *DRIVER)

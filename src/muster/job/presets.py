@@ -110,5 +110,11 @@ PRESET_TABLE: Mapping[str, Preset] = {
         scheme="tcp",
         offers={"DASK_SCHEDULER_ADDRESS": "tcp://{own.host}:{own.port}"},
     ),
+    # The lighthouse alone: each replica group is a role, so that it comes back without the others.
+    "torchft": Preset(
+        "port",
+        'exec torchft_lighthouse --bind "[::]:$MUSTER_ROLE_PORT" "$@"\n',
+        offers={"TORCHFT_LIGHTHOUSE": "{own.url}"},
+    ),
 }
 PRESETS = tuple(PRESET_TABLE)
