@@ -149,17 +149,8 @@ class Supervisor(Loop):
         """
         until = time.monotonic() + FIRST_SEARCH_S
         found: List[str] = []
-
-        def search() -> None:
-            checkpoint = self.saves.search(FIRST_SEARCH_S)
-            while checkpoint is None and time.monotonic() < until:
-                time.sleep(3)
-                checkpoint = self.saves.search(FIRST_SEARCH_S)
-            if checkpoint is not None:
-                self.post(lambda: found.append(checkpoint or ""))
-
-        # A thread: a file system that is away holds even a look at the folder's name.
-        Thread(target=search, daemon=True).start()
+        # A thread asks: a file system that is away holds even a look at the folder's name.
+        self._ask(lambda: self.saves.search(FIRST_SEARCH_S), found.append, FIRST_SEARCH_S)
         while not found and not self.state.told and time.monotonic() < until:
             self._wait(until)
         return found[0] if found else None
@@ -242,20 +233,20 @@ class Supervisor(Loop):
             "output": self._ask_output,
             "link before": self._ask_link_before,
         }[action.of]
-        self._ask(ask)
-
-    def _ask(self, ask: Callable[[], Any]) -> None:
-        """Ask in a thread until there is an answer, or the machine's patience is over."""
         attempt = self.state.attempt
+        self._ask(ask, lambda event: self.tell(event) if self.state.attempt == attempt else None, _PATIENCE_S)
+
+    def _ask(self, ask: Callable[[], Any], take: Callable[[Any], None], patience_s: float) -> None:
+        """Ask in a thread until there is an answer, or the patience is over; the loop takes the answer."""
 
         def answer() -> None:
-            until = time.monotonic() + _PATIENCE_S
-            event = ask()
-            while event is None and time.monotonic() < until:
+            until = time.monotonic() + patience_s
+            said = ask()
+            while said is None and time.monotonic() < until:
                 time.sleep(3)
-                event = ask()
-            if event is not None:
-                self.post(lambda: self.tell(event) if self.state.attempt == attempt else None)
+                said = ask()
+            if said is not None:
+                self.post(lambda: take(said))
 
         Thread(target=answer, daemon=True).start()
 
