@@ -435,6 +435,11 @@ def test_what_depends_on_something_unknown_says_so_and_is_weaker(name: str) -> N
 
 
 _WRONG = {
+    "a variable that no agent sets, not exported": (
+        "fragile",
+        "not-exported",
+        _NODES + _ADDRESS + _PORT + "NCCL_DEBUG=INFO\nsrun -K torchrun --nproc-per-node=4 t.py\n",
+    ),
     "localhost for ranks of mpirun": (
         "hangs",
         "address-is-loopback",

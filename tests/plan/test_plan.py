@@ -250,6 +250,7 @@ def test_the_same_launch_has_the_same_digest_and_another_has_another() -> None:
     [
         ("gpu:4", 4),
         ("gpu:volta:2", 2),
+        ("gpu:volta", 1),
         ("gpu", 1),
         ("nvme:1,gpu:a:2,gpu:b:1", 3),
         ("gres/gpu=3", 3),
