@@ -7,10 +7,12 @@ import io
 import json
 import os
 import pwd
+import queue
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -295,3 +297,22 @@ def test_a_file_that_goes_while_it_is_looked_at_is_no_end_of_looking(
     steered.wait(0)
 
     assert told == [roles.RoleReady("x")]
+
+
+def test_a_script_that_outlives_its_ranks_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(roles, "LAST_S", 0.3)
+    monkeypatch.setattr(RoleUnit, "signal_steps", lambda *_: None)
+    (tmp_path / "job.sh").write_text(f"trap '' TERM; touch {tmp_path}/up; while :; do sleep 0.1; done\n")
+    deaf = unit("x")
+    ends: queue.Queue[int] = queue.Queue()
+    deaf.ended = ends.put
+    deaf.start_script([str(tmp_path / "job.sh")], os.environ, start_new_session=True)
+    while not (tmp_path / "up").exists():
+        time.sleep(0.01)
+    deaf.end("TERM")
+    assert deaf.runs()
+    assert not deaf.was_killed
+    deaf.end("KILL")
+
+    assert ends.get(timeout=60) == 137
+    assert deaf.was_killed
