@@ -51,17 +51,15 @@ def know_cluster(facts: Facts, *, fresh: bool = False, runner: Runner = run, now
     stamp = _stamp(facts)
     file = _file(facts, stamp)
     kept = None if fresh else _read(file, stamp, moment)
-    answer_here = kept
-    if answer_here is None:
+    record = kept
+    if record is None:
         answer = ask_cluster(facts.user, facts.environment, runner)
-        answer_here = (
-            _Kept(stamp, moment, silence=answer.reason) if isinstance(answer, Silence) else _Kept(stamp, moment, answer)
-        )
-        _write(file, answer_here)
-    # Another host may have asked.
-    host = facts.hostname.partition(".")[0]
-    cluster = answer_here.facts and msgspec.structs.replace(answer_here.facts, host=host)
-    return KnownCluster(cluster, answer_here.silence, is_kept=kept is not None)
+        silence = answer.reason if isinstance(answer, Silence) else ""
+        record = _Kept(stamp, moment, None if isinstance(answer, Silence) else answer, silence)
+        _write(file, record)
+    host = facts.hostname.partition(".")[0]  # another one may have asked
+    cluster = record.facts and msgspec.structs.replace(record.facts, host=host)
+    return KnownCluster(cluster, record.silence, is_kept=kept is not None)
 
 
 def _stamp(facts: Facts) -> str:

@@ -199,12 +199,9 @@ def _others(cluster: ClusterFacts, ask: Ask, name: str) -> str:
 def _types(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[Refusal]:
     """Yield a refusal of a type of GPU that no node of the partition has."""
     kinds, name = cluster.kinds_of(partition.name), partition.name
-    if (
-        kinds
-        and ask.gpus_per_node
-        and ask.gpu_type is not None
-        and not any(gpus_of(kind, ask.gpu_type) for kind in kinds)
-    ):
+    if not kinds or not ask.gpus_per_node or ask.gpu_type is None:
+        return
+    if not any(gpus_of(kind, ask.gpu_type) for kind in kinds):
         types = list(dict.fromkeys(gpu_type for kind in kinds for gpu_type, _ in kind.gpus if gpu_type))
         where = [each.partition for each in cluster.kinds if gpus_of(each, ask.gpu_type)]
         hint = f"-p {where[0]}" if where else nearest_hint(ask.gpu_type, types) if types else "omit --gpu-type"

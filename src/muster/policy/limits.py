@@ -134,7 +134,7 @@ def _of_nodes(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Ite
 
 
 def _of_accounting(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[SlurmBound]:
-    """Yield the numbers of the partition's QOS, the job's QOS, and the account: of association limit the first counts.
+    """Yield the numbers of the partition's QOS, the job's QOS, and the account: of each limit the first counts.
 
     So Slurm has it; a QOS may say that it comes before the partition's. Only DenyOnLimit refuses; else the job waits.
     """
@@ -144,11 +144,9 @@ def _of_accounting(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -
     order = sorted(filter(None, named), key=lambda qos: "OverPartQOS" not in qos.flags)
     waits = not any("DenyOnLimit" in qos.flags for qos in order)
     owners = [(qos.limits, f"the QOS {qos.name}", f"qos.{qos.name}", qos.name) for qos in order]
-    mine = associations_of(cluster, ask)
     # Of a user's two associations with an account, the one of the partition alone is the job's.
-    paying = next(
-        (association for name in (partition.name, "") for association in mine if association.partition == name), None
-    )
+    by_partition = {row.partition: row for row in reversed(associations_of(cluster, ask))}
+    paying = by_partition.get(partition.name) or by_partition.get("")
     if paying is not None:
         owners.append((paying.limits, f"your account {paying.account}", "request", ""))
     counted_limits: set[str] = set()

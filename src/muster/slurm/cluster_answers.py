@@ -172,11 +172,7 @@ def ask_accounting(user: str) -> Question[AccountingAnswer | None]:
 def with_accounting(cluster: ClusterFacts, accounting: AccountingAnswer) -> ClusterFacts:
     """Return the cluster with its QOS and the associations of the user; a database may keep those of several."""
     here = {"", cluster.name.lower()}
-    mine = (
-        association
-        for association in accounting.associations
-        if not cluster.name or association.cluster.lower() in here
-    )
+    mine = (row for row in accounting.associations if not cluster.name or row.cluster.lower() in here)
     return replace(cluster, qos=accounting.qos, associations=tuple(mine))
 
 
