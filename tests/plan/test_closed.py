@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +15,9 @@ from muster.model.plan import Plan
 from muster.model.words import Fragment
 from muster.render.explain import explain
 from muster.render.image import step_words
+from muster.render.parts import part
 from muster.render.script import job_script, prologue_text
+from muster.runner import run
 
 
 def who_may_join(made: Plan) -> str:
@@ -60,3 +63,10 @@ def test_the_door_stands_outside_of_an_image(launcher: str, engine: str) -> None
     text = prologue_text(made, rank)
     # What the image gets follows the door, and the secret is not among it.
     assert text.index("unset MUSTER_DOOR_KEY") < text.index("TORCHELASTIC_USE_AGENT_STORE TORCH_DISABLE")
+
+
+def test_a_host_without_python_says_so(tmp_path: Path) -> None:
+    text = part("stop") + part("door").replace("/usr/bin:/bin:$PATH", str(tmp_path))
+    said = run(["sh", "-c", f"muster_local_rank=0; {text}", "sh", "the door's text"])
+    assert said.status == 2
+    assert " has no python3, by which the door of a closed job runs\n\nhint: omit --closed" in said.stderr
