@@ -7,6 +7,7 @@ if [ "$muster_local_rank" -eq 0 ]; then
     }
     (
         exec </dev/null
+        PATH=/usr/bin:/bin:$PATH # no folder on a shared file system is searched
         set -- "$muster_python" -I -S -c "$1"
         # The kernel ends the door with its rank, also while Python starts: a step lasts while its output is held open.
         ! setpriv --pdeathsig clear true 2>/dev/null || set -- setpriv --pdeathsig KILL "$@"
