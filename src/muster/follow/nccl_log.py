@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from muster.rank.finding import BROKEN, WARNING, Finding, hosts_in_words
+from muster.rank.finding import BROKEN, WARNING, Finding, hosts_in_words, values_in_words
 
 
 class Transport(msgspec.Struct, frozen=True):
@@ -160,8 +160,9 @@ def judge_transports(transports: dict[Transport, list[str]]) -> Iterator[Finding
         if over_nodes:
             yield from _judge(transport, hosts)
     if len(networks) > 1:
-        evidence = "; ".join(f"{network} on {hosts_in_words(hosts)}" for network, hosts in networks.items())
-        yield Finding("transport", BROKEN, f"the nodes chose different networks: {evidence}", _SAME, ())
+        yield Finding(
+            "transport", BROKEN, f"the nodes chose different networks: {values_in_words(networks)}", _SAME, ()
+        )
 
 
 _OVER_TCP = frozenset({"tcp", "sockets", "udp"})

@@ -1,6 +1,6 @@
 """One thing that a check has to say."""
 
-from typing import Iterable, List, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Sequence, Tuple
 
 BROKEN = "broken"
 WARNING = "warning"
@@ -28,6 +28,19 @@ def hosts_in_words(hosts: Sequence[str], most_names: int = 4) -> str:
     if len(names) <= most_names:
         return ", ".join(names)
     return "{} and {} more".format(", ".join(names[:most_names]), len(names) - most_names)
+
+
+def hosts_by_value(values: Iterable[Tuple[Any, str]]) -> Dict[Any, List[str]]:
+    """Return the hosts of each value, of pairs of a value and a host."""
+    groups: Dict[Any, List[str]] = {}
+    for value, host in values:
+        groups.setdefault(value, []).append(host)
+    return groups
+
+
+def values_in_words(groups: Mapping[Any, Sequence[str]]) -> str:
+    """Return each value with its hosts."""
+    return "; ".join(f"{value} on {hosts_in_words(hosts)}" for value, hosts in groups.items())
 
 
 def odd_hosts(groups: Iterable[List[str]]) -> List[str]:

@@ -1,8 +1,8 @@
 """The same everywhere: nodes with each other, and the login node with them. Pure."""
 
-from typing import Dict, Iterator, List, Optional
+from typing import Iterator, List, Optional
 
-from muster.rank.finding import BROKEN, NOTE, WARNING, Finding, hosts_in_words, odd_hosts
+from muster.rank.finding import BROKEN, NOTE, WARNING, Finding, hosts_by_value, odd_hosts, values_in_words
 from muster.rank.vendors import VENDORS
 
 from .facts import CheckedWorld, Node
@@ -25,15 +25,10 @@ _MUST_AGREE = {
 def judge_software(world: CheckedWorld) -> Iterator[Finding]:
     """Compare versions, node against node."""
     for name, status in _MUST_AGREE.items():
-        versions: Dict[str, List[str]] = {}
-        for node in world.nodes:
-            versions.setdefault(node.get("software", {}).get(name, ""), []).append(node["host"])
+        versions = hosts_by_value((_of(node, name) or "none", node["host"]) for node in world.nodes)
         if len(versions) > 1:
-            evidence = "; ".join(
-                f"{version or 'none'} on {hosts_in_words(hosts)}" for version, hosts in versions.items()
-            )
-            odd = odd_hosts(versions.values())
-            yield Finding("versions", status, f"{name} differs: {evidence}", _SAME_NODES, tuple(odd))
+            evidence = f"{name} differs: {values_in_words(versions)}"
+            yield Finding("versions", status, evidence, _SAME_NODES, tuple(odd_hosts(versions.values())))
 
 
 _SAME_NODES = "exclude the node that differs (--exclude), or ask for one kind of node (-C)"

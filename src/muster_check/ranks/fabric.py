@@ -2,7 +2,7 @@
 
 from typing import Dict, Iterator, List, Sequence, Set
 
-from muster.rank.finding import BROKEN, WARNING, Finding, hosts_in_words, odd_hosts
+from muster.rank.finding import BROKEN, WARNING, Finding, hosts_in_words, odd_hosts, values_in_words
 
 from .facts import CheckedWorld, Interface, Node
 
@@ -89,14 +89,12 @@ def judge_sizes(world: CheckedWorld) -> Iterator[Finding]:
                 sizes.setdefault(interface["name"], {}).setdefault(interface.get("mtu", 0), []).append(node["host"])
     for name, hosts_by_size in sizes.items():
         if len(hosts_by_size) > 1:
-            evidence = "; ".join(f"{size} on {hosts_in_words(hosts)}" for size, hosts in sorted(hosts_by_size.items()))
-            fewest = odd_hosts(hosts_by_size.values())
             yield Finding(
                 "interfaces",
                 WARNING,
-                f"the packet size (MTU) of {name} differs: {evidence}",
+                f"the packet size (MTU) of {name} differs: {values_in_words(dict(sorted(hosts_by_size.items())))}",
                 _REMEDY_SOME,
-                tuple(fewest),
+                tuple(odd_hosts(hosts_by_size.values())),
             )
 
 

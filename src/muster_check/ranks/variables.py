@@ -5,13 +5,13 @@ because it is a list: one rule after the other, each a few lines.
 """
 
 import re
-from typing import Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
-from muster.rank.finding import BROKEN, WARNING, Finding, hosts_in_words, odd_hosts
+from muster.rank.finding import BROKEN, WARNING, Finding, hosts_by_value, hosts_in_words, odd_hosts, values_in_words
 from muster.rank.vendors import VENDORS
 
 from .cpulist import whole_number
-from .facts import CheckedWorld, Node, Rank, one_of_each_node
+from .facts import CheckedWorld, Node, one_of_each_node
 
 Environment = Mapping[str, str]
 
@@ -441,25 +441,16 @@ def differing_variables(world: CheckedWorld) -> Iterator[Finding]:
             ("NCCL_", "RCCL_", "TORCH_", "FI_", "MASTER_", "GLOO_", "WORLD_SIZE")
         ):
             continue
-        holders = _holders(world.ranks, name)
+        holders = hosts_by_value((rank["environment"].get(name) or "not set", rank["host"]) for rank in world.ranks)
         if len(holders) < 2:
             continue
-        evidence = "; ".join(f"{value or 'not set'} on {hosts_in_words(hosts)}" for value, hosts in holders.items())
-        fewest = odd_hosts(holders.values())
         yield Finding(
             "variables that differ",
             BROKEN if name.startswith(("MASTER_", "WORLD_SIZE")) else WARNING,
-            f"{name} is not the same on all ranks: {evidence}",
+            f"{name} is not the same on all ranks: {values_in_words(holders)}",
             "set it once for the whole job (--env), not in a shell's start files",
-            tuple(sorted(set(fewest))),
+            tuple(sorted(set(odd_hosts(holders.values())))),
         )
-
-
-def _holders(ranks: Sequence[Rank], name: str) -> Dict[str, List[str]]:
-    hosts_by_value: Dict[str, List[str]] = {}
-    for rank in ranks:
-        hosts_by_value.setdefault(rank["environment"].get(name, ""), []).append(rank["host"])
-    return hosts_by_value
 
 
 def gid_index(world: CheckedWorld) -> Iterator[Finding]:
