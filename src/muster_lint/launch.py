@@ -116,7 +116,8 @@ def _launches(shell: ShellText, command: SimpleCommand) -> Iterator[LaunchComman
     if text is None:
         yield LaunchCommand(command, stages)
         return
-    body = _with_values(shell, text.value, command.order) if text.quoted == '"' or text.names else text.value
+    is_early = text.quoted == '"' or bool(text.names)
+    body = _with_values(shell, text.value, command.order, only_exported=not is_early)
     if text.text.startswith('"'):
         body = body.replace("\\$", "$")  # what the outer shell makes of it
     inner = read_shell(body, line=text.place.line, column=text.place.column + len(text.quoted))
@@ -155,11 +156,14 @@ def _expanded(shell: ShellText, command: SimpleCommand) -> tuple[Word, ...]:
     return tuple(result)
 
 
-def _with_values(shell: ShellText, text: str, order: int) -> str:
-    """Put the values of variables that are known here in their places."""
+def _with_values(shell: ShellText, text: str, order: int, *, only_exported: bool = False) -> str:
+    """Put the values of variables that are known here in their places; in a task's own shell the exported ones."""
 
     def value_of(match: re.Match[str]) -> str:
-        words = shell.words_of(match[1] or match[2], order)
+        name = match[1] or match[2]
+        if only_exported and not any(each.exported and each.elements is None for each in shell.assigned(name)):
+            return match[0]
+        words = shell.words_of(name, order)
         return " ".join(word.text for word in words) if words is not None else match[0]
 
     return re.sub(r"(?<!\\)\$(?:\{(\w+)(?:\[[@*]\])?\}|([A-Za-z_]\w*))", value_of, text)

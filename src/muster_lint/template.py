@@ -35,8 +35,11 @@ def template_finding(source: SourceFile) -> LintFinding | None:
 
 
 def _first_mark(text: str) -> tuple[int, str] | None:
+    header = text[: text.rfind("\n#SBATCH")].count("\n") + 1
     for number, line in enumerate(text.splitlines(), start=1):
         found = _IN_DIRECTIVE.search(line) if line.startswith("#SBATCH") else _BLOCK.match(line)
+        if number <= header and re.search(r"^#SBATCH.*\$\{", text, re.MULTILINE):
+            found = found or re.match(r"\$\{[A-Z_]+\}\s*$", line)  # where the directives stand no shell has set it
         if found is not None:
             return number, found[0].strip()
     return None

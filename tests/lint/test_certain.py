@@ -173,6 +173,11 @@ _RIGHT = {
         "one-process-many-gpus",
         _ONE + "#SBATCH --gpus-per-node=4\npython t.py -gpus 4\n",
     ),
+    "a command in the task's shell that is not exported": (
+        "srun-cpus-per-task",
+        _TWO + "#SBATCH -c 8\nCMD='python t.py'\nsrun -K bash -c '$CMD --rank $SLURM_PROCID'\n",
+    ),
+    "a variable of its own line behind the header": ("template", _ONE + "${COMMAND}\npython t.py\n"),
     "tasks that srun starts": ("tasks-as-cpus", _ONE + "#SBATCH --ntasks=8\nsrun python t.py\n"),
     "the devices of Lightning's tasks": ("size-told-differs", _TWO + "srun -K python t.py --devices 4 --num_nodes 2\n"),
     "one GPU for each task": ("size-told-differs", _TWO + "srun -K python t.py --gpus 1\n"),
@@ -661,6 +666,17 @@ _WRONG = {
         "slow",
         "one-cpu",
         _HEAD + "#SBATCH -N2 -n2\n#SBATCH --gpus-per-task=4\nsrun -K torchrun --nnodes=2 t.py\n",
+    ),
+    "an exported command in the task's shell": (
+        "slow",
+        "srun-cpus-per-task",
+        _TWO + "#SBATCH -c 8\nexport CMD='python t.py'\nsrun -K bash -c '$CMD --rank $SLURM_PROCID'\n",
+    ),
+    "clear where an error ends the job": ("fragile", "terminal-in-batch", _ONE + "set -e\nclear\npython t.py\n"),
+    "a line that another program fills in": (
+        "fragile",
+        "template",
+        "#!/bin/bash\n${PARTITION}\n#SBATCH --nodes=${NODES}\n#SBATCH --time=9\npython t.py\n",
     ),
     "tasks of one node that nothing starts": (
         "fragile",

@@ -137,7 +137,7 @@ def _labels(lines: list[str]) -> Iterator[str]:
 
 @rule(
     "terminal-in-batch",
-    Severity.STYLE,
+    Severity.FRAGILE,
     "a command for terminals under set -e",
     why="A batch job has no terminal. Where TERM is not set either (--export=NONE, a job from cron) clear and tput fail, and set -e ends the job.",
     instead="Remove it.",
