@@ -678,6 +678,11 @@ _WRONG = {
         "template",
         "#!/bin/bash\n${PARTITION}\n#SBATCH --nodes=${NODES}\n#SBATCH --time=9\npython t.py\n",
     ),
+    "tasks of one node as its CPUs": (
+        "style",
+        "tasks-as-cpus",
+        "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --ntasks=4\n#SBATCH --time=9\npython t.py\n",
+    ),
     "tasks of one node that nothing starts": (
         "fragile",
         "tasks-as-cpus",
