@@ -517,14 +517,16 @@ def test_a_disk_that_is_away_holds_no_signal_up(
     shutil.move(tmp_path / "looks", tmp_path / "run/looks")
     (tmp_path / "saved").rename(tmp_path / "away")
     _program(programs / "srun", f"touch {tmp_path}/asked; echo @told 2 2\n")
-    short = "import sys, time; sys.path.insert(0, sys.argv.pop(1)); from muster.life import saves, supervise\n"
+    short = "import sys; sys.path.insert(0, sys.argv.pop(1)); from muster.life import saves, supervise\n"
     search = tmp_path / "search.py"
     search.write_text(f"import os, time\nwhile not os.path.exists({str(tmp_path / 'back')!r}): time.sleep(0.05)\n")
     if trouble == "hangs":
         (tmp_path / "saved").mkdir()
         short += f"saves._SEARCH = {str(search)!r}\n"
     # The signal comes while the disk is looked for; the disk comes back after that.
-    short += f"from threading import Timer; import os; Timer(2, os.kill, (os.getpid(), {int(sent)})).start()\n"
+    short += "import os; own = saves.Saves.search; first = [1]\n"
+    short += f"def look(*words): first and os.kill(first.pop() * os.getpid(), {int(sent)}); return own(*words)\n"
+    short += "saves.Saves.search = look\n"
     back = (tmp_path / "back").touch if trouble == "hangs" else lambda: (tmp_path / "away").rename(tmp_path / "saved")
     timer = threading.Timer(6, back)
     timer.start()
@@ -540,6 +542,7 @@ def test_a_disk_that_is_away_holds_no_signal_up(
     else:
         assert (end.returncode, end.stdout) == (143, "")
         assert "the job was told to end" in end.stderr
+        assert "gone for good" not in end.stderr
 
 
 def test_a_look_that_hangs_holds_no_request_to_save_up(

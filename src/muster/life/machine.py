@@ -347,11 +347,7 @@ def _rule(event: type, *phases: str) -> Callable[[Rule], Rule]:
 @_rule(LinkBegins, LifePhase.BEGINS)
 def begin_rule(terms: LifeTerms, state: LifeState, event: LinkBegins) -> Result:
     """Start the ranks, unless nothing is left to do; where the end of the link before is not known, ask Slurm."""
-    state = state._replace(
-        attempt=event.attempt,
-        pool=event.hosts,
-        checkpoint=event.checkpoint,
-    )
+    state = state._replace(attempt=event.attempt, pool=event.hosts, checkpoint=event.checkpoint)
     if event.over:
         return _idle(state, event.over)
     if terms.checkpoints and event.idle_links >= IDLE_LINKS and not event.has_begun:
@@ -363,12 +359,6 @@ def begin_rule(terms: LifeTerms, state: LifeState, event: LinkBegins) -> Result:
     if event.before:
         return _close_idle(state, "the link before ended by itself")
     return state._replace(phase=LifePhase.LOOKS_BACK, until=state.now + ANSWER_S), (AskFor("link before"),)
-
-
-@_rule(ToldToEnd, LifePhase.BEGINS)
-def told_first(terms: LifeTerms, state: LifeState, event: ToldToEnd) -> Result:
-    """Note that the job is to end, before it is known where its ranks go on."""
-    return state._replace(told=event.status), ()
 
 
 @_rule(LinkBefore, LifePhase.LOOKS_BACK)
@@ -767,9 +757,9 @@ def reason_is(terms: LifeTerms, state: LifeState, event: OutputSays) -> Result:
     return end_link(terms, state._replace(is_cancelled=event.is_cancelled, over=event.over), TimePassed())
 
 
-@_rule(ToldToEnd, LifePhase.CLOSES)
-def told_at_end(terms: LifeTerms, state: LifeState, event: ToldToEnd) -> Result:
-    """Note that the job is to end: a script that was done stays done."""
+@_rule(ToldToEnd, LifePhase.BEGINS, LifePhase.CLOSES)
+def told_outside(terms: LifeTerms, state: LifeState, event: ToldToEnd) -> Result:
+    """Note that the job is to end: no ranks start at its beginning, and a script that was done stays done."""
     return state._replace(told=event.status), ()
 
 

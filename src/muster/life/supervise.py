@@ -315,7 +315,7 @@ class Supervisor(Loop):
             "attempts", action.attempt, self.attempt_began, self.environment["SLURM_JOB_NODELIST"], "", self.rules.own
         )
         hint = "submit it again"
-        if self.state.checkpoint is None:
+        if self.state.checkpoint is None and not self.state.told:
             hint = "where %s is gone for good, make it again: the job then begins from nothing" % self.rules.checkpoint
         elif cause.kind == "idle":
             hint = "a longer time limit, or a checkpoint more often, before %s is written within one link"
