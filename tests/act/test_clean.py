@@ -85,7 +85,6 @@ def test_what_muster_wrote_beside_a_job_is_no_result(asked: CleanRules) -> None:
     by_supervisor = {
         name.replace("%d", "2")
         for part in (package / "life").glob("*.py")
-        if part.name != "role_runner.py"  # a run of several roles stays: `clean` does not know its folder
         for name in re.findall(r"(?:files|self)\.(?:add|put|claim)\(\s*['\"]([a-z][\w%.-]*)", part.read_text())
     }
     names = by_supervisor | {
@@ -97,17 +96,23 @@ def test_what_muster_wrote_beside_a_job_is_no_result(asked: CleanRules) -> None:
     assert {"links", "link-2", "ends", "array", "saves", "progress"} <= by_supervisor
     # How ranks ended: a folder for each start, a file for each attempt and node.
     names |= {"ranks/7.1700000000.4242/1.0", "ranks/7.1700000000.4242/2.13"}
-    for job, folder in (("1", ""), ("2", "task-3/")):
+    for job, folder in (("1", ""), ("2", "task-3/"), ("3", "roles/serve/")):
         _run(
             asked,
             job,
             files=tuple(f"{folder}{name}" for name in sorted({*names, HANG_REPORT, "row.json"} - {"passed"})),
         )
 
-    assert _told(asked) == {"run 1": None, "run 2": None}
+    _run(
+        asked, "4", files=("roles/roles.json", "roles/events", "roles/events.1700000000", "roles/serve/logs/batch.log")
+    )
+
+    assert _told(asked) == {f"run {job}": None for job in "1234"}
 
 
-@pytest.mark.parametrize("name", ["ranks/mine/model.pt", "ranks/7.1/2.0/x", "ranks/1.0", "rank"])
+@pytest.mark.parametrize(
+    "name", ["roles/serve/model.pt", "roles/model.pt", "ranks/mine/model.pt", "ranks/7.1/2.0/x", "ranks/1.0", "rank"]
+)
 def test_a_result_below_a_folder_of_that_name_is_one(asked: CleanRules, name: str) -> None:
     _run(asked, "1", files=(name,))
 

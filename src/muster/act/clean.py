@@ -18,36 +18,12 @@ _DAY_S = 24 * 3600
 _JUST_MADE_S = 600
 _OURS = frozenset(
     {
-        *(
-            "plan.json",
-            "job.sh",
-            "record.json",
-            "changes.diff",
-            "job_id",
-            "passed",
-            "image.toml",
-            "row.json",
-            "hang",
-            "output",
-        ),
-        *(
-            "array",
-            "attempts",
-            "cancel",
-            "ends",
-            "links",
-            "looks",
-            "over",
-            "progress",
-            "roles",
-            "saves",
-            "status",
-            "well",
-            ".status",
-        ),
+        *("plan.json", "job.sh", "record.json", "changes.diff", "job_id", "passed", "image.toml", "row.json", "hang"),
+        *("output", "array", "attempts", "cancel", "ends", "links", "looks", "over", "progress", "saves", "status"),
+        *("well", ".status", "roles.json", "events"),
     }
 )
-_OURS_BEGIN = ("link-", ".muster-image-")
+_OURS_BEGIN = ("link-", ".muster-image-", "events.")
 
 
 class CleanRules(msgspec.Struct, frozen=True):
@@ -134,6 +110,8 @@ def _why_it_stays(run: Run, question: CleanRules) -> str | None:
 def _is_ours(path: Path) -> bool:
     """Return whether Muster, and not the job, wrote a file of a run directory. A snapshot is where the job works."""
     parts = path.parts[1:] if path.parts[0].startswith("task-") else path.parts
+    if parts[0] == "roles" and len(parts) > 1:  # a role has a folder of its own, like that of a run
+        return _is_ours(Path(*parts[2:] or parts[1:]))
     if len(parts) == 1:
         return parts[0] in _OURS or parts[0].startswith(_OURS_BEGIN)
     is_end = parts[0] == "ranks" and len(parts) == 3 and re.fullmatch(r"[0-9]+\.[0-9]+", parts[-1]) is not None
