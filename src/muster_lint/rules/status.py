@@ -236,8 +236,7 @@ def find_unchecked_copies(job: BatchScript) -> Iterator[Hit]:
         is_used = [word for word in later if named & {*word.names, job.shell.filled(word.value).rstrip("/")}]
         if is_used:
             line = is_used[0].place.line
-            name = launch.stages[-1].name
-            yield Hit(each.place, f"if this {name} fails, line {line} runs all the same")
+            yield Hit(each.place, f"if this {launch.stages[-1].name} fails, line {line} runs all the same")
             return
 
 
