@@ -231,10 +231,11 @@ class World:
 
     def _leave(self, job: Job, state: str) -> None:
         """The job is over for Slurm, or goes back into the queue."""
-        is_unwatched = not self.watches and any(
+        # Where nothing may start again, the watch reports, and the ranks stay.
+        is_left = (not self.watches or not self.terms.restarts) and any(
             rank.state == "gone" and self.hosts[rank.host] for rank in (self.step.ranks if self.step else ())
         )
-        if self.now - self.last_work > _STILL_S and not is_unwatched:
+        if self.now - self.last_work > _STILL_S and not is_left:
             self.wrong.append(f"job {job.number} stood still for {self.now - self.last_work:.0f} s")
         if self.step is not None:
             # All processes of a job end with it on the hosts that are there.
@@ -682,7 +683,7 @@ class World:
             rank.stands, rank.deaf = True, self.dice.random() < 0.5
             self._watch(step, machine.HangSeen("ranks do not go on"))
 
-    def _watch(self, step: Step, alarm_event: machine.HangSeen | machine.RankGone) -> None:
+    def _watch(self, step: Step, alarm_event: machine.HangSeen) -> None:
         """The watch finds that ranks stand, where there is one: only then it is known."""
 
         def alarm() -> None:
@@ -709,7 +710,7 @@ class World:
             rank.state = "gone"
             self._note_fault(step, "gone", rank.number)
             self._peers_notice(step, rank)
-            self._watch(step, machine.RankGone(rank.number, rank.host))
+            self._watch(step, machine.HangSeen("a rank has no process"))
 
     def _fault_memory_is_over(self) -> None:
         if (found := self._victim()) is not None:

@@ -150,13 +150,6 @@ class HangSeen(NamedTuple):
     reason: str
 
 
-class RankGone(NamedTuple):
-    """The watch says that a rank has no process, and nobody has reported its end: its slurmstepd was killed."""
-
-    rank: int
-    host: str = ""
-
-
 class RanksSave(NamedTuple):
     """Ranks were told to save: because of the limit, a preemption, a cancellation, or because somebody asked."""
 
@@ -505,12 +498,6 @@ def hang_rule(terms: LifeTerms, state: LifeState, event: HangSeen) -> Result:
     if terms.restarts == 0 or state.told or _is_to_end(state):
         return state, ()
     return _end_step(terms, state, FirstCause("hang", words=event.reason))
-
-
-@_rule(RankGone, LifePhase.RUNS)
-def gone_rule(terms: LifeTerms, state: LifeState, event: RankGone) -> Result:
-    """The rank is the cause, and the others are ended: the step would never end."""
-    return _end_step(terms, state, FirstCause("rank", event.rank, event.host, 137, "nobody reports its end"))
 
 
 def _end_step(terms: LifeTerms, state: LifeState, cause: FirstCause) -> Result:
