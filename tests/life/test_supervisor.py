@@ -516,7 +516,7 @@ def test_a_disk_that_is_away_holds_no_signal_up(
     (tmp_path / "run").mkdir()
     shutil.move(tmp_path / "looks", tmp_path / "run/looks")
     (tmp_path / "saved").rename(tmp_path / "away")
-    _program(programs / "srun", f"touch {tmp_path}/asked; echo @told 2 2\n")
+    _program(programs / "srun", "echo @told 2 2\n")
     short = "import sys; sys.path.insert(0, sys.argv.pop(1)); from muster.life import saves, supervise\n"
     search = tmp_path / "search.py"
     search.write_text(f"import os, time\nwhile not os.path.exists({str(tmp_path / 'back')!r}): time.sleep(0.05)\n")
@@ -530,7 +530,7 @@ def test_a_disk_that_is_away_holds_no_signal_up(
     back = (tmp_path / "back").touch if trouble == "hangs" else lambda: (tmp_path / "away").rename(tmp_path / "saved")
     timer = threading.Timer(6, back)
     timer.start()
-    text = f"echo ranks; until [ -e {tmp_path}/asked ]; do sleep 0.1; done"
+    text = f"echo ranks; until [ -e {tmp_path}/run/saves ]; do sleep 0.1; done"
     words = (f"checkpoint={tmp_path}/saved", "save=60", "signal=USR1")
     short += "sys.exit(supervise.main(sys.argv[1:]))"
     end = steer(text, *words, start=("-c", short, str(_LIFE.parents[1])))
