@@ -2,7 +2,7 @@
 
 executor = MusterExecutor("log")
 executor.update_parameters(nodes=2, ntasks_per_node=4, gpus_per_node=4, time=60)
-print(executor.submit(train, 0.1).results())
+print(executor.submit(train, 0.1).results())  # train: your own function
 """
 
 from __future__ import annotations

@@ -16,7 +16,6 @@ from muster.plan.asked import Asked
 from muster.policy.cluster import choose_partition, why_not_default
 from muster.policy.given import is_slice, kind_for
 from muster.policy.rules import Ask
-from muster.policy.waiting import why_not_now
 from muster.sites.live import SAID_HERE, signature
 from muster.sites.site import Site
 from muster.slurm.cluster_facts import KindFacts
@@ -94,6 +93,8 @@ def live_notes(asked: Asked, ask: Ask, used_keys: Collection[str]) -> Iterator[N
     site, cluster, gpus = asked.site, asked.site.cluster, ask.gpus_per_node
     if cluster is None:
         return
+    from muster.policy.waiting import why_not_now
+
     for disagreement in site.disagreements if site.is_described else ():
         if disagreement.is_about({*used_keys, f"qos.{asked.request.qos}"}):
             yield Note(disagreement.words(), warning=True)

@@ -14,7 +14,6 @@ from muster.plan.asked import Asked
 from muster.plan.live import ask_of
 from muster.plan.shape import NodeShape, make_shape
 from muster.plan.site_values import node_kind, queue_names
-from muster.policy.elsewhere import name_others
 from muster.policy.limits import gives_all_cpus
 from muster.policy.masks import core_list, threads_counted
 from muster.policy.queues import kinds_in
@@ -57,6 +56,8 @@ def make_size(asked: Asked, facts: Facts, launcher: Launcher) -> tuple[Asked, Si
     except RequestError as error:
         if asked.engine is not Engine.SLURM or not error.refusals:
             raise
+        from muster.policy.elsewhere import name_others
+
         here = queue_names(asked.site, asked.request)
         broken = name_others(asked.site, ask_of(asked.request), here, list(error.refusals))
         raise RequestError(error.message, "; ".join(each.hint for each in broken), refusals=broken) from None
