@@ -315,6 +315,17 @@ def test_what_a_partition_gives_a_job_is_held_against_it(
     assert all(says in message for message in messages), messages
 
 
+@pytest.mark.parametrize("other", [{}, {"shape": "2:4:1"}, {"free_cpus": "7"}])
+def test_of_nodes_that_differ_in_memory_the_largest_counts(other: dict[str, Any]) -> None:
+    nodes = [kind_line("main", 8, gres="gpu:4"), kind_line("main", 2, gres="gpu:4", memory="65536", **other)]
+    known = cluster([partition_line("main", Default="YES", JobDefaults="DefMemPerGPU=16384")], nodes)
+    assert list(refusals_here(known, Ask(mem=Memory.parse("64G")))) == []
+    assert list(refusals_here(known, Ask(gpus_per_node=4))) == []
+    over = [*refusals_here(known, Ask(mem=Memory.parse("65G"))), *refusals_here(known, Ask(gpus_per_node=5))]
+    assert [each.rule for each in over] == ["mem-max", "gpus-max", "gpus-max"]
+    assert choose_partition(known, Ask(gpus_per_node=4, mem=Memory.parse("64G"))).partition == "main"
+
+
 def test_a_qos_of_reservations_takes_no_other_job() -> None:
     known = accounts("chem|chem||normal|", "normal|;flags=DenyOnLimit,RequiresReservation")
     assert [each.message for each in refusals_here(known, Ask())] == ["the QOS normal takes jobs of a reservation only"]

@@ -120,7 +120,8 @@ def _of_nodes(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Ite
     # A cluster without any gres does not count GPUs. A type that is nowhere is a name, not a number.
     is_number = (most_gpus or ask.gpu_type is None) and any(kind.gpu_count for kind in cluster.kinds)
     yield "gpus-max", "gres/gpu of a node", most_gpus if is_number else None, f"{a_node} {{}}{of_type}"
-    cpus, memory_mib = (max(getattr(kind, field) for kind in fitting or kinds) for field in ("cpus", "memory_mib"))
+    cpus = max(kind.cpus for kind in fitting or kinds)
+    memory_mib = max(kind.memory_most_mib for kind in fitting or kinds)
     cpus = min(cpus, partition.cpus_per_node_max or cpus)
     yield "cores-max", "cpu of a node", cpus, f"a job has {{}} on a node of {name}"
     of_cpu_mib = partition.memory_per_cpu_max_mib or cluster.memory_per_cpu_max_mib

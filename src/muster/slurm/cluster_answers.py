@@ -275,7 +275,7 @@ def _kinds(nodes: Sequence[_NodeWords], reserved: Mapping[str, Collection[str]])
     cpus = _least(first.CPUEfctv) or all_cpus
     texts = dict.fromkeys(node.AvailableFeatures or node.Features or "" for node in nodes)
     features = dict.fromkeys(word for text in texts for word in text.split(",") if word and word != "(null)")
-    memory_mib = min(map(_memory_of, nodes))
+    memories = [_memory_of(node) for node in nodes]
     usable = [node.name for node in nodes if not _is_out(node.State)]
     taken = {name: sum(node in those for node in usable) for name, those in reserved.items()}
     for partition in (first.Partitions or "").split(","):
@@ -285,7 +285,8 @@ def _kinds(nodes: Sequence[_NodeWords], reserved: Mapping[str, Collection[str]])
                 nodes=len(nodes),
                 cpus=cpus,
                 cores=cpus // threads,
-                memory_mib=memory_mib,
+                memory_mib=min(memories),
+                memory_most_mib=max(memories),
                 gpus=tuple(_gpus(first.Gres or "")),
                 features=tuple(features),
                 out=len(nodes) - len(usable),
@@ -319,6 +320,7 @@ def _joined(one: KindFacts, other: KindFacts) -> KindFacts:
         one,
         nodes=one.nodes + other.nodes,
         memory_mib=min(one.memory_mib, other.memory_mib),
+        memory_most_mib=max(one.memory_most_mib, other.memory_most_mib),
         features=tuple(dict.fromkeys((*one.features, *other.features))),
         out=one.out + other.out,
         reserved=dict(Counter(one.reserved) + Counter(other.reserved)),

@@ -81,6 +81,9 @@ class KindFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     memory_mib: int
     """Of the smallest of them; 0: not known."""
 
+    memory_most_mib: int = 0
+    """Of the largest of them; 0: not known."""
+
     gpus: tuple[tuple[str, int], ...] = ()
     """Type and count, as gres names them; the type is empty where Slurm has none."""
 
