@@ -668,7 +668,7 @@ _WRONG = {
         _HEAD + "#SBATCH -N2 -n2\n#SBATCH --gpus-per-task=4\nsrun -K torchrun --nnodes=2 t.py\n",
     ),
     "an exported command in the task's shell": (
-        "slow",
+        "style",
         "srun-cpus-per-task",
         _TWO + "#SBATCH -c 8\nexport CMD='python t.py'\nsrun -K bash -c '$CMD --rank $SLURM_PROCID'\n",
     ),
@@ -751,7 +751,7 @@ _WRONG = {
         _HEAD + "export MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1)\nsrun python t.py\n",
     ),
     "a launcher that no table names": (
-        "slow",
+        "style",
         "srun-cpus-per-task",
         _NODES + '#SBATCH -c 8\nsrun -K bash -c "composer -n 4 --node_rank \\$SLURM_NODEID t.py"\n',
     ),
@@ -865,13 +865,13 @@ _WRONG = {
         _NODES + 'A=(--nnodes=2 --node_rank "$SLURM_NODEID")\nsrun -K torchrun "${A[@]}" t.py\n',
     ),
     "the CPUs of a step that runs a script": (
-        "slow",
+        "style",
         "srun-cpus-per-task",
         _TWO + "#SBATCH -c 8\nsrun -K bash run.sh\n",
     ),
     "the ranks of a step that runs a script": ("fragile", "srun-survivors", _TWO + "srun bash run.sh\n"),
     "Ray on one CPU": (
-        "slow",
+        "style",
         "srun-cpus-per-task",
         _NODES + "#SBATCH -c 8\nsrun -N1 -n1 ray start --head --block &\nsleep 9\npython t.py\n",
     ),

@@ -224,7 +224,7 @@ _WRONG = {
         "world-size-literal",
         _TWO + "export WORLD_SIZE=2\napptainer exec a.sif bash -c 'python t.py'\n",
     ),
-    "a step of python by which": ("slow", "srun-cpus-per-task", _CPUS + "srun -K $(which python) train.py\n"),
+    "a step of python by which": ("style", "srun-cpus-per-task", _CPUS + "srun -K $(which python) train.py\n"),
     "a step of a quoted python by command -v": (
         "fragile",
         "srun-survivors",

@@ -71,14 +71,14 @@ def test_an_editor_is_told_what_is_found_as_one_types(tmp_path: Path) -> None:
     async def talk(client: LanguageClient, told: Callable[[], Awaitable[Any]]) -> None:
         _open(client, uri, _TEXT)
         first = {each.code: each for each in (await told()).diagnostics}
-        assert {"srun-survivors", "srun-cpus-per-task"} <= set(first)
+        assert "srun-survivors" in first
         survivors = first["srun-survivors"]
         # Two units of UTF-16 for the fox.
         assert survivors.range == types.Range(types.Position(3, 11), types.Position(3, 15))
         assert survivors.code_description.href.startswith("https://github.com/SchedMD/slurm/blob/")
 
         quick = await _actions(client, _asked(uri, 3, types.CodeActionKind.QuickFix))
-        assert {action.title for action in quick} == {"Repair srun-survivors", "Repair srun-cpus-per-task"}
+        assert {action.title for action in quick} == {"Repair srun-survivors"}
         (whole,) = await _actions(client, _asked(uri, 0, types.CodeActionKind.SourceFixAll))
         (edit,) = _edits(whole, uri)
         assert "--kill-on-bad-exit=1" in edit.new_text
@@ -88,7 +88,7 @@ def test_an_editor_is_told_what_is_found_as_one_types(tmp_path: Path) -> None:
         client.text_document_did_change(types.DidChangeTextDocumentParams(document, [change]))
         second = await told()
         assert second.version == 2
-        assert not {"srun-survivors", "srun-cpus-per-task"} & {each.code for each in second.diagnostics}
+        assert "srun-survivors" not in {each.code for each in second.diagnostics}
         assert await _actions(client, _asked(uri, 3, types.CodeActionKind.QuickFix)) == []
 
         client.text_document_did_close(types.DidCloseTextDocumentParams(types.TextDocumentIdentifier(uri)))

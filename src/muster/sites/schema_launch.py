@@ -57,9 +57,6 @@ class SiteLaunch(Part, frozen=True, kw_only=True):
     kills_on_bad_exit: bool | None = None
     """Whether the site's slurm.conf sets KillOnBadExit."""
 
-    inherits_cpus_per_task: bool | None = None
-    """Whether srun takes --cpus-per-task from the job."""
-
     slurm: str | None = None
     """Version seen there."""
 

@@ -52,10 +52,11 @@ def _flag_behind(job: BatchScript, stage: Stage, flag: str) -> tuple[Edit, ...]:
 
 @rule(
     "srun-cpus-per-task",
-    Severity.SLOW,
-    "srun does not take --cpus-per-task from the job",
-    why="""Since Slurm 22.05 srun does not inherit --cpus-per-task from sbatch: each rank, with its data loaders, gets one CPU.""",
-    instead="Write srun --cpus-per-task=$SLURM_CPUS_PER_TASK, or export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK.",
+    Severity.STYLE,
+    "not every srun takes --cpus-per-task from the job",
+    why="""srun of Slurm 22.05 and 23.02 does not inherit --cpus-per-task from sbatch: each rank, with its data loaders, gets one
+    CPU there. Since 23.11 it does. SRUN_CPUS_PER_TASK is read by those two versions alone.""",
+    instead="Write srun --cpus-per-task=$SLURM_CPUS_PER_TASK, which each version reads.",
     source=sources.SLURM_NEWS,
     bad=_WITH_CPUS + "srun --kill-on-bad-exit=1 python train.py\n",
     good=_WITH_CPUS + 'srun --cpus-per-task="$SLURM_CPUS_PER_TASK" --kill-on-bad-exit=1 python train.py\n',
@@ -73,7 +74,7 @@ def find_missing_cpus(job: BatchScript) -> Iterator[Hit]:
             continue
         if not stage.has("--cpus-per-task", "-c", "--cpus-per-gpu", "--exact") and not _may_hide_flags(stage):
             edits = _flag_behind(job, stage, '--cpus-per-task="$SLURM_CPUS_PER_TASK"')
-            yield Hit(stage.word.place, "since Slurm 22.05 this step gives each task one CPU", edits=edits)
+            yield Hit(stage.word.place, "on Slurm 22.05 and 23.02 this step gives each task one CPU", edits=edits)
 
 
 def _goes_on(launch: LaunchCommand) -> bool:
