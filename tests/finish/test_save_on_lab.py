@@ -122,11 +122,10 @@ def test_other_processes_of_a_rank_get_nothing(lab: Lab, shared_directory: Path)
         "me = 'child' if child == 0 else 'rank'\n"
         "name = f'{me}.{os.environ[\"RANK\"]}'\n"
         "open(f'began.{os.environ[\"SLURM_JOB_ID\"]}.1.{name}', 'w').close()\n"
-        "for _ in range(60):\n"
+        "for _ in range(1200):\n"
         "    time.sleep(0.05)\n"
         "    if heard: open('heard.' + name, 'w').close(); break\n"
-        "else:\n"
-        "    if child: time.sleep(60)\n"
+        "    if not child and os.path.exists('heard.rank.' + os.environ['RANK']): break\n"
         "if child: os.wait()\n"
     )
     job = _submit(muster, "-t", "5", command=("bash", "-c", "python3 child.py; echo after"))

@@ -12,7 +12,7 @@ import shlex
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -84,13 +84,22 @@ dist.all_reduce(one)
 """
 
 
+def _is_of(job: str, folder: Path) -> bool:
+    """Return whether a run on this machine is of this folder: other tests start theirs beside it."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            environment = (process / "environ").read_bytes()
+            if f"MUSTER_JOB={job}".encode() in environment.split(b"\0") and bytes(folder / "own") in environment:
+                return True
+    return False
+
+
 @contextmanager
 def _running(folder: Path, *words: str, script: str = _SCRIPT) -> Iterator[list[str]]:
     """Two ranks on this machine, and the names of their runs as they come."""
     (folder / "own").mkdir()
     (folder / "own/sitecustomize.py").write_text("import sys\n\nsys.marked = 'by the environment'\n")
     (folder / "wait.py").write_text(script)
-    before = set(jobs_here())
     command = [MUSTER, "run", "--here", "--ntasks-per-node", "2", *words, "--", sys.executable, "wait.py"]
     environment = {**os.environ, "PYTHONPATH": str(folder / "own")}
     with (folder / "output").open("wb") as output:
@@ -99,7 +108,7 @@ def _running(folder: Path, *words: str, script: str = _SCRIPT) -> Iterator[list[
         while (folder / "output").read_text().count("begins") < 2:
             assert process.poll() is None, (folder / "output").read_text()
             time.sleep(0.02)
-        yield sorted(set(jobs_here()) - before)
+        yield [job for job in jobs_here() if _is_of(job, folder)]
     finally:
         end_group(process, grace_s=20)  # muster ends its ranks; nobody else would
 
