@@ -430,6 +430,8 @@ class World:
                     self.at(2 * self.dice.random(), partial(self._rank_ends, step, rank, 143))
 
     def _do_askfor(self, action: machine.AskFor) -> None:
+        if action.of == "link before" and self.state is not None and self.state.told:
+            self.wrong.append("a job that was told to end asks how the link before ended")
         delay_s = 5 * self.dice.random()
         if action.of in {"Slurm", "nodes", "link before"} and self.now < self.away_until:
             return
@@ -816,6 +818,14 @@ class World:
     def _fault_cancel_save(self) -> None:
         if self.job is not None and self.state is not None and self.saves and self.step is not None:
             self._save("cancel")
+            self.at(60, partial(self._cancel_after_save, self.job, self.job.runs))
+
+    def _cancel_after_save(self, job: Job, run: int) -> None:
+        """`muster cancel --save` cancels a job whose ranks have not ended when the time of --save-before is over."""
+        if self.job is job and job.runs == run and self.state is not None and self.state.saved == "cancel":
+            self._fault_cancel()
+            if self.now < self.away_until:
+                self.at(10, partial(self._cancel_after_save, job, run))
 
     def _save(self, reason: str) -> None:
         """Ranks that handle the signal save, and end well."""

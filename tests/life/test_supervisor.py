@@ -216,6 +216,16 @@ def test_without_a_folder_nothing_is_found(tmp_path: Path, monkeypatch: pytest.M
     assert RunFiles("").attempts() == []
 
 
+def test_who_reads_a_file_that_is_put_again_reads_all_of_the_old_one_or_of_the_new_one(tmp_path: Path) -> None:
+    files = RunFiles(str(tmp_path))
+    files.put("roles.json", "old")
+    with (tmp_path / "roles.json").open() as reader:
+        files.put("roles.json", "new")
+
+        assert (reader.read(), files.lines("roles.json")) == ("old", ["new"])
+    assert [path.name for path in tmp_path.iterdir()] == ["roles.json"]
+
+
 def test_a_claim_that_is_not_written_yet_is_waited_for(tmp_path: Path) -> None:
     (tmp_path / "link-2").touch()
     timer = threading.Timer(0.3, lambda: (tmp_path / "link-2").write_text("8\n"))

@@ -345,12 +345,13 @@ def begin_rule(terms: LifeTerms, state: LifeState, event: LinkBegins) -> Result:
         return _idle(state, event.over)
     if terms.checkpoints and event.idle_links >= IDLE_LINKS and not event.has_begun:
         return _end_idle(state, _NO_PROGRESS)
-    if terms.link < 2 or event.has_begun or event.before in ("next", "saved"):
+    is_known = terms.link < 2 or event.has_begun or event.before in ("next", "saved")
+    if event.before and not is_known:
+        return _close_idle(state, "the script is done" if event.before == "done" else "the link before ended by itself")
+    if state.told:
+        return told_early(terms, state, ToldToEnd(state.told))
+    if is_known:
         return _begin_link(terms, state)
-    if event.before == "done":
-        return _close_idle(state, "the script is done")
-    if event.before:
-        return _close_idle(state, "the link before ended by itself")
     return state._replace(phase=LifePhase.LOOKS_BACK, until=state.now + ANSWER_S), (AskFor("link before"),)
 
 
@@ -394,8 +395,6 @@ def _end_idle(state: LifeState, why: str) -> Result:
 
 
 def _begin_link(terms: LifeTerms, state: LifeState) -> Result:
-    if state.told:
-        return told_early(terms, state, ToldToEnd(state.told))
     queue = (QueueNext(),) if terms.link < terms.links else ()
     if len(state.pool) < terms.nodes:
         reason = "%d nodes are left, and the ranks need %d" % (len(state.pool), terms.nodes)

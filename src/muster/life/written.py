@@ -38,8 +38,8 @@ class RunFiles:
         self._write(name, text, os.O_APPEND)
 
     def put(self, name: str, text: str) -> None:
-        """Write a whole file."""
-        self._write(name, text, os.O_TRUNC)
+        """Write a whole file: who reads it meanwhile reads all of the old one, or all of the new one."""
+        self._write(name + ".new", text, os.O_TRUNC, name)
 
     def claim(self, name: str, text: str) -> str:
         """Make a file, unless it is there; return what it holds then."""
@@ -51,13 +51,15 @@ class RunFiles:
             time.sleep(0.1)  # another job has made it, and not written yet
         return next(iter(lines), text)
 
-    def _write(self, name: str, text: str, how: int) -> None:
+    def _write(self, name: str, text: str, how: int, last_name: str = "") -> None:
         if not self.folder:
             return
         try:
             number = os.open(os.path.join(self.folder, name), os.O_WRONLY | os.O_CREAT | how, 0o600)
             with os.fdopen(number, "w", encoding="utf-8", errors="surrogateescape") as file:
                 file.write(text)
+            if last_name:
+                os.replace(os.path.join(self.folder, name), os.path.join(self.folder, last_name))
         except OSError:
             pass
 
