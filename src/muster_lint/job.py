@@ -34,6 +34,10 @@ _SPREADS = {"ntasks", "ntasks-per-node", "ntasks-per-gpu", "gpus-per-task"}
 """The options beside which --gpus may mean the GPUs of several nodes."""
 
 
+_NEXT_HEADER = {"hetjob", "packjob"}
+"""The words of an #SBATCH line behind which the header of another component begins."""
+
+
 class HeaderOption(msgspec.Struct, frozen=True):
     """One option of an #SBATCH line."""
 
@@ -46,11 +50,16 @@ class HeaderOption(msgspec.Struct, frozen=True):
     line: str
 
 
-class Task(msgspec.Struct, frozen=True):
+class Task(msgspec.Struct, frozen=True, dict=True):
     """Shell text that every task of a step runs: the body of `srun bash -c`."""
 
     launch: LaunchCommand
     shell: ShellText
+
+    @cached_property
+    def launches(self) -> tuple[LaunchCommand, ...]:
+        """Return every command that its shell runs."""
+        return launches_of(self.shell)
 
 
 class BatchScript(msgspec.Struct, frozen=True, dict=True):
@@ -62,6 +71,9 @@ class BatchScript(msgspec.Struct, frozen=True, dict=True):
     directives: tuple[HeaderOption, ...]
     late_directives: tuple[HeaderOption, ...]
     """Those after the first command, which Slurm does not read."""
+
+    first_header: int | None = None
+    """How many directives a heterogeneous job has for its first component: those before `#SBATCH hetjob`."""
 
     has_mark: bool = False
     """The file begins with a byte order mark, which `text` lacks."""
@@ -77,8 +89,8 @@ class BatchScript(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def header(self) -> dict[str, HeaderOption]:
-        """Return the options by long name; the last of a name counts."""
-        return {directive.name: directive for directive in self.directives}
+        """Return the options by long name; the last of a name counts. A heterogeneous job: of its first component."""
+        return {directive.name: directive for directive in self.directives[: self.first_header]}
 
     @cached_property
     def launches(self) -> tuple[LaunchCommand, ...]:
@@ -104,7 +116,11 @@ class BatchScript(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def all_launches(self) -> tuple[LaunchCommand, ...]:
         """Return the commands of the batch host, then those inside the tasks."""
-        return (*self.launches, *(launch for task in self.tasks for launch in launches_of(task.shell)))
+        return (*self.launches, *(launch for task in self.tasks for launch in task.launches))
+
+    def task_of(self, launch: LaunchCommand) -> Task | None:
+        """Return the task whose shell runs a command; None for a command of the batch host."""
+        return next((task for task in self.tasks if any(each is launch for each in task.launches)), None)
 
     @cached_property
     def assignments(self) -> tuple[Assignment, ...]:
@@ -149,6 +165,8 @@ class BatchScript(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def gpus_per_node(self) -> int | None:
         """Return the GPUs of each node; None where the header does not fix it."""
+        if self.first_header is not None:
+            return None
         for name in ("gpus-per-node", "gres"):
             value = self.header[name].value if name in self.header else None
             if value is not None and (name != "gres" or "gpu" in value):
@@ -163,7 +181,7 @@ class BatchScript(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def has_one_task(self) -> bool:
         """Tell whether the header fixes the job to one task; without a number of nodes it has one."""
-        if "ntasks" in self.header:
+        if "ntasks" in self.header or self.first_header is not None:
             return self._number("ntasks") == 1
         grows = any(self.header[name].value != "1" for name in ("gpus", "gpus-per-task") if name in self.header)
         nodes = 1 if "nodes" not in self.header and not grows else self.nodes
@@ -174,8 +192,9 @@ class BatchScript(msgspec.Struct, frozen=True, dict=True):
     def asks_for_gpus(self) -> bool:
         """Tell whether the header asks for GPUs in one of the ways that Slurm has."""
         names = {"gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket", "ntasks-per-gpu", "cpus-per-gpu"}
-        gres = self.header["gres"].value or "" if "gres" in self.header else ""
-        counts = [self.header[name].value for name in names if name in self.header]
+        options = self.header.values() if self.first_header is None else self.directives
+        gres = ",".join(each.value or "" for each in options if each.name == "gres")
+        counts = [each.value for each in options if each.name in names]
         return any(count != "0" for count in counts) or bool(re.search(r"gpu(?!:(\w+:)?0)", gres))
 
     @property
@@ -203,6 +222,8 @@ class BatchScript(msgspec.Struct, frozen=True, dict=True):
         return False
 
     def _number(self, name: str) -> int | None:
+        if self.first_header is not None:
+            return None  # each component of a heterogeneous job has sizes of its own
         value = self.header[name].value if name in self.header else None
         return int(value) if value is not None and value.isascii() and value.isdigit() and len(value) < 10 else None
 
@@ -226,8 +247,9 @@ def read_job(path: str, text: str) -> BatchScript:
         path,
         text,
         shell,
-        tuple(early),
+        tuple(item for item in early if item.name not in _NEXT_HEADER),
         tuple(item for item in late_directives if item.place.line not in written),
+        next((index for index, item in enumerate(early) if item.name in _NEXT_HEADER), None),
         has_mark,
     )
 

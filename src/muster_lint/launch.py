@@ -12,6 +12,7 @@ import msgspec
 
 from muster.words.chain import StartedProgram, read_chain
 from muster_lint.bash import ShellText, SimpleCommand, Word, read_shell
+from muster_lint.values import TextSpan
 
 
 class Stage(msgspec.Struct, frozen=True):
@@ -37,6 +38,10 @@ class Stage(msgspec.Struct, frozen=True):
     def option(self, *names: str) -> Word | None:
         """Return the value of the first of these options that stands here."""
         return next((value for name, value in self.options if name in names and value is not None), None)
+
+    def place_of(self, *names: str) -> TextSpan:
+        """Return where the value of one of these options stands; for a stage without one, its own place."""
+        return (self.option(*names) or self.word).place
 
     def has(self, *names: str) -> bool:
         """Tell whether one of these options stands here."""
@@ -117,7 +122,14 @@ def _launches(shell: ShellText, command: SimpleCommand) -> Iterator[LaunchComman
         yield LaunchCommand(command, stages)
         return
     is_early = text.quoted == '"' or bool(text.names)
-    body = _with_values(shell, text.value, command.order, only_exported=not is_early)
+    step = next((stage for stage in stages if stage.kind == "step"), None)
+    exports = step.text("--export") if step is not None else None
+    if is_early:
+        body = _with_values(shell, text.value, command.order)
+    elif _FROM_FILE.search(text.value) or (exports is not None and "ALL" not in exports.upper().split(",")):
+        body = text.value
+    else:
+        body = _with_values(shell, text.value, command.order, only_exported=True)
     if text.text.startswith('"'):
         body = body.replace("\\$", "$")  # what the outer shell makes of it
     inner = read_shell(body, line=text.place.line, column=text.place.column + len(text.quoted))
@@ -156,12 +168,18 @@ def _expanded(shell: ShellText, command: SimpleCommand) -> tuple[Word, ...]:
     return tuple(result)
 
 
+_FROM_FILE = re.compile(r"(^|[\s;&|(])(source|eval|unset|\.)\s")
+"""Signs that a shell's variables come out of what nobody reads here."""
+
+
 def _with_values(shell: ShellText, text: str, order: int, *, only_exported: bool = False) -> str:
     """Put the values of variables that are known here in their places; in a task's own shell the exported ones."""
 
     def value_of(match: re.Match[str]) -> str:
         name = match[1] or match[2]
-        if only_exported and not any(each.exported and each.elements is None for each in shell.assigned(name)):
+        is_own = re.search(rf"(?<![\w-]){name}\+?=|\b(for|read|printf|mapfile)\s[^;\n]*(?<![\w${{]){name}\b", text)
+        is_exported = any(each.exported and each.elements is None for each in shell.assigned(name))
+        if only_exported and (is_own or not is_exported):
             return match[0]
         words = shell.words_of(name, order)
         return " ".join(word.text for word in words) if words is not None else match[0]

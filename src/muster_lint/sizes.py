@@ -10,7 +10,7 @@ import msgspec
 
 from muster.errors import MusterError
 from muster_lint.job import BatchScript
-from muster_lint.launch import LaunchCommand, Stage, launches_of
+from muster_lint.launch import LaunchCommand, Stage
 from muster_lint.program import read_program
 from muster_lint.read import read_source
 from muster_lint.works import trains
@@ -44,17 +44,13 @@ class Use(msgspec.Struct, frozen=True):
 
 def uses_of(job: BatchScript) -> list[Use]:
     """Return what the job starts: each launcher of ranks and each Python program."""
-    inner = {
-        (each.command.place, each.command.order): task.launch.stage("step")
-        for task in job.tasks
-        for each in launches_of(task.shell)
-    }
     uses = []
     for launch in job.all_launches:
         program = launch.stage("agent") or (launch.stage("python") if trains(launch) else None)
         if program is None or launch.command.in_substitution:
             continue
-        step = launch.stage("step") or inner.get((launch.command.place, launch.command.order))
+        task = job.task_of(launch)
+        step = launch.stage("step") or (task.launch.stage("step") if task is not None else None)
         starts = tasks_of(job, step) if step is not None else None if launch.stage("mpi") else 1
         uses.append(Use(launch, program, step, starts, _ranks_of(program)))
     return uses
@@ -84,7 +80,7 @@ def tasks_of(job: BatchScript, step: Stage) -> int | None:
 
 def cpus_of_node(job: BatchScript) -> int | None:
     """Return the CPUs of a node that the header asks for."""
-    if job.header.keys() & _GIVES_CPUS:
+    if job.header.keys() & _GIVES_CPUS or job.first_header is not None:
         return None
     per_gpu, per_task = job.header.get("cpus-per-gpu"), job.header.get("cpus-per-task")
     if per_gpu is not None:

@@ -17,6 +17,10 @@ _GLOB = "if true; then\n    FILES=(a/!(*_2x).yaml)\nfi\n"
 _ONE_TASK = _ONE + "#SBATCH --ntasks=1\n#SBATCH --ntasks-per-node=4\n"
 _CPUS = _TWO + "#SBATCH --cpus-per-task=8\n"
 _GUESS = "export MASTER_ADDR=$(hostname -I)\nexport MASTER_PORT=29500\nsrun -K python t.py\n"
+_OWN = "export N=8\nsrun -K bash -c '{}torchrun --standalone --nproc-per-node=$N t.py'\n"
+_HET = _NODES + "#SBATCH hetjob\n#SBATCH --nodes=1\n"
+_EIGHT = _ONE + "#SBATCH --gres=gpu:4\ntorchrun --standalone --nproc-per-node=8 t.py\n"
+_AGENTS = _TWO + "srun -K torchrun --rdzv-backend=c10d --rdzv-endpoint=$h:1 --nproc-per-node=4 t.py\n"
 _EARLY = 'srun -K bash -c "accelerate launch {} --num_machines 2 --machine_rank $SLURM_PROCID t.py"\n'
 
 
@@ -183,6 +187,20 @@ _RIGHT = {
         "one-cpu",
         _TWO + "srun -K --cpus-per-task=4 python t.py\n",
     ),
+    "a number that the task sets itself": ("more-ranks-than-gpus", _NODES + _OWN.format("N=$(nproc);")),
+    "a number of the task's loop": (
+        "more-ranks-than-gpus",
+        _NODES + _OWN.format("for N in 1 2; do ").replace("py", "py; done"),
+    ),
+    "a number that the task's file sets": ("more-ranks-than-gpus", _NODES + _OWN.format(". ./a.sh; ")),
+    "a number that does not reach the task": (
+        "more-ranks-than-gpus",
+        _NODES + _OWN.format("").replace("-K", "--export=NONE,N=4"),
+    ),
+    "the word between two headers": ("directive-without-option", _HET + "date\n"),
+    "the nodes of the second header": ("directive-twice", _HET + "date\n"),
+    "nodes of another header": ("nodes-disagree", _HET + "srun --het-group=0 -K torchrun --nnodes=2 t.py\n"),
+    "the hosts of a header": ("slurm-variable-misspelt", _HET + "srun -K a $SLURM_JOB_NODELIST_HET_GROUP_0\n"),
 }
 
 
@@ -336,6 +354,29 @@ _WRONG = {
         "same-work-in-every-task",
         _ONE + "#SBATCH -n8\nsrun -n4 python solve.py\n",
     ),
+    "a number that reaches the task": ("breaks", "more-ranks-than-gpus", _NODES + _OWN.format("echo $N; ")),
+    "a number given to all of the environment": (
+        "breaks",
+        "more-ranks-than-gpus",
+        _NODES + _OWN.format("").replace("-K", "--export=M=1,ALL"),
+    ),
+    "ranks without GPUs": ("fragile", "more-ranks-than-gpus", _EIGHT.replace("py", "py --backend gloo")),
+    "ranks that see no GPU": ("fragile", "more-ranks-than-gpus", _EIGHT.replace("tor", 'CUDA_VISIBLE_DEVICES="" tor')),
+    "ranks on GPUs": ("breaks", "more-ranks-than-gpus", _EIGHT.replace("tor", "GLOO_SOCKET_IFNAME=a tor")),
+    "ranks on named GPUs": ("breaks", "more-ranks-than-gpus", _EIGHT.replace("tor", 'CUDA_VISIBLE_DEVICES="0,1" tor')),
+    "tasks with GPUs each": ("fragile", "agents-on-every-task", _AGENTS.replace("-K", "-K --gpus-per-task=1")),
+    "agents of one host each": ("fragile", "agents-on-every-task", _AGENTS.replace("$h:1", "localhost:0")),
+    "agents of tasks, and a rank elsewhere": (
+        "breaks",
+        "agents-on-every-task",
+        _AGENTS + "srun -K bash -c 'echo $SLURM_PROCID'\n",
+    ),
+    "agents with a rank in their task": (
+        "fragile",
+        "agents-on-every-task",
+        _TWO + "srun -K bash -c 'torchrun --nproc-per-node=4 t.py $SLURM_PROCID'\n",
+    ),
+    "a value twice in one header": ("fragile", "directive-twice", _HET.replace("#SBATCH h", "#SBATCH -N 3\n#SBATCH h")),
 }
 
 

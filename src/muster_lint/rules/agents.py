@@ -16,7 +16,6 @@ _HEAD = (
 )
 _MEET = 'head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)\nport=$((20000 + SLURM_JOB_ID % 9999))\n'
 _AGENT = 'torchrun --nnodes="$SLURM_JOB_NUM_NODES" --nproc-per-node=4 --rdzv-backend=c10d --rdzv-id="$SLURM_JOB_ID" --rdzv-endpoint="$head:$port" train.py\n'
-_SIZES = ("--nproc-per-node", "--nproc_per_node", "--num_gpus", "--nproc")
 
 
 def _agents(job: BatchScript) -> Iterator[tuple[LaunchCommand, Stage]]:
@@ -26,21 +25,9 @@ def _agents(job: BatchScript) -> Iterator[tuple[LaunchCommand, Stage]]:
             yield launch, stage
 
 
-def _place(stage: Stage, *names: str) -> TextSpan:
-    word = stage.option(*names)
-    return word.place if word is not None else stage.word.place
-
-
 def _under_step(job: BatchScript, launch: LaunchCommand) -> bool:
     """Tell whether srun starts it, in the same command or around the task's shell."""
-    return launch.stage("step") is not None or any(launch in task_launches for task_launches in _of_tasks(job))
-
-
-def _of_tasks(job: BatchScript) -> Iterator[tuple[LaunchCommand, ...]]:
-    from muster_lint.launch import launches_of
-
-    for task in job.tasks:
-        yield launches_of(task.shell)
+    return launch.stage("step") is not None or job.task_of(launch) is not None
 
 
 @rule(
@@ -124,7 +111,7 @@ def find_literal_nodes(job: BatchScript) -> Iterator[Hit]:
     for _, stage in _agents(job):
         text = stage.text("--nnodes", "--num_machines", "--num_nodes")
         if text is not None and text.isdigit() and job.nodes is not None and int(text) == job.nodes and job.nodes > 1:
-            place = _place(stage, "--nnodes", "--num_machines", "--num_nodes")
+            place = stage.place_of("--nnodes", "--num_machines", "--num_nodes")
             yield Hit(place, f"{text} stands here and in the header")
 
 
@@ -201,7 +188,7 @@ def find_inert_node_rank(job: BatchScript) -> Iterator[Hit]:
     """Yield --node-rank beside --rdzv-backend=c10d."""
     for _, stage in _agents(job):
         if stage.text("--rdzv-backend", "--rdzv_backend") == "c10d" and stage.has("--node-rank", "--node_rank"):
-            yield Hit(_place(stage, "--node-rank", "--node_rank"), "the c10d rendezvous does not read it")
+            yield Hit(stage.place_of("--node-rank", "--node_rank"), "the c10d rendezvous does not read it")
 
 
 @rule(
@@ -294,4 +281,4 @@ def find_deepspeed_hosts(job: BatchScript) -> Iterator[Hit]:
             and not _under_step(job, launch)
             and not stage.has("--launcher")
         ):
-            yield Hit(_place(stage, "--hostfile", "-H"), "deepspeed needs ssh between the nodes")
+            yield Hit(stage.place_of("--hostfile", "-H"), "deepspeed needs ssh between the nodes")

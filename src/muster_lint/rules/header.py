@@ -374,7 +374,7 @@ def find_memory_twice(job: BatchScript) -> Iterator[Hit]:
 )
 def find_repeated_options(job: BatchScript) -> Iterator[Hit]:
     """Yield options that a later line overrides with another value."""
-    for each in job.directives:
+    for each in job.directives[: job.first_header]:
         if each.name not in _DECIDES and each.name not in {"output", "error", "job-name", "chdir"}:
             continue
         last = job.header[each.name]
@@ -405,9 +405,7 @@ def find_narrow_exports(job: BatchScript) -> Iterator[Hit]:
         stage = launch.stage("step")
         value = stage.text("--export") if stage else None
         if stage is not None and value and _is_narrow(value):
-            word = stage.option("--export")
-            place = word.place if word else stage.word.place
-            yield Hit(place, f"--export={value} passes nothing else to the tasks")
+            yield Hit(stage.place_of("--export"), f"--export={value} passes nothing else to the tasks")
 
 
 def _is_narrow(value: str) -> bool:

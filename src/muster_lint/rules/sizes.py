@@ -20,7 +20,7 @@ from muster_lint.sizes import (
     trainer_numbers,
     uses_of,
 )
-from muster_lint.values import Hit, Severity, TextSpan
+from muster_lint.values import Hit, Severity
 from muster_lint.works import MODEL_SERVER, is_work, text_of
 
 _TIME = "#SBATCH --time=01:00:00\n"
@@ -36,11 +36,6 @@ _SPREADS = r"\b(srun|mpi\w*|horovodrun|ibrun|ssh|pdsh|parallel|ray|dask|SLURM_\w
 def _sized(stage: Stage) -> bool:
     """Tell whether a step says itself how many tasks or nodes it takes."""
     return stage.has(*TASKS_OF_STEP, "-N", "--nodes")
-
-
-def _place(stage: Stage, *names: str) -> TextSpan:
-    word = stage.option(*names)
-    return word.place if word is not None else stage.word.place
 
 
 @rule(
@@ -174,13 +169,22 @@ def find_too_many_ranks(job: BatchScript) -> Iterator[Hit]:
     gpus, told = job.gpus_per_node or 0, False
     for use in uses_of(job) if gpus else ():
         if use.is_agent and (use.ranks or 0) > gpus and not use.program.has("--cpu", "--use_cpu"):
-            place = _place(use.program, *RANKS_OF_AGENT)
-            yield Hit(place, f"{use.ranks} ranks of a node share {gpus} GPUs", unknown=use.launch.unknown)
+            place = use.program.place_of(*RANKS_OF_AGENT)
+            unknown = use.launch.unknown or ("whether every rank uses one" if _MAY_SHARE.search(job.body) else "")
+            yield Hit(place, f"{use.ranks} ranks of a node share {gpus} GPUs", unknown=unknown)
         is_of_header = use.step is not None and not _sized(use.step) and "gpus-per-task" not in job.header
         if not use.is_agent and is_of_header and (use.tasks or 0) > gpus and not use.launch.unknown and not told:
             told, directive = True, job.header.get("ntasks-per-node") or job.header["ntasks"]
             message = f"{use.tasks} ranks of a node share {gpus} GPUs"
             yield Hit(directive.place, message, unknown="whether every rank uses one")
+
+
+_MAY_SHARE = re.compile(
+    r"gloo(?!_)|no[-_]cuda|use[-_]cpu|(device|accelerator)[= ]cpu\b|cuda-mps"
+    r"|CUDA_VISIBLE_DEVICES=(\"\"|''|[\"']?-1|\s|;|$)",
+    re.MULTILINE,
+)
+"""Signs that ranks use no GPU, or share one on purpose."""
 
 
 @rule(
@@ -198,9 +202,11 @@ def find_many_agents(job: BatchScript) -> Iterator[Hit]:
     for use in uses_of(job):
         if use.step is None or not use.is_agent or (use.tasks or 1) < 2 or use.ranks == 1:
             continue
-        text = use.launch.inner.text if use.launch.inner else job.shell.text
+        task, endpoint = job.task_of(use.launch), use.program.text("--rdzv-endpoint", "--rdzv_endpoint")
         unknown = use.launch.unknown if use.step.hidden else ""
-        if re.search(r"SLURM_LOCALID|SLURM_PROCID", text) and not use.program.has("--nnodes"):
+        is_told = task is not None and re.search(r"SLURM_LOCALID|SLURM_PROCID", task.shell.text)
+        has_own = "gpus-per-task" in job.header or use.step.has("--gpus-per-task") or endpoint == "localhost:0"
+        if has_own or use.program.has("--standalone") or (is_told and not use.program.has("--nnodes")):
             unknown = unknown or "whether each task is a run of its own"
         message = f"{use.tasks} tasks of each node start {use.program.name}, and each starts all ranks of the node"
         yield Hit(use.program.word.place, message, unknown=unknown)
@@ -223,7 +229,7 @@ def find_other_nodes(job: BatchScript) -> Iterator[Hit]:
         if text is None or not text.isdigit() or job.nodes is None or int(text) == job.nodes:
             continue
         is_more = int(text) > job.nodes
-        place, message = _place(use.program, *NODES_OF_AGENT), f"{use.program.name} expects {text} nodes"
+        place, message = use.program.place_of(*NODES_OF_AGENT), f"{use.program.name} expects {text} nodes"
         if use.step is not None and not use.step.has("-N", "--nodes", "-n", "--ntasks"):
             severity = Severity.HANGS if is_more else Severity.SLOW
             message += f", but the job has {job.nodes}"
@@ -247,7 +253,7 @@ def find_idle_gpus(job: BatchScript) -> Iterator[Hit]:
     gpus, uses = job.gpus_per_node or 0, uses_of(job)
     agents = [use for use in uses if use.is_agent]
     if len(agents) == 1 and 0 < (agents[0].ranks or 0) < gpus and agents[0].program.has(*RANKS_OF_AGENT):
-        place = _place(agents[0].program, *RANKS_OF_AGENT)
+        place = agents[0].program.place_of(*RANKS_OF_AGENT)
         yield Hit(place, f"{agents[0].ranks} of {gpus} GPUs of a node are used")
     for each in job.shell.commands:
         told = each.option("-np") if each.program == "torchpack" and not each.in_substitution else None

@@ -30,7 +30,8 @@ def find_misspelt_variables(job: BatchScript) -> Iterator[Hit]:
     """Yield expansions of SLURM_ names that are near to one of Slurm's but are not one."""
     own = {each.name for each in job.assignments}
     for place, name in _expansions(job, without_default=True, without_echo=True):
-        if name.startswith(("SLURM_", "SLRUM_")) and name not in _SLURM_NAMES and name not in own:
+        known = re.sub(r"_(HET|PACK)_GROUP_\d+$", "", name) in _SLURM_NAMES
+        if name.startswith(("SLURM_", "SLRUM_")) and not known and name not in own:
             near_name = nearest_name(name, sorted(_SLURM_NAMES))
             if near_name is not None:
                 yield Hit(place, f"Slurm sets no {name}: did you mean {near_name!r}?", unknown="what the site sets")
