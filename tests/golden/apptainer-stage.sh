@@ -76,8 +76,8 @@ eval 'eval "$muster_image_words"'
 # The helper of one node, which runs as long as the ranks of the job. It receives the copies, mounts them over the
 # shared files, and brings back what the ranks wrote. $1: the node's folder, $2: the job, $3: the number of nodes, $4:
 # this node's number, $5: where to bring what the ranks wrote (or -). It reads one order per line, the name of a
-# function with its words, and answers in lines that begin with muster-stage. A copy gets its name only when it is
-    complete.
+    function
+# with its words, and answers in lines that begin with muster-stage. A copy gets its name only when it is complete.
 umask 077
 # The node's own programs come first: otherwise the shell would search a shared environment for each of them.
 PATH=/usr/bin:/bin:$PATH

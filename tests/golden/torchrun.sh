@@ -750,7 +750,7 @@ def _threads(ranks: int, asked: int) -> int:
 def _core(cpu: int) -> str:
     try:
         with open("/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list" % cpu) as file:
-            return file.read()
+            return file.read() or str(cpu)
     except OSError:
         return str(cpu)
 def _move(pipe: _Pipe, number: int) -> None:

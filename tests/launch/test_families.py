@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from pathlib import Path
@@ -111,6 +112,13 @@ def test_a_rank_of_torchruns_has_its_share_of_the_cores_of_its_agent(
         seen = under_its_keeper(tmp_path, ranks, {"MUSTER_CPUS": asked, **own, **more})
         expected = max(1, min(cores // ranks, int(asked) or cores))
         assert seen["OMP_NUM_THREADS"] == more.get("OMP_NUM_THREADS", str(expected))
+
+
+def test_each_cpu_is_a_core_where_the_kernel_hides_its_siblings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_keeper, "open", lambda _: io.StringIO(), raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+
+    assert agent_keeper._threads(4, 0) == 2
 
 
 @each_shell

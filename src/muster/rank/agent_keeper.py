@@ -294,7 +294,7 @@ def _core(cpu: int) -> str:
     """Return what all hardware threads of the core of `cpu` have in common."""
     try:
         with open("/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list" % cpu) as file:
-            return file.read()
+            return file.read() or str(cpu)
     except OSError:
         return str(cpu)
 

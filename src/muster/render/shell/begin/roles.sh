@@ -3,8 +3,8 @@ muster_role() {
     muster_roles+=("role=$1" "${@:2}")
 }
 
-# Becomes the supervisor of the roles, by the first Python there is: $1, or another one of 3.6 or later. It starts this script once for
-# each role, over the role's nodes. The words after $2, the folder of the supervisor, are those of the job.
+# Becomes the supervisor of the roles, by the first Python there is: $1, or another one of 3.6 or later. It starts this
+# script once for each role, over the role's nodes. The words after $2, the folder of the supervisor, are the job's.
 muster_run_roles() {
     local program
     rm -f "$muster_room"

@@ -1,6 +1,6 @@
-# Waits while the script of this job is heard from, on its host $1. Then, if Slurm says that the job has lost that host, puts
-# the job back into the queue ($3: requeue) or ends it. $2: the output of the job; $4: its run directory. In one silence Slurm
-# is asked eight times at most, within an hour.
+# Waits while the script of this job is heard from, on its host $1. Then, if Slurm says that the job has lost that host,
+# puts the job back into the queue ($3: requeue) or ends it. $2: the output of the job; $4: its run directory. In one
+# silence Slurm is asked eight times at most, within an hour.
 export PATH="${PATH:+$PATH:}/usr/bin:/bin"
 pause=15
 while [ "$pause" -lt 2000 ]; do

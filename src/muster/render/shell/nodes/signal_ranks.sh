@@ -1,5 +1,5 @@
-# Sends the signal number $2 to the ranks of the run $1 on this node that handle it: of each rank to the outermost process
-# that does. Agents, daemons and shells around the ranks get nothing. Prints how many ranks are here, and how many got it.
+# Sends the signal number $2 to the ranks of the run $1 on this node that handle it: of each rank to the outermost
+# process that does. Other programs around the ranks get nothing. Prints how many ranks are here, and how many got it.
 export PATH="${PATH:+$PATH:}/usr/bin:/bin"
 muster_run=$1 muster_signal=$2
 
@@ -24,7 +24,8 @@ muster_receivers() {
             if (!catches[pid]) continue
             above = parent[pid]
             # Numbers are used again: a parent that was read later may be a child by then, and the way up a circle.
-            for (up = 0; up < many && above in rank && rank[above] == rank[pid] && !catches[above]; up++) above = parent[above]
+            for (up = 0; up < many && above in rank && rank[above] == rank[pid] && !catches[above]; up++)
+                above = parent[above]
             if (above in rank && rank[above] == rank[pid]) continue
             receiver[rank[pid]] = pid
         }

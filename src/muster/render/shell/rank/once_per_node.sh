@@ -18,8 +18,8 @@ muster_node_prologue() {
     fi
 }
 
-# Makes the mark: a new directory in /tmp with the status $1 in it. Directories of other users are left alone, and cannot
-# take the name beforehand: it has the number of this process.
+# Makes the mark: a new directory in /tmp with the status $1 in it. Directories of other users are left alone, and
+# cannot take the name beforehand: it has the number of this process.
 muster_make_mark() {
     muster_marks=$muster_marks.$$ muster_try=0
     until (umask 077 && mkdir "$muster_marks.$muster_try") 2>/dev/null; do

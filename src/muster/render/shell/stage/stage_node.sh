@@ -1,7 +1,7 @@
 # The helper of one node, which runs as long as the ranks of the job. It receives the copies, mounts them over the
 # shared files, and brings back what the ranks wrote. $1: the node's folder, $2: the job, $3: the number of nodes, $4:
-# this node's number, $5: where to bring what the ranks wrote (or -). It reads one order per line, the name of a
-# function with its words, and answers in lines that begin with muster-stage. A copy gets its name only when it is complete.
+# this node's number, $5: where to bring what the ranks wrote (or -). It reads one order per line, the name of a function
+# with its words, and answers in lines that begin with muster-stage. A copy gets its name only when it is complete.
 umask 077
 # The node's own programs come first: otherwise the shell would search a shared environment for each of them.
 PATH=/usr/bin:/bin:$PATH
@@ -183,8 +183,8 @@ muster_script() {
     muster_tell script "$muster_made"
 }
 
-# Makes that folder: Python files are copies, everything else is a link to the shared original. What the script $1 writes
-# into the folders beside it therefore reaches the shared ones.
+# Makes that folder: Python files are copies, everything else is a link to the shared original. What the script $1
+# writes into the folders beside it therefore reaches the shared ones.
 muster_make_beside() {
     muster_beside=$muster_job/script
     mkdir -p "$muster_beside" || return 1
@@ -290,8 +290,8 @@ muster_bring() {
     rm -rf "$muster_part"
 }
 
-# Brings what the ranks wrote, and reports how many files. The last node removes the temporary folder: before, another node
-# may still bring.
+# Brings what the ranks wrote, and reports how many files. The last node removes the temporary folder: before, another
+# node may still bring.
 muster_bring_all() {
     [ "$muster_out" != - ] && [ -d "$muster_job/out" ] || return 0
     if muster_bring "$muster_out" "$muster_job/out"; then
