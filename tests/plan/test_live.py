@@ -17,10 +17,10 @@ from muster.slurm.cluster_facts import ClusterFacts
 from slurm.clusters import accounting_text, cluster, kind_line, like_site, partition_line
 
 
-def plan_on(known: ClusterFacts, *words: str, site: str = "generic") -> Plan:
+def plan_on(known: ClusterFacts, *words: str, site: str = "generic", limits: dict[str, str] | None = None) -> Plan:
     values, origins, command = parse([*words, "--", "python", "train.py"])
     request = request_from({}, values, origins, command)
-    return make_plan(request, load(site, None, None, known), FACTS, typed=words)
+    return make_plan(request, load(site, None, limits, known), FACTS, typed=words)
 
 
 def header(planned: Plan) -> dict[str, str | None]:
@@ -406,16 +406,18 @@ def test_ports_are_reserved_where_the_cluster_has_some(ports: str, is_kept: bool
 
 def test_a_default_partition_that_is_closed_is_told_where_a_plugin_may_send_the_job_elsewhere() -> None:
     known = cluster(
-        [partition_line("main", Default="YES", AllowAccounts="rich"), partition_line("other")],
+        [partition_line("main", Default="YES", AllowAccounts="rich", QoS="short"), partition_line("other")],
         [kind_line("main", 4), kind_line("other", 4)],
-        accounting_text("poor|poor||normal|"),
+        accounting_text("poor|poor||normal|", "short|00:30:00|\nnormal|"),
         JobSubmitPlugins="lua",
+        AccountingStorageEnforce="limits",
     )
     told = warnings(plan_on(known, "-A", "poor", "-t", "60", "-g", "0", site="narval"))
     why = (
         "main, the default partition, is closed to this job: main does not take the account poor (what Slurm says here)"
     )
     assert f"{why}; a plug-in of the site may send it to another one" in told
+    assert not any("the job waits" in text for text in told), "it waits for the QOS of main in main alone"
 
 
 def test_a_whole_node_stays_one_where_its_partition_is_gone() -> None:
@@ -495,14 +497,33 @@ def test_of_several_kinds_of_node_a_whole_one_may_be_any() -> None:
     assert not [note for note in plan_on(known, "-g", "4").notes if "whole nodes" in note.text]
 
 
+def test_less_memory_for_each_gpu_leaves_the_default_partition() -> None:
+    lines = [partition_line("gpu", Default="YES", JobDefaults="DefMemPerGPU=16384"), partition_line("small")]
+    known = cluster(lines, [kind_line("gpu,small", 4, gres="gpu:4")])
+    assert header(plan_on(known, "-g", "4")).get("partition") == "small"
+    assert "partition" not in header(plan_on(known, "-g", "4", "--sbatch=--mem-per-gpu=4G"))
+
+
+def test_a_qos_that_lifts_the_time_of_its_partition_is_held_to_its_own() -> None:
+    accounting = accounting_text("chem|chem||long,short|", "long|;flags=PartitionTimeLimit\nshort|")
+    lines = [partition_line("gpu", Default="YES", MaxTime="01:00:00")]
+    known = cluster(lines, [kind_line("gpu", 8)], accounting, AccountingStorageEnforce="limits,qos")
+    limits = {"qos.long.time_max": "02:00:00"}
+    assert header(plan_on(known, "-q", "long", "-t", "90", limits=limits))["qos"] == "long"
+    for qos, minutes, message in (("long", "180", "long allows 02:00:00"), ("short", "90", "gpu allows 01:00:00")):
+        with pytest.raises(RequestError, match=message):
+            plan_on(known, "-q", qos, "-t", minutes, limits=limits)
+
+
 @pytest.mark.parametrize("flags", ["NoReserve", "DenyOnLimit"])
 def test_what_slurm_queues_is_told_and_not_refused_by_the_profile(flags: str) -> None:
     accounting = accounting_text("chem|chem||short|", f"short|00:30:00|;flags={flags}")
     lines = [partition_line("gpu", Default="YES", TotalNodes="8")]
     known = cluster(lines, [kind_line("gpu", 8, 64, "gpu:4")], accounting, AccountingStorageEnforce="limits,qos")
+    limits = {"partitions.gpu.time_max": "00:30:00"}  # the guide may say of the partition what its QOS has
     if flags == "DenyOnLimit":
         with pytest.raises(RequestError, match="01:00:00, but short allows 00:30:00"):
-            plan_on(known, "-g", "1", "-t", "60", "-q", "short")
+            plan_on(known, "-g", "1", "-t", "60", "-q", "short", limits=limits)
     else:
-        told = warnings(plan_on(known, "-g", "1", "-t", "60", "-q", "short"))
+        told = warnings(plan_on(known, "-g", "1", "-t", "60", "-q", "short", limits=limits))
         assert any(text.startswith("the job waits: 01:00:00, but the QOS short allows 00:30:00") for text in told)

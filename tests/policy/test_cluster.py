@@ -7,11 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from muster.policy.cluster import choose_partition, refusals_here
+from muster.policy.cluster import choose_partition, refusals_here, why_not_default
 from muster.policy.given import gpus_of, is_slice, kind_for
-from muster.policy.limits import lifted_rules
 from muster.policy.rules import Ask
-from muster.policy.waiting import why_not_now
+from muster.policy.waiting import rules_waited_for, why_not_now
 from muster.slurm.cluster_facts import ClusterFacts
 from muster.units import Memory
 from slurm.clusters import accounting_text, cluster, kind_line, partition_line
@@ -87,6 +86,7 @@ def test_a_job_that_does_not_say_what_it_wants_goes_to_the_default() -> None:
             "gpu has no GPUs of type h100 (its types: a100)",
         ),
         ({"partition": "gpu", "gpus_per_node": 5, "gpu_type": "a100"}, "a node of gpu has 4"),
+        ({"partition": "gpu,gpu-debug", "nodes": 9, "gpus_per_node": 4}, "none of gpu,gpu-debug takes 9 nodes with 4"),
         ({"partition": "gpu", "constraint": "ib&h100"}, "no node of this cluster has the feature 'h100'"),
     ],
 )
@@ -100,7 +100,7 @@ def test_what_is_refused_here(bent: dict[str, Any], part: str) -> None:
     "ask",
     [
         Ask(partition="gpu", gpus_per_node=4, gpu_type="a100", constraint="ib"),
-        Ask(partition="gpu,scavenge", gpus_per_node=4),
+        Ask(partition="gpu-debug,gpu", nodes=8, gpus_per_node=4),
         Ask(constraint="ib|nothing"),
         Ask(constraint="[rack1*2&rack2*1]"),
         Ask(partition="batch", nodes=100),
@@ -230,19 +230,23 @@ def test_each_limit_of_a_qos_is_held_against_the_job(limits: str, bent: dict[str
         ("maxtres=node=3", "-N 2"),
         ("maxtres=node=1", "fewer --spares"),
         ("maxtrespu=gres/gpu=8", "-g 2"),
-        ("maxtres=gres/gpu=3", "3 or fewer on all nodes together"),
+        ("maxtres=gres/gpu=3", "3 at most on all nodes together"),
         ("grptres=gres/gpu=0", "another account (-A) or QOS (-q)"),
         ("maxtres=cpu=32", "-c 2"),
-        ("maxtres=cpu=12", "12 or fewer on all nodes together"),
+        ("maxtres=cpu=12", "12 at most on all nodes together"),
         ("maxtrespernode=gres/gpu=3", "-g 3"),
         ("maxtrespernode=cpu=12", "-c 3"),
         ("mintres=node=8", "-N 7"),
         ("mintres=gres/gpu=32", "32 or more, or another QOS (-q)"),
+        ("maxtres=mem=3G", "3G at most on all nodes together"),
+        ("mintres=mem=5G", "5G or more, or another QOS (-q)"),
+        ("maxtrespernode=cpu=3", "3 at most on each node"),
+        ("maxtrespernode=gres/gpu=0", "omit -g"),
     ],
 )
 def test_the_hint_at_a_limit_can_be_typed(limits: str, hint: str) -> None:
     known = accounts("chem|chem||normal|", f"normal|;{limits}")
-    ask = Ask(nodes=4, spares=1, gpus_per_node=4, ntasks_per_node=4, cpus_per_task=4)
+    ask = Ask(nodes=4, spares=1, gpus_per_node=4, ntasks_per_node=4, cpus_per_task=4, mem=Memory.parse("1G"))
     assert [each.hint for each in refusals_here(known, ask)] == [hint]
 
 
@@ -287,6 +291,8 @@ def test_a_limit_that_any_qos_of_the_job_denies_is_refused() -> None:
     [
         ({"MaxCPUsPerNode": "2"}, {"cpus_per_task": 3}, "3 CPUs per node, but a job has 2 on a node of main"),
         ({"MaxCPUsPerNode": "2"}, {"cpus_per_task": 2}, ""),
+        # 22.05 and 24.11 refuse it all the same: --overcommit helps a job that says --ntasks alone
+        ({}, {"ntasks_per_node": 65, "flags": {"overcommit": None}}, "65 CPUs per node, but a job has 64"),
         ({"MaxMemPerCPU": "100"}, {"mem": Memory.parse("6401M")}, "--mem 6401M, but a node of main has 6400M"),
         ({"MaxMemPerCPU": "100"}, {"mem": Memory.parse("6400M")}, ""),
         (
@@ -319,11 +325,9 @@ def test_what_a_partition_gives_a_job_is_held_against_it(
 def test_of_nodes_that_differ_in_memory_the_largest_counts(other: dict[str, Any]) -> None:
     nodes = [kind_line("main", 8, gres="gpu:4"), kind_line("main", 2, gres="gpu:4", memory="65536", **other)]
     known = cluster([partition_line("main", Default="YES", JobDefaults="DefMemPerGPU=16384")], nodes)
-    assert list(refusals_here(known, Ask(mem=Memory.parse("64G")))) == []
-    assert list(refusals_here(known, Ask(gpus_per_node=4))) == []
+    assert list(refusals_here(known, Ask(gpus_per_node=4, mem=Memory.parse("64G")))) == []
     over = [*refusals_here(known, Ask(mem=Memory.parse("65G"))), *refusals_here(known, Ask(gpus_per_node=5))]
     assert [each.rule for each in over] == ["mem-max", "gpus-max", "gpus-max"]
-    assert choose_partition(known, Ask(gpus_per_node=4, mem=Memory.parse("64G"))).partition == "main"
 
 
 def test_a_qos_of_reservations_takes_no_other_job() -> None:
@@ -395,13 +399,6 @@ def test_the_counts_of_a_relative_qos_are_per_cent_and_no_limit_here() -> None:
     assert rules == ["time-max", "jobs-max"]
 
 
-def test_a_qos_may_lift_the_limits_of_its_partition() -> None:
-    known = accounts("chem|chem||normal|", "normal|;flags=PartitionTimeLimit,DenyOnLimit\nfast|;flags=NoReserve")
-    assert lifted_rules(known, Ask()) == {"time-max"}
-    assert lifted_rules(known, Ask(qos="fast")) == set()
-    assert lifted_rules(accounts(""), Ask()) == set()
-
-
 def unsure(**config: str) -> ClusterFacts:
     """Four nodes with GPUs and two without: one drained, one that boots, and a reservation of two."""
     nodes = kind_line("main", 4, gres="gpu:4").splitlines()
@@ -468,17 +465,37 @@ def test_a_reservation_is_told_where_it_leaves_too_few_nodes(line: str, words: d
     assert all(sentence in text for text in told), told
 
 
-def test_an_account_that_runs_nothing_is_told_and_not_refused() -> None:
-    known = accounts("chem|chem||normal|;maxjobs=0")
-    assert waiting(known) == ["the job waits: one job, but your account chem runs 0 now (maxjobs)"]
-    assert list(refusals_here(known, Ask())) == []
-    assert waiting(accounts("chem|chem||normal|;maxjobs=1")) == []
+@pytest.mark.parametrize(
+    ("qos", "closed"),
+    [
+        # a QOS of the partition's own name is no number of the partition
+        ("main|;maxtrespu=gres/gpu=8 flags=NoReserve\nnormal|;flags=NoReserve", ""),
+        ("main|;maxtrespu=gres/gpu=8\nnormal|", "4 × 4 = 16 GPUs, but the QOS main allows a user 8"),
+        ("normal|;maxjobspu=0", ""),
+    ],
+)
+def test_where_a_plugin_picks_the_partition_the_nodes_alone_refuse(qos: str, closed: str) -> None:
+    known = accounts("chem|chem||normal|", qos, QoS="main")
+    known = msgspec.structs.replace(known, routes=True, partitions=known.partitions[:1])
+    assert list(refusals_here(known, Ask(nodes=4, gpus_per_node=4))) == []
+    reasons = [why_not_default(known, ask) for ask in (Ask(nodes=4, gpus_per_node=4), Ask(nodes=5))]
+    assert reasons == [closed, ""]
+    (refusal,) = refusals_here(known, Ask(nodes=5, gpus_per_node=4))
+    assert "(5 nodes, but main has 4)" in refusal.message
+
+
+def test_a_rule_that_a_job_waits_for_is_one_wherever_a_plugin_sends_it() -> None:
+    known = accounts("chem|chem||normal|", "short|;maxjobspu=0\nnormal|", QoS="short")
+    assert rules_waited_for(msgspec.structs.replace(known, routes=True), Ask()) == {"jobs-max"}
+    assert rules_waited_for(known, Ask(partition="other")) == set()
 
 
 def test_a_partition_of_other_groups_is_refused_and_not_chosen() -> None:
     known = accounts("", AllowGroups="admins")
     (refusal,) = refusals_here(known, Ask())
     assert "main is for the groups admins, and you are in none of them" in refusal.message
+    (alone,) = refusals_here(msgspec.structs.replace(known, partitions=known.partitions[:1]), Ask())
+    assert alone.hint == "no other takes this job: muster queues lists all"
     assert choose_partition(known, Ask(gpus_per_node=1)).partition == "other"
 
 

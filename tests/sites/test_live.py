@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from muster.facts import Facts
 from muster.policy.queues import choose_queue
-from muster.sites.live import SAID_HERE, how_preempted, how_preempted_by_qos
+from muster.sites.live import SAID_HERE, how_preempted, how_preempted_by_qos, live_layer
 from muster.sites.load import choose_site, load
 from muster.sites.site import Site
 from muster.sites.when import Situation
+from muster.slurm.cluster import QosLimit
 from muster.slurm.cluster_facts import ClusterFacts
 from sites.profiles import SITES
 from slurm.clusters import accounting_text, cluster, kind_line, like_site, partition_line
@@ -37,6 +39,13 @@ def test_the_clusters_word_stands_over_the_profiles() -> None:
     assert site.origin("partitions.standard-g.time_max").words() == SAID_HERE
     (line,) = [each.words() for each in site.disagreements]
     assert line.startswith("partitions.standard-g.time_max: 06:00:00 (what Slurm says here), not 2-00:00:00 (")
+
+
+@pytest.mark.parametrize(("days", "told"), [(2, None), (1, "7-00:00:00"), (9, "7-00:00:00")])
+def test_a_limit_of_the_partitions_own_qos_may_be_what_the_profile_says(days: int, told: str | None) -> None:
+    known = replace(lumi(MaxTime="7-00:00:00", QoS="own"), qos=(QosLimit("own", {"maxwall": days * 86400}),))
+    partition = live_layer(load("lumi").profile, known).layer.table["partitions"].get("standard-g", {})
+    assert partition.get("time_max") == told
 
 
 def test_what_was_typed_stands_over_the_clusters_word() -> None:

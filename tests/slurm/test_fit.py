@@ -39,6 +39,8 @@ def test_nodes_that_are_down_are_not_the_reason_where_enough_take_jobs() -> None
     text = f"{FOUR}\n{_line('n5', state='down*')}"
     assert find_misfit(Wanted(nodes=4), parse_nodes(text)) is None
     assert find_misfit(Wanted(nodes=4, excluded=("n1",)), parse_nodes(text)) is not None
+    for asked in (Wanted(nodes=6), Wanted(nodes=1, gpus=5, named=("n5",)), Wanted(nodes=5, gpus=5)):
+        assert find_misfit(asked, parse_nodes(text)) is None, "so many would not do either"
 
 
 def test_of_named_nodes_only_those_are_said() -> None:

@@ -199,9 +199,9 @@ def _check_limits(site: Site, request: Request, ask: Ask) -> None:
         refused_by_profile = name_others(site, as_typed, (ask.partition, ask.qos), refused_by_profile)
     broken = [(refusal, say_origin(site, refusal)) for refusal in refused_by_profile]
     if site.cluster is not None:
-        lifted = lifted_rules(site.cluster, ask) | rules_waited_for(site.cluster, ask)
-        queues = ("partitions.", "qos.")
-        broken = [pair for pair in broken if not (pair[0].rule in lifted and pair[0].key.startswith(queues))]
+        waited = rules_waited_for(site.cluster, ask)
+        lifted = {"partitions": lifted_rules(site.cluster, ask) | waited, "qos": waited}
+        broken = [pair for pair in broken if pair[0].rule not in lifted.get(pair[0].key.partition(".")[0], ())]
         known_rules = {refusal.rule for refusal, _ in broken}
         said_here = (refusal for refusal in refusals_here(site.cluster, ask) if refusal.rule not in known_rules)
         broken += [(refusal, SAID_HERE) for refusal in said_here]

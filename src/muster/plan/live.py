@@ -13,7 +13,7 @@ from muster.job.option import OriginKind, ValueOrigin
 from muster.job.request import Request
 from muster.model.plan import Note
 from muster.plan.asked import Asked
-from muster.policy.cluster import choose_partition, why_not_default
+from muster.policy.cluster import choose_partition, partition_of, why_not_default
 from muster.policy.given import is_slice, kind_for
 from muster.policy.rules import Ask
 from muster.sites.live import SAID_HERE, signature
@@ -73,10 +73,9 @@ def with_cluster(asked: Asked) -> Asked:
     site, request = asked.site, asked.request
     if site.cluster is None or not asked.has_header:
         return asked
-    has_reservation = any(flag.name == "reservation" for flag in asked.flags)
-    if site.is_described or has_reservation or request.partition or request.nodelist:
+    ask = replace(ask_of(request), flags={flag.name: flag.value for flag in asked.flags})
+    if site.is_described or "reservation" in ask.flags or request.partition or request.nodelist:
         return asked
-    ask = ask_of(request)
     chosen = choose_partition(site.cluster, ask, trial=request.trial, any_nodes=not says_gpus(request))
     if chosen.partition is None and not ask.gpus_per_node:
         chosen = choose_partition(site.cluster, ask, trial=request.trial, any_nodes=True)
@@ -109,7 +108,7 @@ def live_notes(asked: Asked, ask: Ask, used_keys: Collection[str]) -> Iterator[N
     if cluster.associations == () and "associations" in cluster.enforces:
         text = "Slurm knows no account of yours on this cluster, and takes no job without one"
         yield Note(f"{text}: ask the site's support", warning=True)
-    used = cluster.partition(ask.partition) if ask.partition else cluster.default_partition
+    used = partition_of(cluster, ask)
     if used is None:
         return
     for why in why_not_now(cluster, used, ask):

@@ -33,12 +33,16 @@ def refusals_here(cluster: ClusterFacts, ask: Ask) -> Iterator[Refusal]:
     if partition is None:
         yield from _any_partition(cluster, ask)
         return
-    denied = (refusal for bound, refusal in broken_bounds(cluster, partition, ask) if not bound.is_waited_for)
-    broken = [*_closed(cluster, partition, ask), *_types(cluster, partition, ask), *denied]
+    broken = [*_closed(cluster, partition, ask), *_types(cluster, partition, ask), *_denied(cluster, partition, ask)]
     others = _others(cluster, ask, partition.name) if broken else ""
     for refusal in broken:
         hint = "; ".join(filter(None, (refusal.hint, others)))
-        yield refusal._replace(hint=hint) if refusal.queue == partition.name else refusal
+        yield refusal._replace(hint=hint) if refusal.key.startswith("partitions.") else refusal
+
+
+def _denied(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[Refusal]:
+    """Yield the numbers beyond which Slurm takes no job."""
+    return (refusal for bound, refusal in broken_bounds(cluster, partition, ask) if not bound.is_waited_for)
 
 
 def partition_of(cluster: ClusterFacts, ask: Ask) -> PartitionFacts | None:
@@ -53,20 +57,21 @@ def why_not_default(cluster: ClusterFacts, ask: Ask) -> str:
     default = cluster.default_partition
     if default is None or ask.partition or not cluster.routes:
         return ""
-    broken = (refusal for bound, refusal in broken_bounds(cluster, default, ask) if bound.queue != default.name)
+    broken = (refusal for refusal in _denied(cluster, default, ask) if not refusal.key.startswith("partitions."))
     return next((refusal.message for refusal in (*_closed(cluster, default, ask), *broken)), "")
 
 
 def _any_partition(cluster: ClusterFacts, ask: Ask) -> Iterator[Refusal]:
-    """Yield a refusal where the site picks the partition, and the nodes of none have what is asked for."""
-    if ask.partition or not cluster.kinds:
+    """Yield a refusal where several partitions may be the job's, and the nodes of none have what is asked for."""
+    if not cluster.kinds:
         return
-    reasons = []
-    for partition in cluster.partitions:
-        broken = (refusal for bound, refusal in broken_bounds(cluster, partition, ask) if bound.queue == partition.name)
+    named, reasons = (ask.partition or "").split(","), []
+    for partition in [each for each in cluster.partitions if not ask.partition or each.name in named]:
+        broken = (refusal for refusal in _denied(cluster, partition, ask) if refusal.key.startswith("partitions."))
         reasons.append(next((refusal.message for refusal in (*_types(cluster, partition, ask), *broken)), ""))
     if reasons and all(reasons):
-        message = f"no partition of this cluster takes {_request(ask)} ({'; '.join(reasons[:4])})"
+        which = f"none of {ask.partition}" if ask.partition else "no partition of this cluster"
+        message = f"{which} takes {_request(ask)} ({'; '.join(reasons[:4])})"
         yield Refusal("no-partition", message, "muster queues shows the partitions and their nodes", "partitions")
 
 
@@ -193,7 +198,7 @@ def _may(name: str, allowed: Sequence[str] | None, denied: Sequence[str]) -> boo
 
 def _others(cluster: ClusterFacts, ask: Ask, name: str) -> str:
     names = [each.name for each in cluster.partitions if each.name != name and not _why_not(cluster, each, ask)]
-    return f"these take this job: {_some(names)}" if names else "no other takes this job"
+    return f"these take this job: {_some(names)}" if names else "no other takes this job: muster queues lists all"
 
 
 def _types(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[Refusal]:

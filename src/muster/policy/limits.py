@@ -27,7 +27,6 @@ class SlurmBound(NamedTuple):
     """Whose number it is, with a gap for the number: "the QOS house allows a user {}"."""
 
     key: str
-    queue: str = ""
     is_least: bool = False
     is_waited_for: bool = False
     """Slurm takes a job beyond it, and does not start it before the number or the job changes."""
@@ -80,7 +79,7 @@ def bounds_of(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Ite
     name = partition.name
     for rule, counts, number, words in (*_of_partition(cluster, partition, ask), *_of_nodes(cluster, partition, ask)):
         if number is not None:
-            yield SlurmBound(rule, counts, number, words, f"partitions.{name}", name, rule == "nodes-min")
+            yield SlurmBound(rule, counts, number, words, f"partitions.{name}", rule == "nodes-min")
     yield from _of_accounting(cluster, partition, ask)
 
 
@@ -120,9 +119,8 @@ def _of_nodes(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Ite
     # A cluster without any gres does not count GPUs. A type that is nowhere is a name, not a number.
     is_number = (most_gpus or ask.gpu_type is None) and any(kind.gpu_count for kind in cluster.kinds)
     yield "gpus-max", "gres/gpu of a node", most_gpus if is_number else None, f"{a_node} {{}}{of_type}"
-    cpus = max(kind.cpus for kind in fitting or kinds)
+    cpus = max(min(kind.cpus, partition.cpus_per_node_max or kind.cpus) for kind in fitting or kinds)
     memory_mib = max(kind.memory_most_mib for kind in fitting or kinds)
-    cpus = min(cpus, partition.cpus_per_node_max or cpus)
     yield "cores-max", "cpu of a node", cpus, f"a job has {{}} on a node of {name}"
     of_cpu_mib = partition.memory_per_cpu_max_mib or cluster.memory_per_cpu_max_mib
     usable_mib = min(memory_mib, (of_cpu_mib or memory_mib) * cpus)
@@ -144,14 +142,14 @@ def _of_accounting(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -
     named = [cluster.qos_named(name) for name in (partition.own_qos, qos_of(cluster, ask)) if name]
     order = sorted(filter(None, named), key=lambda qos: "OverPartQOS" not in qos.flags)
     waits = not any("DenyOnLimit" in qos.flags for qos in order)
-    owners = [(qos.limits, f"the QOS {qos.name}", f"qos.{qos.name}", qos.name) for qos in order]
+    owners = [(qos.limits, f"the QOS {qos.name}", f"qos.{qos.name}") for qos in order]
     # Of a user's two associations with an account, the one of the partition alone is the job's.
     by_partition = {row.partition: row for row in reversed(associations_of(cluster, ask))}
     paying = by_partition.get(partition.name) or by_partition.get("")
     if paying is not None:
-        owners.append((paying.limits, f"your account {paying.account}", "request", ""))
+        owners.append((paying.limits, f"your account {paying.account}", "request"))
     counted_limits: set[str] = set()
-    for limits, owner, key, queue in owners:
+    for limits, owner, key in owners:
         for limit, number in limits.items():
             column, _, tres = limit.partition(":")
             # A QOS that counts the jobs of a user overrides the account.
@@ -162,7 +160,7 @@ def _of_accounting(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -
             whole = f"{owner} {words} {{}}{' or more' * is_least}{f' now ({column})' if counts == 'job' else ''}"
             is_waited_for = words == "runs" or (waits and words != "takes")
             rule = f"{_RULES.get(tres.partition(':')[0] or counts, tres)}-{'min' if is_least else 'max'}"
-            yield SlurmBound(rule, counts, number, whole, key, queue, is_least, is_waited_for)
+            yield SlurmBound(rule, counts, number, whole, key, is_least, is_waited_for)
         counted_limits |= limits.keys()
 
 
@@ -174,8 +172,8 @@ def broken_bounds(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) ->
         if amount < bound.number if bound.is_least else amount > bound.number:
             message = f"{words}, but {bound.words.format(_spelled(bound))}"
             accepted = {"time": _spelled(bound)} if bound.counts == "time" else {}
-            hint = _hint(bound, ask)
-            yield bound, Refusal(bound.rule, message, hint, bound.key, bound.queue, bound.number, accepted)
+            hint, queue = _hint(bound, ask), bound.key.partition(".")[2]
+            yield bound, Refusal(bound.rule, message, hint, bound.key, queue, bound.number, accepted)
 
 
 def _spelled(bound: SlurmBound) -> str:
@@ -186,23 +184,26 @@ def _spelled(bound: SlurmBound) -> str:
 
 def _hint(bound: SlurmBound, ask: Ask) -> str:
     """Return the options that this number takes."""
-    number, counts = bound.number, bound.counts
-    of_a_node = number if counts.endswith(" of a node") else number // ask.nodes
+    number, counts, spelled = bound.number, bound.counts, _spelled(bound)
+    is_of_a_node = counts.endswith(" of a node")
+    of_a_node = number if is_of_a_node else number // ask.nodes
+    if not number:
+        return "omit -g" if counts == "gres/gpu of a node" else "another account (-A) or QOS (-q)"
     if counts == "time":
-        return f"--time {format_walltime(number)}"
-    if counts == "node" and number:
+        return f"--time {spelled}"
+    if counts == "node":
         return f"-N {number - ask.spares}" if number > ask.spares else "fewer --spares"
     if counts == "mem of a node":
         return f"--mem {number}M"
     if bound.is_least:
-        return f"{number} or more, or another QOS (-q)"
+        return f"{spelled} or more, or another QOS (-q)"
     if counts.startswith("gres/gpu") and "minutes" not in counts and of_a_node:
         return f"-g {of_a_node}"
     if counts in {"cpu", "cpu of a node"} and of_a_node >= ask.ntasks_per_node:
         return f"-c {of_a_node // ask.ntasks_per_node}"
-    if counts.endswith(" minutes") and number:
+    if counts.endswith(" minutes"):
         return "fewer nodes, or a shorter --time"
-    return f"{number} or fewer on all nodes together" if number else "another account (-A) or QOS (-q)"
+    return f"{spelled} at most on {'each node' if is_of_a_node else 'all nodes together'}"
 
 
 def gives_all_cpus(cluster: ClusterFacts, ask: Ask) -> bool:

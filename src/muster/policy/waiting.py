@@ -31,9 +31,10 @@ def why_not_now(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> I
 
 
 def rules_waited_for(cluster: ClusterFacts, ask: Ask) -> set[str]:
-    """Return the rules that this job breaks in a way that Slurm queues: a profile does not refuse them."""
+    """Return the rules for which a partition that may be this job's lets it wait: a profile does not refuse them."""
     partition = partition_of(cluster, ask)
-    broken = () if partition is None else broken_bounds(cluster, partition, ask)
+    possible = cluster.partitions if partition is None else (partition,)
+    broken = (pair for each in possible for pair in broken_bounds(cluster, each, ask))
     return {bound.rule for bound, _ in broken if bound.is_waited_for}
 
 
@@ -44,19 +45,18 @@ def _reserved(
     longest_s = ask.time_s or partition.time_default_s or partition.time_max_s
     for reservation in cluster.reservations if "reservation" not in ask.flags else ():
         taken = sum(kind.reserved.get(reservation.name, 0) for kind in kinds)
-        waits = _begins_within(cluster.asked, reservation.start, longest_s)
-        if usable - taken < ask.nodes <= usable and waits is not None:
+        certainty = _how_sure(cluster.asked, reservation.start, longest_s)
+        if usable - taken < ask.nodes <= usable and certainty:
             words = f"{taken} of the {usable} nodes of {partition.name} are reserved ({reservation.name})"
-            certainty = "the job waits" if waits else "the job waits, unless it starts soon"
             yield f"{certainty}: {words} from {reservation.start} to {reservation.end}"
 
 
-def _begins_within(asked: str, start: str, longest_s: int | None) -> bool | None:
-    """Return whether a reservation begins before a job of now would end; None: also before no job of an hour later."""
+def _how_sure(asked: str, start: str, longest_s: int | None) -> str:
+    """Return whether a job waits for a reservation: surely, only if it is queued later; empty: no, or not known."""
     try:
         left_s = (datetime.fromisoformat(start) - datetime.fromisoformat(asked)).total_seconds()
     except ValueError:
-        return None
+        return ""
     if longest_s is None or left_s < longest_s:
-        return True
-    return False if left_s < longest_s + _KEPT_S else None
+        return "the job waits"
+    return "the job waits, unless it starts soon" if left_s < longest_s + _KEPT_S else ""

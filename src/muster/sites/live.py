@@ -214,7 +214,7 @@ def _partition(
     """Return what Slurm says of a partition, where the profile does not say it."""
     queue = profile.partitions.get(partition.name)
     said, is_new = queue or Queue(), queue is None
-    value = {**_limits(partition, said), **_nodes_of(profile, cluster, partition, names)}
+    value = {**_limits(cluster, partition, said), **_nodes_of(profile, cluster, partition, names)}
     if partition.is_default != said.default and not cluster.routes:
         value["default"] = partition.is_default
     preempted = how_preempted(cluster, partition)
@@ -232,10 +232,13 @@ def _takes_qos(partition: PartitionFacts, name: str) -> bool:
     return (partition.qos is None or name in partition.qos) and name not in partition.qos_denied
 
 
-def _limits(partition: PartitionFacts, said: Queue) -> dict[str, Any]:
+def _limits(cluster: ClusterFacts, partition: PartitionFacts, said: Queue) -> dict[str, Any]:
     value: dict[str, Any] = {}
-    if partition.time_max_s and partition.time_max_s != known_walltime_s(said.time_max):
-        value["time_max"] = format_walltime(partition.time_max_s)
+    own_qos, longest_s = cluster.qos_named(partition.own_qos or ""), partition.time_max_s
+    # What a site writes of a partition may be the limit of its QOS.
+    of_qos_s = own_qos.limits.get("maxwall") if own_qos else None
+    if longest_s and known_walltime_s(said.time_max) not in {longest_s, min(longest_s, of_qos_s or longest_s)}:
+        value["time_max"] = format_walltime(longest_s)
     if partition.time_default_s and partition.time_default_s != known_walltime_s(said.time_default):
         value["time_default"] = format_walltime(partition.time_default_s)
     if partition.nodes_max and partition.nodes_max != said.nodes_max:

@@ -97,9 +97,10 @@ def _misfits(request: Wanted, candidates: Sequence[NodeLine], queues: str) -> It
             f"{_fewer(request, total - len(excluded_names))}; "
             "muster nodes lists what it excludes, and --clear forgets it",
         )
-    fitting = {node.name for node in candidates if node.gpus >= request.gpus}
-    # Where enough nodes take jobs, those that do not are not the reason.
-    if names_out and (request.named or len(fitting - {*names_out, *excluded_names}) < request.nodes):
+    would_fit = {node.name for node in candidates if node.gpus >= request.gpus} - set(excluded_names)
+    # Nodes that are down are the reason only where too few of those that would do take jobs.
+    is_short = request.named or len(would_fit - set(names_out)) < request.nodes
+    if names_out and is_short and len(would_fit) >= request.nodes:
         yield Misfit(
             f"{_spell(names_out)} of {queues} {'is' if len(names_out) == 1 else 'are'} down or drained: "
             f"{total - len(names_out)} of {total} nodes take jobs",
