@@ -170,8 +170,11 @@ class BatchScript(msgspec.Struct, frozen=True, dict=True):
         for name in ("gpus-per-node", "gres"):
             value = self.header[name].value if name in self.header else None
             if value is not None and (name != "gres" or "gpu" in value):
-                number = re.search(r"(?:gpu[^,]*:|^)(\d+)(?:\(|,|$)", value) or re.search(r":(\d+)$", value)
-                return int(number[1]) if number else (1 if name == "gres" else None)
+                items = [item for item in value.split(",") if name != "gres" or "gpu" in item]
+                numbers = [re.search(r"(?:^|:)(\d+)(?:\(|$)", item) for item in items]
+                if name == "gres" or all(numbers):
+                    return sum(int(number[1]) if number else 1 for number in numbers)
+                return None
         total = re.fullmatch(
             r"(?:[A-Za-z]\w*:)?(\d+)", (self.header["gpus"].value or "") if "gpus" in self.header else ""
         )

@@ -13,7 +13,7 @@ from muster_lint.job import BatchScript
 from muster_lint.launch import LaunchCommand, Stage
 from muster_lint.program import read_program
 from muster_lint.read import read_source
-from muster_lint.works import trains
+from muster_lint.works import text_of, trains
 
 RANKS_OF_AGENT = ("--nproc-per-node", "--nproc_per_node", "--num_gpus", "--nproc")
 NODES_OF_AGENT = ("--nnodes", "--num_machines", "--num_nodes")
@@ -47,13 +47,17 @@ def uses_of(job: BatchScript) -> list[Use]:
     uses = []
     for launch in job.all_launches:
         program = launch.stage("agent") or (launch.stage("python") if trains(launch) else None)
-        if program is None or launch.command.in_substitution:
+        if program is None or launch.command.in_substitution or _SETS_UP.search(text_of(launch.command)):
             continue
         task = job.task_of(launch)
         step = launch.stage("step") or (task.launch.stage("step") if task is not None else None)
         starts = tasks_of(job, step) if step is not None else None if launch.stage("mpi") else 1
         uses.append(Use(launch, program, step, starts, _ranks_of(program)))
     return uses
+
+
+_SETS_UP = re.compile(r"-m (pip|venv|virtualenv|build|ensurepip|compileall)(?![\w.])|\bsetup\.py\b")
+"""Python that makes an environment for the work."""
 
 
 def _ranks_of(program: Stage) -> int | None:
@@ -64,16 +68,23 @@ def _ranks_of(program: Stage) -> int | None:
     return int(text) if re.fullmatch(r"[0-9]{1,6}", text) else None
 
 
+def nodes_of(job: BatchScript, step: Stage | None) -> int | None:
+    """Return how many nodes a step takes, or else the job."""
+    text = step.text("-N", "--nodes") if step is not None else None
+    if text is None or _EACH_NODE.fullmatch(text):
+        return job.nodes
+    return int(text) if text.isdigit() else None
+
+
 def tasks_of(job: BatchScript, step: Stage) -> int | None:
     """Return how many tasks of a step a node gets."""
     text = step.text("--ntasks-per-node", "--tasks-per-node")
     if text and text.isdigit():
         return int(text)
-    total, nodes = step.text("-n", "--ntasks"), step.text("-N", "--nodes")
+    total, count = step.text("-n", "--ntasks"), nodes_of(job, step)
     if total and _EACH_NODE.fullmatch(total):
         return 1
     if total and total.isdigit():
-        count = int(nodes) if nodes and nodes.isdigit() else job.nodes
         return int(total) // count if count and int(total) % count == 0 else None
     return None if total else job.tasks_per_node
 
@@ -95,7 +106,7 @@ def cpus_of_node(job: BatchScript) -> int | None:
 
 _GIVES_CPUS = {
     "exclusive", "mincpus", "cores-per-socket", "extra-node-info", "hint", "sockets-per-node", "tres-per-task",
-    "threads-per-core",
+    "threads-per-core", "ntasks-per-gpu",
 }  # fmt: skip
 """The options that may give a task other CPUs than the header counts."""
 

@@ -21,6 +21,12 @@ _OWN = "export N=8\nsrun -K bash -c '{}torchrun --standalone --nproc-per-node=$N
 _HET = _NODES + "#SBATCH hetjob\n#SBATCH --nodes=1\n"
 _EIGHT = _ONE + "#SBATCH --gres=gpu:4\ntorchrun --standalone --nproc-per-node=8 t.py\n"
 _AGENTS = _TWO + "srun -K torchrun --rdzv-backend=c10d --rdzv-endpoint=$h:1 --nproc-per-node=4 t.py\n"
+_FOUR = _ONE + "#SBATCH --gres=gpu:4\n"
+_FOLDS = "for g in 0 2; do torchrun --nproc-per-node=2 t.py $g &\ndone\nwait\n"
+_USR1 = _ONE + "#SBATCH --signal=B:USR1@60\n"
+_LOCAL = "srun -K bash -c 'torchrun {} --rdzv-endpoint=localhost:0 t.py $SLURM_NODEID'\n"
+_BRANCH = _ONE + 'if [ -z "$SLURM_GPUS" ]; then\n  {}\nelse\n  {}\nfi\n'
+_DEFAULT = "N=${SLURM_NTASKS:-8}\nmpirun -np $N python t.py\n"
 _EARLY = 'srun -K bash -c "accelerate launch {} --num_machines 2 --machine_rank $SLURM_PROCID t.py"\n'
 
 
@@ -201,6 +207,22 @@ _RIGHT = {
     "the nodes of the second header": ("directive-twice", _HET + "date\n"),
     "nodes of another header": ("nodes-disagree", _HET + "srun --het-group=0 -K torchrun --nnodes=2 t.py\n"),
     "the hosts of a header": ("slurm-variable-misspelt", _HET + "srun -K a $SLURM_JOB_NODELIST_HET_GROUP_0\n"),
+    "folds beside each other": ("gpus-idle", _FOUR + _FOLDS),
+    "a signal that ends no shell": ("signal-kills-script", _ONE + "#SBATCH --signal=B:URG@60\nsrun python t.py\n"),
+    "a signal that the script ignores": ("trap-waits-for-srun", _USR1 + "trap '' USR1\nsrun python t.py\n"),
+    "a signal of steps, ignored": ("signal-to-steps-only", _USR1.replace("B:", "") + "trap '' USR1\nsrun a\n"),
+    "a place of each node's own": ("address-is-loopback", _NODES + _LOCAL.format("")),
+    "two kinds of GPUs": ("more-ranks-than-gpus", _EIGHT.replace("gpu:4", "gpu:a:4,gpu:b:4")),
+    "an environment, then scripts": ("one-process-many-gpus", _FOUR + "python -m pip install -e .\n./run.sh\n"),
+    "tasks of each GPU": ("one-process-many-gpus", _FOUR + "#SBATCH --ntasks-per-gpu=2\nsrun python t.py\n"),
+    "the CPUs of tasks of each GPU": ("one-cpu", _FOUR + "#SBATCH --ntasks-per-gpu=2\nsrun python t.py\n"),
+    "the nodes of a step": ("size-told-differs", _TWO + "srun -N1 -n4 python t.py --num_nodes 1\n"),
+    "nodes that a variable gives": ("size-told-differs", _TWO + "srun -N$A python t.py --num_nodes 1\n"),
+    "a value that is given here": ("slurm-variable-unset", _ONE + ': "${SLURM_GPUS:=8}"\npython t.py $SLURM_GPUS\n'),
+    "the other branch": ("slurm-variable-unset", _BRANCH.format("date", "python t.py $SLURM_GPUS")),
+    "a default that fits": ("slurm-variable-unset", _NODES.replace("#SBATCH --ntasks-per-node=1\n", "") + _DEFAULT),
+    "failures in files": ("wait-forgets-status", _ONE + "python t.py || touch failed &\nwait\n"),
+    "a question behind the wait": ("wait-forgets-status", _ONE + "python t.py &\nwait\nls a || exit 1\n"),
 }
 
 
@@ -377,6 +399,16 @@ _WRONG = {
         _TWO + "srun -K bash -c 'torchrun --nproc-per-node=4 t.py $SLURM_PROCID'\n",
     ),
     "a value twice in one header": ("fragile", "directive-twice", _HET.replace("#SBATCH h", "#SBATCH -N 3\n#SBATCH h")),
+    "folds after each other": ("slow", "gpus-idle", _FOUR + _FOLDS.replace(" &", "")),
+    "a trap of a variable": ("fragile", "signal-kills-script", _USR1 + "trap 'a $!' $S\nsrun python t.py\n"),
+    "a trap of eval": ("fragile", "signal-kills-script", _USR1 + "eval 'trap a USR1'\nsrun python t.py\n"),
+    "a trap of another": ("breaks", "signal-kills-script", _USR1 + 'trap "a $!" TERM\nsrun python t.py\n'),
+    "a step before": ("fragile", "trap-waits-for-srun", _USR1 + "trap a USR1\nsrun python b.py\nsrun python t.py &\n"),
+    "runs of nodes": ("fragile", "standalone-on-nodes", _NODES + _LOCAL.format("")),
+    "a rank of nodes": ("breaks", "standalone-on-nodes", _NODES + _LOCAL.format("--node-rank=0")),
+    "a place for two nodes": ("hangs", "address-is-loopback", _NODES + _LOCAL.format("--nnodes=2")),
+    "work behind a venv": ("slow", "one-process-many-gpus", _FOUR + "python -m venv a\npython t.py\n"),
+    "the first branch": ("fragile", "slurm-variable-unset", _BRANCH.format("python t.py $SLURM_GPUS", "date")),
 }
 
 

@@ -247,14 +247,17 @@ def find_standalone(job: BatchScript) -> Iterator[Hit]:
         if stage.name not in {"torchrun", "torch.distributed.run"} or not _under_step(job, launch) or stage.hidden:
             continue
         meets = stage.has("--nnodes") or "PET_NNODES" in job.text or _reads_settings(stage)
-        own = re.search(r"SLURM_(PROCID|NODEID)", launch.inner.text if launch.inner is not None else "")
-        if (stage.has("--standalone") or not meets) and not own:
+        task = job.task_of(launch)
+        is_told = task is not None and not stage.has("--node-rank", "--node_rank")
+        is_told = is_told and task is not None and re.search(r"SLURM_(PROCID|NODEID)", task.shell.text) is not None
+        unknown = launch.unknown or ("whether each node has a run of its own" if is_told else "")
+        if stage.has("--standalone") or not meets:
             at_one_place = stage.has("--rdzv-endpoint", "--rdzv_endpoint", "--master-addr", "--master_addr")
             if at_one_place and not stage.has("--standalone"):
                 message = f"without --nnodes torchrun takes one node: {job.nodes} nodes do not become one world"
-                yield Hit(stage.word.place, message, 'Add --nnodes="$SLURM_JOB_NUM_NODES".', unknown=launch.unknown)
+                yield Hit(stage.word.place, message, 'Add --nnodes="$SLURM_JOB_NUM_NODES".', unknown=unknown)
             else:
-                yield Hit(stage.word.place, f"{job.nodes} nodes train alone", unknown=launch.unknown)
+                yield Hit(stage.word.place, f"{job.nodes} nodes train alone", unknown=unknown)
 
 
 def _reads_settings(stage: Stage) -> bool:

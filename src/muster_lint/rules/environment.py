@@ -254,9 +254,6 @@ def _is_of_node(job: BatchScript, command: SimpleCommand) -> bool:
     )
 
 
-_OF_CPUS = ("--cpus-per-task", "-c", "--cpus-per-gpu", "--exact")
-
-
 @rule(
     "threads-too-many",
     Severity.SLOW,

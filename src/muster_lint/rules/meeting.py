@@ -27,20 +27,17 @@ _ADDRESS_NAMES = re.compile(
 )
 
 
-def _addresses(job: BatchScript) -> Iterator[tuple[TextSpan, Word, bool]]:
-    """Yield what an address is made from, and whether each task makes it."""
-    in_task = {id(each) for task in job.tasks if not task.launch.early for each in task.shell.assignments}
+def _addresses(job: BatchScript) -> Iterator[tuple[TextSpan, Word]]:
+    """Yield what an address is made from."""
     read_names = _names_read(job)
     for each in job.assignments:
         if _ADDRESS_NAMES.match(each.name) and each.value is not None and each.name in read_names:
-            yield each.place, each.value, id(each) in in_task
-    lines = {launch.command.place for task in job.tasks if not task.launch.early for launch in [task.launch]}
+            yield each.place, each.value
     for launch in job.all_launches:
         stage = launch.stage("agent")
         word = stage.option(*_ADDRESS_OPTIONS) if stage else None
         if word is not None:
-            inside = any(place.line <= word.place.line <= place.end_line for place in lines)
-            yield word.place, word, inside
+            yield word.place, word
 
 
 def _names_read(job: BatchScript) -> set[str]:
@@ -71,9 +68,9 @@ def find_loopback(job: BatchScript) -> Iterator[Hit]:
         return
     spreads = any(each.stage("step") or each.stage("mpi") for each in job.launches)
     names = [each.name for each in job.assignments]
-    for place, word, _ in _addresses(job):
-        if not spreads:
-            continue  # nothing runs on the other nodes
+    for place, word in _addresses(job):
+        if not spreads or (word.value.endswith(":0") and "--nnodes" not in job.body):
+            continue  # nothing runs on the other nodes, or each of them meets itself at a port of its own
         is_only = all(names.count(each.name) == 1 for each in job.assignments if each.value == word)
         if re.search(r"(^|=)(localhost|127\.\d+\.\d+\.\d+|::1|0\.0\.0\.0)(:|$)", word.value):
             unknown = "" if is_only else "which of the assignments counts"
@@ -97,7 +94,7 @@ def find_loopback(job: BatchScript) -> Iterator[Hit]:
 )
 def find_ip_guesses(job: BatchScript) -> Iterator[Hit]:
     """Yield addresses from hostname -i, -I or --ip-address; fragile where several nodes take all addresses of one as one."""
-    for place, word, _ in _addresses(job):
+    for place, word in _addresses(job):
         for text in word.substitutions:
             asks = re.search(r"\bhostname\s+(--ip-address|--all-ip-addresses|-[iI])\b(.*)", text, re.DOTALL)
             if asks:
@@ -136,7 +133,7 @@ def find_node_lists(job: BatchScript) -> Iterator[Hit]:
     if job.nodes == 1 or (job.nodes is None and "nodes" not in job.header):
         return  # the list of one node is its name
     lists = {"SLURM_NODELIST", "SLURM_JOB_NODELIST", "SLURM_STEP_NODELIST"}
-    for place, word, _ in _addresses(job):
+    for place, word in _addresses(job):
         cut = any(
             set(re.findall(r"SLURM_\w*NODELIST", text))
             and re.fullmatch(r"[$`(\s]*echo [^|]*(\|\s*(cut|head|tail|tr)\b[^|]*)*", text)
@@ -243,7 +240,7 @@ def _ports_of(stage: Stage | None) -> Iterator[tuple[str, TextSpan]]:
 )
 def find_literal_addresses(job: BatchScript) -> Iterator[Hit]:
     """Yield a meeting point that is an IPv4 address of another host."""
-    for place, word, _ in _addresses(job):
+    for place, word in _addresses(job):
         match = re.search(r"(?:^|=)(\d+\.\d+\.\d+\.\d+)(?::|$)", word.value)
         if match and job.directives and not match[1].startswith(("127.", "0.")) and "nodelist" not in job.header:
             yield Hit(place, f"{match[1]} is one host, and the job may be given others")

@@ -8,6 +8,7 @@ from muster_lint import sources
 from muster_lint.job import BatchScript, HeaderOption
 from muster_lint.rule import rule
 from muster_lint.values import Hit, Severity
+from muster_lint.works import text_of
 
 _HEAD = "#!/bin/bash\n#SBATCH --job-name=train\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\n"
 
@@ -34,7 +35,7 @@ def find_unheard_traps(job: BatchScript) -> Iterator[Hit]:
         or (directive.value or "").upper().partition("@")[0].startswith(("B:", "RB:", "BR:"))
     ):
         return
-    if signal in _trapped(job):
+    if signal in _trapped(job, to_run=True):
         yield Hit(directive.place, f"the script traps {signal}, but the signal goes to the steps")
 
 
@@ -55,13 +56,17 @@ def find_deadly_signals(job: BatchScript) -> Iterator[Hit]:
     signal = _signal_of(directive)
     if (
         directive is not None
-        and signal
+        and signal not in {None, "URG", "CONT", "CHLD", "WINCH"}
         and (directive.value or "").upper().startswith("B:")
         and signal not in _trapped(job)
         and not any(each.program == "exec" and len(each.words) > 1 for each in job.shell.commands)
     ):
         reads = any(each.program in {"source", "."} for each in job.shell.commands)
         unknown = "whether a file that the script reads has a trap" if reads else ""
+        for each in job.shell.commands:
+            is_open = each.program == "trap" and not all(word.is_literal for word in each.words[2:])
+            if is_open or (each.program == "eval" and "trap" in text_of(each)):
+                unknown = unknown or "which signals a trap names"
         yield Hit(directive.place, f"the batch shell does not trap {signal}, so it dies of it", unknown=unknown)
 
 
@@ -80,29 +85,37 @@ def find_blocked_traps(job: BatchScript) -> Iterator[Hit]:
     """Yield a step in the foreground of a script that traps the signal sent to it."""
     directive = job.header.get("signal")
     signal = _signal_of(directive)
-    if directive is None or not (directive.value or "").upper().startswith("B:") or signal not in _trapped(job):
+    if (
+        directive is None
+        or not (directive.value or "").upper().startswith("B:")
+        or signal not in _trapped(job, to_run=True)
+    ):
         return
-    for launch in job.launches:
-        starts = launch.stage("python") or launch.stage("agent")
-        if starts and not launch.command.in_background and not launch.command.in_substitution:
-            name = launch.stages[0].name
-            yield Hit(launch.command.place, f"bash runs the trap for {signal} only after this {name} has ended")
+    starts = [each for each in job.launches if each.stage("python") or each.stage("agent")]
+    starts = [each for each in starts if not each.command.in_substitution]
+    for launch in starts:
+        if not launch.command.in_background:
+            message = f"bash runs the trap for {signal} only after this {launch.stages[0].name} has ended"
+            unknown = "whether it has ended when the signal comes" if starts[-1].command.in_background else ""
+            yield Hit(launch.command.place, message, unknown=unknown)
             return
 
 
 def _signal_of(directive: HeaderOption | None) -> str | None:
     if directive is None or directive.value is None:
         return None
-    name = directive.value.upper().partition("@")[0].rpartition(":")[2].removeprefix("SIG")
+    return _name_of(directive.value.partition("@")[0].rpartition(":")[2])
+
+
+def _name_of(signal: str) -> str:
+    """Return a signal's name without SIG."""
+    name = signal.upper().removeprefix("SIG")
     return {"10": "USR1", "12": "USR2", "15": "TERM", "2": "INT", "1": "HUP"}.get(name, name)
 
 
-def _trapped(job: BatchScript) -> set[str]:
-    numbers = {"10": "USR1", "12": "USR2", "15": "TERM", "2": "INT", "1": "HUP"}
-    words = [
-        word.value.upper().removeprefix("SIG")
-        for each in job.shell.commands
-        if each.program == "trap"
-        for word in each.words[1:]
-    ]
-    return {numbers.get(word, word) for word in words}
+def _trapped(job: BatchScript, *, to_run: bool = False) -> set[str]:
+    """Return the signals that the script traps; `to_run`: only those for which it runs something."""
+    traps = [each.words[1:] for each in job.shell.commands if each.program == "trap" and len(each.words) > 2]
+    return {
+        _name_of(word.value) for first, *words in traps if not (to_run and not first.value.strip("-")) for word in words
+    }

@@ -16,6 +16,7 @@ from muster_lint.sizes import (
     TASKS_OF_STEP,
     Use,
     cpus_of_node,
+    nodes_of,
     scripts_beside,
     trainer_numbers,
     uses_of,
@@ -252,7 +253,8 @@ def find_idle_gpus(job: BatchScript) -> Iterator[Hit]:
     """Yield the one program of a job that has fewer ranks on a node than the node has GPUs."""
     gpus, uses = job.gpus_per_node or 0, uses_of(job)
     agents = [use for use in uses if use.is_agent]
-    if len(agents) == 1 and 0 < (agents[0].ranks or 0) < gpus and agents[0].program.has(*RANKS_OF_AGENT):
+    is_alone = len(agents) == 1 and not (agents[0].launch.command.in_background or agents[0].launch.command.function)
+    if is_alone and 0 < (agents[0].ranks or 0) < gpus and agents[0].program.has(*RANKS_OF_AGENT):
         place = agents[0].program.place_of(*RANKS_OF_AGENT)
         yield Hit(place, f"{agents[0].ranks} of {gpus} GPUs of a node are used")
     for each in job.shell.commands:
@@ -307,7 +309,8 @@ def find_lone_processes(job: BatchScript) -> Iterator[Hit]:
         return
     if step is not None:
         tasks, in_all = job.tasks_per_node or 1, step.text("-n", "--ntasks")
-        alone = in_all == "1" or job.has_one_task or (tasks == 1 and in_all is None)
+        is_first = tasks == 1 and in_all is None and "ntasks-per-gpu" not in job.header
+        alone = in_all == "1" or job.has_one_task or is_first
         if not alone or step.has("--ntasks-per-node", "--tasks-per-node"):
             return
     unknown = "whether the program divides its work itself"
@@ -351,9 +354,11 @@ def find_told_sizes(job: BatchScript) -> Iterator[Hit]:
     for use in uses:
         if use.is_agent or use.launch.command.in_background or use.launch.command.in_loop or len(uses) > 1:
             continue
+        nodes = nodes_of(job, use.step)
+        its_nodes = f"{'the job' if nodes == job.nodes else 'its step'} has {nodes}"
         for name, number, word in _told_numbers(job, use):
-            if name in _TELLS_NODES and number != (job.nodes or number):
-                message = f"{name} tells the program {number} nodes, and the job has {job.nodes}"
+            if name in _TELLS_NODES and number != (nodes or number):
+                message = f"{name} tells the program {number} nodes, and {its_nodes}"
                 yield Hit(word.place, message, unknown=f"what {name} means to it")
             elif name in _TELLS_GPUS:
                 yield from _compared(job, use, number, word, f"{name} tells the program", f"what {name} means to it")
@@ -362,8 +367,8 @@ def find_told_sizes(job: BatchScript) -> Iterator[Hit]:
             trainer_numbers(path, "devices", "gpus", "num_nodes") if path is not None and script else ()
         ):
             said, unknown = f"{path and path.name} tells Lightning", "which version of Lightning runs"
-            if name == "num_nodes" and script is not None and job.nodes and number != job.nodes:
-                yield Hit(script.place, f"{said} {number} nodes, and the job has {job.nodes}", unknown=unknown)
+            if name == "num_nodes" and script is not None and nodes and number != nodes:
+                yield Hit(script.place, f"{said} {number} nodes, and {its_nodes}", unknown=unknown)
             elif name != "num_nodes" and number > 0 and script is not None:
                 yield from _compared(job, use, number, script, said, unknown)
 

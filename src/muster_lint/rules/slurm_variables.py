@@ -51,7 +51,7 @@ def find_unset_variables(job: BatchScript) -> Iterator[Hit]:
     """Yield expansions of variables whose option is missing in the header."""
     if not job.directives:
         return
-    own = {each.name for each in job.assignments}
+    own = {each.name for each in job.assignments} | set(re.findall(r"\$\{(\w+):?=", job.text))
     for place, name in _expansions(job, without_default=True, without_echo=True):
         options = _SET_BY.get(name)
         if (
@@ -63,16 +63,21 @@ def find_unset_variables(job: BatchScript) -> Iterator[Hit]:
             yield Hit(place, f"${name} is empty: the header has no --{min(options)}", unknown="what sbatch was given")
     if (job.nodes or 1) > 1 and not {"ntasks", "ntasks-per-node", "ntasks-per-gpu"} & job.header.keys():
         for place, text in _defaults_of(job, "SLURM_NTASKS"):
-            message = f"the header asks for no number of tasks, so SLURM_NTASKS is not set and {text} holds"
-            yield Hit(place, message, unknown="what sbatch was given")
+            if int(text) == 0 or int(text) % (job.nodes or 1):
+                message = f"the header asks for no number of tasks, so SLURM_NTASKS is not set and {text} holds"
+                yield Hit(place, message, "Give --ntasks-per-node in the header.", unknown="what sbatch was given")
 
 
 def _is_asked(job: BatchScript, name: str, place: TextSpan) -> bool:
     """Tell whether the line, or the branch around it, asks first whether the variable has a value."""
     question = re.compile(rf"-n\s+\"?\$\{{?{name}\b|-v\s+{name}\b|!\s+-z\s+\"?\$\{{?{name}\b")
     before = job.lines[place.line - 1][: place.column - 1]
-    around = [job.lines[block.line - 1] for block, _ in job.shell.blocks if block.line <= place.line <= block.end_line]
-    return (question.search(before) is not None and "&&" in before) or any(question.search(line) for line in around)
+    around = [block.line - 1 for block, _ in job.shell.blocks if block.line <= place.line <= block.end_line]
+    other_branch = re.compile(rf"-z\s+\"?\$\{{?{name}\b.*\belse\b", re.DOTALL)
+    return (question.search(before) is not None and "&&" in before) or any(
+        question.search(job.lines[line]) or other_branch.search("\n".join([*job.lines[line : place.line - 1], before]))
+        for line in around
+    )
 
 
 def _defaults_of(job: BatchScript, name: str) -> Iterator[tuple[TextSpan, str]]:
@@ -125,6 +130,6 @@ _SLURM_NAMES = frozenset(
     OVERCOMMIT PRIO_PROCESS PROCID PROFILE RESTART_COUNT SHARDS_ON_NODE SPANK STEP_GPUS STEP_ID STEP_LAUNCHER_PORT
     STEP_NODELIST STEP_NUM_NODES STEP_NUM_TASKS STEP_RESV_PORTS STEP_TASKS_PER_NODE STEPID SUBMIT_DIR SUBMIT_HOST
     SUBMIT_UID TASK_PID TASKS_PER_NODE THREADS_PER_CORE TOPOLOGY_ADDR TOPOLOGY_ADDR_PATTERN TRES_PER_TASK UMASK
-    UNBUFFEREDIO WCKEY TMPDIR JOBTMP SCRATCH NODEFILE STEP_GPUS CONFIG_FILE PARTITION WAIT
+    UNBUFFEREDIO WCKEY TMPDIR JOBTMP SCRATCH NODEFILE CONFIG_FILE PARTITION WAIT
     """.split()  # noqa: SIM905  # a page of names, not of quotes
 )

@@ -130,7 +130,9 @@ def find_forgetful_waits(job: BatchScript) -> Iterator[Hit]:
     works = {each.command.order: each for each in job.launches if each.command.function is None and is_work(job, each)}
     starters = [each for each in main if each.in_background and (each.order in works or _starts_elsewhere(job, each))]
     starters = [each for each in starters if each.order < waits[-1].order and not SERVER.search(text_of(each))]
-    behind = [each for each in main if each.order > waits[-1].order and each.program not in HARMLESS | {"exit", "cd"}]
+    starters = [each for each in starters if not (each.is_tested and "||" in job.lines[each.place.end_line - 1])]
+    behind = [each for each in main if each.order > waits[-1].order and each.program not in HARMLESS | {"cd"}]
+    behind = [each for each in behind if each.program != "exit" or each.is_conditional]
     in_front = [each for each in works.values() if not each.command.in_background and starters]
     if starters and not behind and all(each.command.order < starters[0].order for each in in_front):
         launch = works.get(starters[0].order)
