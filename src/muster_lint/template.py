@@ -35,8 +35,9 @@ def template_finding(source: SourceFile) -> LintFinding | None:
 
 
 def _first_mark(text: str) -> tuple[int, str] | None:
-    header = text[: text.rfind("\n#SBATCH")].count("\n") + 1
-    for number, line in enumerate(text.splitlines(), start=1):
+    lines = text.splitlines()
+    header = next((number for number, line in enumerate(lines, start=1) if line.strip() and line[0] != "#"), 0)
+    for number, line in enumerate(lines, start=1):
         found = _IN_DIRECTIVE.search(line) if line.startswith("#SBATCH") else _BLOCK.match(line)
         if number <= header and re.search(r"^#SBATCH.*\$\{", text, re.MULTILINE):
             found = found or re.match(r"\$\{[A-Z_]+\}\s*$", line)  # where the directives stand no shell has set it

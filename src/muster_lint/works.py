@@ -34,10 +34,12 @@ def text_of(command: SimpleCommand) -> str:
 
 def copies(launch: LaunchCommand) -> bool:
     """Tell whether a command brings files to a place: a copy, a download, or an archive that is unpacked."""
-    words = launch.command.words
-    return bool(launch.stages) and launch.stages[-1].name in _COPIES and len(words) > 2
+    name = launch.stages[-1].name if launch.stages else ""
+    words = " ".join([name, *(word.value for word in launch.stages[-1].words)]) if name in _COPIES else ""
+    return len(launch.command.words) > 2 and bool(words) and not _LISTS.match(words)
 
 
+_LISTS = re.compile(r"tar (-?[A-Za-z]*t|--list)|rclone (ls|check|size)")
 _COPIES = frozenset({"rsync", "cp", "tar", "unzip", "wget", "scp", "gsutil", "rclone"})
 
 

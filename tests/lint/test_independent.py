@@ -27,6 +27,7 @@ _USR1 = _ONE + "#SBATCH --signal=B:USR1@60\n"
 _LOCAL = "srun -K bash -c 'torchrun {} --rdzv-endpoint=localhost:0 t.py $SLURM_NODEID'\n"
 _BRANCH = _ONE + 'if [ -z "$SLURM_GPUS" ]; then\n  {}\nelse\n  {}\nfi\n'
 _DEFAULT = "N=${SLURM_NTASKS:-8}\nmpirun -np $N python t.py\n"
+_COPY = _ONE + "rsync -a d /tmp/d/\n{}python t.py /tmp/d\n"
 _EARLY = 'srun -K bash -c "accelerate launch {} --num_machines 2 --machine_rank $SLURM_PROCID t.py"\n'
 
 
@@ -223,6 +224,15 @@ _RIGHT = {
     "a default that fits": ("slurm-variable-unset", _NODES.replace("#SBATCH --ntasks-per-node=1\n", "") + _DEFAULT),
     "failures in files": ("wait-forgets-status", _ONE + "python t.py || touch failed &\nwait\n"),
     "a question behind the wait": ("wait-forgets-status", _ONE + "python t.py &\nwait\nls a || exit 1\n"),
+    "processes by the environment": ("one-process-many-gpus", _FOUR + "export PET_NPROC_PER_NODE=4\ntorchrun t.py\n"),
+    "a port by the environment": ("variable-unread", _ONE + "export MASTER_PORT=1 PET_MASTER_PORT=1\ntorchrun t.py\n"),
+    "help": ("exit-without-status", _ONE + "if [ $1 = -h ]; then\n  echo usage: a\n  exit 0\nfi\n"),
+    "good news": ("exit-without-status", _ONE + "if [ $1 = a ]; then\n  echo nothing is missing\n  exit 0\nfi\n"),
+    "a copy that is looked for": ("copy-may-fail", _COPY.format("test -f /tmp/d/ok || exit 1\n")),
+    "a list of an archive": ("same-work-in-every-task", _ONE + "srun -n 4 tar tf data.tar a\n"),
+    "a pipe's status by shopt": ("status-lost-in-pipe", _ONE + "shopt -so pipefail\npython t.py | tee a\n"),
+    "an array of one": ("output-of-array", _ONE + "#SBATCH --array=1\n#SBATCH --output=a.out\npython t.py\n"),
+    "the nodes of a graph": ("size-told-differs", _NODES + "srun -K python graph.py --num_nodes 1000\n"),
 }
 
 
@@ -409,6 +419,11 @@ _WRONG = {
     "a place for two nodes": ("hangs", "address-is-loopback", _NODES + _LOCAL.format("--nnodes=2")),
     "work behind a venv": ("slow", "one-process-many-gpus", _FOUR + "python -m venv a\npython t.py\n"),
     "the first branch": ("fragile", "slurm-variable-unset", _BRANCH.format("python t.py $SLURM_GPUS", "date")),
+    "a copy that is not looked for": ("fragile", "copy-may-fail", _COPY.format("test -f /tmp/e/ok || exit 1\n")),
+    "an archive by every task": ("fragile", "same-work-in-every-task", _ONE + "srun -n 4 tar xf data.tar a\n"),
+    "usage": ("fragile", "exit-without-status", _ONE + "if [ $# = 0 ]; then\n  echo usage: a\n  exit 0\nfi\n"),
+    "a mark": ("fragile", "template", _ONE + "#SBATCH -o ${A}/a\n${SETUP}\npython t.py\n"),
+    "a late mark": ("breaks", "directive-expands", _ONE + "#SBATCH -o ${A}/a\ndate\n${CMD}\n#SBATCH -N2\n"),
 }
 
 

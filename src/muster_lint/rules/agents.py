@@ -248,8 +248,8 @@ def find_standalone(job: BatchScript) -> Iterator[Hit]:
             continue
         meets = stage.has("--nnodes") or "PET_NNODES" in job.text or _reads_settings(stage)
         task = job.task_of(launch)
-        is_told = task is not None and not stage.has("--node-rank", "--node_rank")
-        is_told = is_told and task is not None and re.search(r"SLURM_(PROCID|NODEID)", task.shell.text) is not None
+        text = task.shell.text if task is not None and not stage.has("--node-rank", "--node_rank") else ""
+        is_told = re.search(r"SLURM_(PROCID|NODEID)", text)
         unknown = launch.unknown or ("whether each node has a run of its own" if is_told else "")
         if stage.has("--standalone") or not meets:
             at_one_place = stage.has("--rdzv-endpoint", "--rdzv_endpoint", "--master-addr", "--master_addr")

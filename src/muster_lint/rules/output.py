@@ -27,7 +27,8 @@ _STEP = "srun --kill-on-bad-exit=1 python train.py\n"
 )
 def find_shared_outputs(job: BatchScript) -> Iterator[Hit]:
     """Yield --output and --error of an array without a pattern that differs between tasks."""
-    for name in ("output", "error") if "array" in job.header else ():
+    array = job.header.get("array")
+    for name in ("output", "error") if array is not None and not (array.value or "").isdigit() else ():
         directive = job.header.get(name)
         if (
             directive is not None

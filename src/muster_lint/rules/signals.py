@@ -56,7 +56,7 @@ def find_deadly_signals(job: BatchScript) -> Iterator[Hit]:
     signal = _signal_of(directive)
     if (
         directive is not None
-        and signal not in {None, "URG", "CONT", "CHLD", "WINCH"}
+        and signal not in {None, "", "URG", "CONT", "CHLD", "WINCH"}
         and (directive.value or "").upper().startswith("B:")
         and signal not in _trapped(job)
         and not any(each.program == "exec" and len(each.words) > 1 for each in job.shell.commands)

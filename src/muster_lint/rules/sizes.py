@@ -300,12 +300,10 @@ def find_lone_processes(job: BatchScript) -> Iterator[Hit]:
         return
     if uses[0].is_agent:
         sizes = (*RANKS_OF_AGENT, "--num_processes", "--config_file")
-        if program.name in {"torchrun", "torch.distributed.run", "torch.distributed.launch"} and not program.has(
-            *sizes
-        ):
-            yield Hit(
-                program.word.place, f"{program.name} without --nproc-per-node starts one process, for {gpus} GPUs"
-            )
+        is_known = program.name in {"torchrun", "torch.distributed.run", "torch.distributed.launch"}
+        if is_known and not program.has(*sizes) and "PET_" not in job.text:
+            message = f"{program.name} without --nproc-per-node starts one process, for {gpus} GPUs"
+            yield Hit(program.word.place, message)
         return
     if step is not None:
         tasks, in_all = job.tasks_per_node or 1, step.text("-n", "--ntasks")
@@ -357,7 +355,7 @@ def find_told_sizes(job: BatchScript) -> Iterator[Hit]:
         nodes = nodes_of(job, use.step)
         its_nodes = f"{'the job' if nodes == job.nodes else 'its step'} has {nodes}"
         for name, number, word in _told_numbers(job, use):
-            if name in _TELLS_NODES and number != (nodes or number):
+            if name in _TELLS_NODES and number != (nodes or number) and number <= max(64, 4 * (nodes or 1)):
                 message = f"{name} tells the program {number} nodes, and {its_nodes}"
                 yield Hit(word.place, message, unknown=f"what {name} means to it")
             elif name in _TELLS_GPUS:

@@ -166,7 +166,10 @@ def find_silent_exits(job: BatchScript) -> Iterator[Hit]:
         ends_well = each.program == "exit" and [word.value for word in each.words[1:]] in ([], ["0"])
         if ends_well and before is not None and before.program in {"echo", "printf"} and each.is_conditional:
             text = " ".join(word.value for word in before.words)
-            if _OF_ERROR.search(text) and before.place.line + 3 > each.place.line:
+            asked = "\n".join(job.lines[max(0, before.place.line - 2) : before.place.line])
+            is_help = "usage" in text.lower() and re.search(r"(\s|\")(-h|--help)\b", asked)
+            is_error = _OF_ERROR.search(text) and not is_help and not re.search(r"\b(nothing|no)\b", text)
+            if is_error and before.place.line + 3 > each.place.line:
                 yield Hit(each.place, "the job counts as COMPLETED behind this message of an error")
         before = each
 
@@ -236,7 +239,8 @@ def find_unchecked_copies(job: BatchScript) -> Iterator[Hit]:
         named = {place, *target.names} if is_whole else {f"{place}/{source}", *({place} if target.names == () else ())}
         later = [word for work in works if work.order > each.order for word in work.words]
         is_used = [word for word in later if named & {*word.names, job.shell.filled(word.value).rstrip("/")}]
-        if is_used:
+        tests = re.compile(r"(\[|\btest)\s.*" + re.escape(target.value.rstrip("/")))
+        if is_used and not any(tests.search(line) for line in job.lines[each.place.end_line :]):
             line = is_used[0].place.line
             yield Hit(each.place, f"if this {launch.stages[-1].name} fails, line {line} runs all the same")
             return

@@ -197,8 +197,9 @@ def find_unread(job: BatchScript) -> Iterator[Hit]:
         "--standalone",
     )
     if agents and not any(stage.has(*ports) or stage.hidden or stage.name not in _TAKES_PORT for stage in agents):
-        for each in job.shell.assigned("MASTER_PORT") if not re.search(r"\$\{?MASTER_PORT", job.body) else ():
-            message = f"{agents[0].name} does not read MASTER_PORT: it takes 29500"
+        port = "" if agents[0].has("--rdzv-backend", "--rdzv_backend") else ": it takes 29500"
+        for each in job.shell.assigned("MASTER_PORT") if not re.search(r"\$\{?MASTER_PORT|PET_", job.body) else ():
+            message = f"{agents[0].name} does not read MASTER_PORT{port}"
             yield Hit(each.place, message, 'Give it --master_port "$MASTER_PORT".')
 
 
