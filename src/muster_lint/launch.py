@@ -169,7 +169,7 @@ def _expanded(shell: ShellText, command: SimpleCommand) -> tuple[Word, ...]:
 
 
 _FROM_FILE = re.compile(r"(^|[\s;&|(])(source|eval|unset|\.)\s")
-"""Signs that a shell's variables come out of what nobody reads here."""
+"""Signs that a shell takes variables out of a text that is not known here."""
 
 
 def _with_values(shell: ShellText, text: str, order: int, *, only_exported: bool = False) -> str:
