@@ -824,8 +824,7 @@ class World:
         """`muster cancel --save` cancels a job whose ranks have not ended when the time of --save-before is over."""
         if self.job is job and job.runs == run and self.state is not None and self.state.saved == "cancel":
             self._fault_cancel()
-            if self.now < self.away_until:
-                self.at(10, partial(self._cancel_after_save, job, run))
+            self.at(10, partial(self._cancel_after_save, job, run))  # again, where the controller is away
 
     def _save(self, reason: str) -> None:
         """Ranks that handle the signal save, and end well."""
