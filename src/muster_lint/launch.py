@@ -88,6 +88,13 @@ class LaunchCommand(msgspec.Struct, frozen=True):
         return next((word for word in stage.words if word.value.endswith(".py")), None) if stage else None
 
 
+def is_of_one_node(agent: Stage) -> bool:
+    """Tell whether a launcher of ranks is told of no other node: each start of it is a training of its own."""
+    if agent.name == "deepspeed":
+        return not agent.hidden and not agent.has("--hostfile", "-H", "--no_ssh", "--launcher", "--num_nodes")
+    return agent.has("--standalone")
+
+
 def starts_python(launches: Sequence[LaunchCommand]) -> bool:
     """Tell whether one of these commands starts Python, or may do so.
 

@@ -74,7 +74,12 @@ def _lint(source: SourceFile, site: Site | None, job: BatchScript | None) -> lis
     job = job or read_job(source.path, source.text)
     findings = [*_findings(source, "batch", job), *(site_findings(job, site) if site is not None else ())]
     end = min((each.place.line for each in findings if each.rule == "not-bash"), default=len(job.lines))
-    return _without_ignored(source, [each for each in findings if each.place.line <= end])  # bash stops there
+    # bash stops there; sbatch has read the header before it, and a key is readable wherever it stands
+    reached = [each for each in findings if each.place.line <= end or each.rule in _WITHOUT_BASH]
+    return _without_ignored(source, reached)
+
+
+_WITHOUT_BASH = frozenset({"secret-in-script", "directive-after-command"})
 
 
 def _job_of(source: SourceFile) -> BatchScript | None:

@@ -381,6 +381,21 @@ _RIGHT = {
         _NODES + 'ARGS=(\n  # all nodes\n  --nnodes=2\n  --rdzv-endpoint=$H:1\n)\nsrun -K torchrun "${ARGS[@]}" x.py\n',
     ),
     "zsh": ("not-bash", _ONE.replace("bash", "zsh", 1) + "for i in a b; { echo $i }\n"),
+    "no mail": ("placeholder", _ONE + "#SBATCH --mail-type=none\n#SBATCH --mail-user=you@your.org\ndate\n"),
+    "a look at the GPUs": ("one-cpu", _HEAD + "#SBATCH --nodes=1\n#SBATCH --gres=gpu:2\nhostname\nnvidia-smi\n"),
+    "a job that makes an environment": (
+        "install-in-job",
+        _ONE + "python3 -m venv v\nsource v/bin/activate\ngit clone x\npip install ./x\npython -m pip install y\n",
+    ),
+    "launchers that know of one node each": ("srun-survivors", _NODES + _ADDRESS + "srun deepspeed t.py\n"),
+    "launchers of one node": ("srun-survivors", _NODES + _ADDRESS + "srun torchrun --standalone t.py\n"),
+    "a deepspeed that is told the nodes": ("standalone-on-nodes", _NODES + "srun -K deepspeed -H hosts t.py\n"),
+    "an empty name within a path": ("placeholder", _ONE + "END=''\ncp a/$END/b c\nend=${END}\npython t.py\n"),
+    "names that may hold something": (
+        "placeholder",
+        _ONE + "A=''\nA=/x\nB='' date\nif x; then C=''; fi\nD=(x)\nls $A/y $B/y $C/y $D/y\n",
+    ),
+    "a feature of the nodes": ("directive-value", _ONE + '#SBATCH --constraint="a100&ib"\ndate\n'),
 }
 
 
@@ -403,6 +418,12 @@ _DOUBTFUL = {
     ),
     "conda": ("conda-not-set-up", _GPU + "conda activate a\npython x.py\n"),
     "a line that may be switched off": ("directive-misspelt", _ONE + "# SBATCH --gres=gpu:1\npython x.py\n"),
+    "a path that begins with nothing": ("placeholder", _ONE + 'ROOT=""\ncd "${ROOT}/code"\npython t.py\n'),
+    "a variable that a variable of a step holds": (
+        "variable-never-set",
+        _GPU + 'at=$head_ip:6379\nsrun -c4 ray start --address "$at" --block\n',
+    ),
+    "a deepspeed of its own on each node": ("standalone-on-nodes", _NODES + "srun -K deepspeed t.py\n"),
     "an option that a plugin may have": ("directive-unknown", _ONE + "#SBATCH --gizmo-level=3\ndate\n"),
     "a program over several nodes": ("python-on-first-node", _TWO + "python x.py\n"),
     "a port of the program's own": ("port-missing", _TWO + _ADDRESS + "srun -K python x.py\n"),
@@ -960,6 +981,13 @@ _WRONG = {
         "threads-too-many",
         _HEAD + "#SBATCH --nodes=1\n#SBATCH --gpus=1\nexport OMP_NUM_THREADS=${SLURM_CPUS_PER_TASK:-4}\npython x.py\n",
     ),
+    "an address that is not there": ("fragile", "placeholder", _ONE + "#SBATCH --mail-user=you@your.org\ndate\n"),
+    "an option as a feature": ("breaks", "directive-value", _ONE + "#SBATCH --constraint=ntasks-per-node=8\ndate\n"),
+    "a number in the name of the job": ("style", "directive-expands", _ONE + "#SBATCH --job-name=llama_%j\ndate\n"),
+    "a key that bash does not reach": ("fragile", "secret-in-script", _ONE + ")\nHF_TOKEN=0123456789abcdef\n"),
+    "a directive that bash does not reach": ("breaks", "directive-after-command", _ONE + ")\n#SBATCH -G 1\n"),
+    "pip for a program of a variable": ("fragile", "install-in-job", _GPU + "pip install torch\n$RUN t.py\n"),
+    "a launcher with unread options": ("fragile", "srun-survivors", _NODES + _ADDRESS + "srun deepspeed $A t.py\n"),
     "a GPU with one CPU": ("slow", "one-cpu", _HEAD + "#SBATCH --nodes=1\n#SBATCH --gpus=1\npython x.py\n"),
     "csh": ("breaks", "directive-unknown", "#!/bin/csh\n#SBATCH --cpu-per-task=4\nset x = (1 2)\n"),
 }
@@ -1007,9 +1035,10 @@ def test_a_late_name_of_the_job_breaks_nothing() -> None:
     assert finding.severity is Severity.FRAGILE
 
 
-def test_a_folder_for_the_output_is_looked_for_beside_the_script(tmp_path: Path) -> None:
+@pytest.mark.parametrize("option", ["--output=logs/%j.out", "--chdir=logs"])
+def test_a_folder_is_looked_for_beside_the_script(option: str, tmp_path: Path) -> None:
     script = tmp_path / "job.sh"
-    script.write_text(_ONE + "#SBATCH --output=logs/%j.out\ndate\n")
+    script.write_text(_ONE + f"#SBATCH {option}\ndate\n")
     assert _rules_of(script) == ["output-folder"]
     (tmp_path / "logs").mkdir()
     assert _rules_of(script) == []
@@ -1063,9 +1092,15 @@ def test_the_old_launcher_is_a_matter_of_style_where_torch_is_older_than_two() -
     assert [each and each.severity for each in found] == [Severity.FRAGILE, Severity.STYLE]
 
 
-def test_a_folder_that_the_job_starts_in_is_looked_for(tmp_path: Path) -> None:
-    script = tmp_path / "job.sh"
-    script.write_text(_ONE + "#SBATCH --chdir=logs\ndate\n")
-    assert "output-folder" in {finding.rule for finding in _findings(script.read_text(), str(script))}
-    (tmp_path / "logs").mkdir()
-    assert "output-folder" not in {finding.rule for finding in _findings(script.read_text(), str(script))}
+@pytest.mark.parametrize(
+    ("rule", "lines", "hint"),
+    [
+        ("not-bash", "if x; then\n  DATA=<my data dir>\nfi\n", "<my data dir>"),
+        ("not-bash", "cat <<E > )\nE\n", "Close"),
+        ("directive-unknown", "#SBATCH --nvmps\ndate\n", "sbatch --help"),
+    ],
+)
+def test_a_hint_leads_to_what_is_meant(rule: str, lines: str, hint: str) -> None:
+    found = _named(_ONE + lines, rule)
+    assert found is not None
+    assert hint in found.instead

@@ -253,8 +253,12 @@ _WRONG = {
         "gpu-bind-hides",
         _TWO + "srun --gpu-bind=single:1 -K $(which python) t.py\n",
     ),
-    "an installer by which": ("fragile", "install-in-job", _ONE + "$(which pip) install torch\n"),
-    "an installer in a folder of a variable": ("fragile", "install-in-job", _ONE + "$ENV/bin/pip install torch\n"),
+    "an installer by which": ("fragile", "install-in-job", _ONE + "$(which pip) install torch\npython t.py\n"),
+    "an installer in a folder of a variable": (
+        "fragile",
+        "install-in-job",
+        _ONE + "$E/bin/pip install t\npython t.py\n",
+    ),
     "a program by which, and echo": ("fragile", "status-lost-at-end", _ONE + "$(which lmp) -in a\necho done\n"),
     "python by which behind options that nobody knows": (
         "fragile",

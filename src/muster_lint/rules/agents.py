@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from muster_lint import sources
 from muster_lint.job import BatchScript
-from muster_lint.launch import LaunchCommand, Stage
+from muster_lint.launch import LaunchCommand, Stage, is_of_one_node
 from muster_lint.rule import rule
 from muster_lint.values import Hit, Severity, TextSpan
 
@@ -228,10 +228,10 @@ _OF_TORCH_1 = re.compile(
 @rule(
     "standalone-on-nodes",
     Severity.BREAKS,
-    "torchrun for one node over several",
-    why="""A torchrun that is standalone, or without --nnodes, is a world of one node. Several nodes train alone, without an error; with one
-    meeting point for all of them one trains, and the others are turned away.""",
-    instead="Give --nnodes, --rdzv-backend=c10d and --rdzv-endpoint.",
+    "a launcher for one node over several",
+    why="""A torchrun that is standalone, or without --nnodes, is a world of one node; so is a deepspeed without a host file. Several nodes train
+    alone, without an error; with one meeting point for all of them one trains, and the others are turned away.""",
+    instead="Start torchrun with --nnodes, --rdzv-backend=c10d and --rdzv-endpoint.",
     source=sources.TORCHRUN,
     bad=_HEAD + "srun --kill-on-bad-exit=1 torchrun --standalone --nproc-per-node=4 train.py\n",
     good=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
@@ -244,14 +244,22 @@ def find_standalone(job: BatchScript) -> Iterator[Hit]:
         step = launch.stage("step")
         if step is not None and (step.text("-N", "--nodes") == "1" or step.text("-n", "--ntasks") == "1"):
             continue
-        if stage.name not in {"torchrun", "torch.distributed.run"} or not _under_step(job, launch) or stage.hidden:
+        if (
+            stage.name not in {"torchrun", "torch.distributed.run", "deepspeed"}
+            or not _under_step(job, launch)
+            or stage.hidden
+        ):
             continue
         meets = stage.has("--nnodes") or "PET_NNODES" in job.text or _reads_settings(stage)
         task = job.task_of(launch)
         text = task.shell.text if task is not None and not stage.has("--node-rank", "--node_rank") else ""
         is_told = re.search(r"SLURM_(PROCID|NODEID)", text)
         unknown = launch.unknown or ("whether each node has a run of its own" if is_told else "")
-        if stage.has("--standalone") or not meets:
+        if stage.name == "deepspeed":
+            if is_of_one_node(stage):
+                unknown = unknown or "whether /job/hostfile names the nodes"
+                yield Hit(stage.word.place, f"{job.nodes} nodes train alone", unknown=unknown)
+        elif is_of_one_node(stage) or not meets:
             at_one_place = stage.has("--rdzv-endpoint", "--rdzv_endpoint", "--master-addr", "--master_addr")
             if at_one_place and not stage.has("--standalone"):
                 message = f"without --nnodes torchrun takes one node: {job.nodes} nodes do not become one world"
@@ -278,10 +286,6 @@ def _reads_settings(stage: Stage) -> bool:
 def find_deepspeed_hosts(job: BatchScript) -> Iterator[Hit]:
     """Yield deepspeed with a host file, outside srun."""
     for launch, stage in _agents(job):
-        if (
-            stage.name == "deepspeed"
-            and stage.has("--hostfile", "-H")
-            and not _under_step(job, launch)
-            and not stage.has("--launcher")
-        ):
+        reaches_out = stage.name == "deepspeed" and stage.has("--hostfile", "-H") and not stage.has("--launcher")
+        if reaches_out and not _under_step(job, launch):
             yield Hit(stage.place_of("--hostfile", "-H"), "deepspeed needs ssh between the nodes")

@@ -14,6 +14,7 @@ from muster_lint.job import BatchScript
 from muster_lint.launch import LaunchCommand
 from muster_lint.rule import rule
 from muster_lint.values import Hit, Severity
+from muster_lint.works import is_work
 
 _HEAD = (
     "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n#SBATCH --time=01:00:00\n"
@@ -206,8 +207,8 @@ def _asks_a_version(launch: LaunchCommand) -> bool:
     good=_HEAD + _STEP,
 )
 def find_installs(job: BatchScript) -> Iterator[Hit]:
-    """Yield pip, conda and the like in a job; one finding for the batch host, one for the tasks."""
-    if not job.directives:
+    """Yield pip, conda and the like in a job that does more; one finding for the batch host, one for the tasks."""
+    if not job.directives or all(_sets_up(job, each) for each in job.launches):
         return
     for launch in job.launches:
         command, step = _started(launch), launch.stage("step")
@@ -221,6 +222,13 @@ def find_installs(job: BatchScript) -> Iterator[Hit]:
         for command in task.shell.commands:
             if _installs(command) and not re.search(r"SLURM_LOCALID|LOCAL_RANK", task.shell.text):
                 yield Hit(command.place, "every rank installs into the same place")
+
+
+def _sets_up(job: BatchScript, launch: LaunchCommand) -> bool:
+    """Tell whether a command is none of the work that needs the packages: it installs, or makes their environment."""
+    python, names = launch.stage("python"), launch.command.words[0].names
+    makes = python is not None and python.text("-m") in {"venv", "virtualenv"}
+    return makes or bool(_installs(launch.command)) or not (names or is_work(job, launch))
 
 
 def _started(launch: LaunchCommand) -> SimpleCommand:

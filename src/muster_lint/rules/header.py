@@ -55,13 +55,13 @@ def find_late_directives(job: BatchScript) -> Iterator[Hit]:
     lines = {each.place.line for each in lost}
     text = job.lines[first.place.line - 1]
     more = f", and {len(lines) - 1} more" if len(lines) > 1 else ""
-    is_worse = any(each.name in _DECIDES and each.name not in job.header for each in lost)
+    is_worse = any(each.name in DECIDES and each.name not in job.header for each in lost)
     severity = Severity.BREAKS if is_worse else Severity.FRAGILE
     message = f"{text.strip()!r}{more}: it stands after the first command (line {job.shell.first_command_line})"
     yield Hit(_whole_line(first.place.line, text), f"{message}, so sbatch ignores it", severity=severity)
 
 
-_DECIDES = frozenset(
+DECIDES = frozenset(
     """
     account array constraint cpus-per-gpu cpus-per-task gpus gpus-per-node gpus-per-task gres mem mem-per-cpu mem-per-gpu
     nodes ntasks ntasks-per-node partition qos time
@@ -139,19 +139,22 @@ def _is_missed(job: BatchScript, line: str, end: int) -> bool:
 @rule(
     "directive-expands",
     Severity.BREAKS,
-    "a shell variable in a directive",
-    why="sbatch does not expand variables or commands in directives: $HOME stays the five characters that it is.",
+    "a variable or a pattern that sbatch does not expand",
+    why="sbatch does not expand variables or commands in directives: $HOME stays the five characters that it is. %j and its like it fills in for the names of files alone.",
     instead="Write the value, or use Slurm's own patterns (%x name, %j job, %u user), or give the option to sbatch on the command line.",
     source=sources.SBATCH,
     bad=_HEAD + "#SBATCH --output=$HOME/logs/%j.out\nsrun --kill-on-bad-exit=1 hostname\n",
     good=_HEAD + "#SBATCH --output=%x-%j.out\nsrun --kill-on-bad-exit=1 hostname\n",
 )
 def find_expansions(job: BatchScript) -> Iterator[Hit]:
-    """Yield directives with a $ or a backquote that a shell would expand."""
+    """Yield directives with a $ or a backquote that a shell would expand, and a job's name with a pattern."""
     for each in job.directives:
         if each.value is not None and re.search(r"\$[A-Za-z_{(]|`|^~", each.value):
             severity = Severity.FRAGILE if each.name in {"job-name", "mail-user", "comment", "export"} else None
             yield Hit(each.place, f"sbatch takes {each.value!r} as it is written", severity=severity)
+        elif each.name == "job-name" and re.search("%[AajJ]", each.value or ""):
+            instead = "Take it out: squeue shows the number beside the name."
+            yield Hit(each.place, f"the job is called {each.value!r}, as written", instead, severity=Severity.STYLE)
 
 
 @rule(
@@ -174,7 +177,8 @@ def find_unknown_options(job: BatchScript) -> Iterator[Hit]:
         ):
             near_name = _ELSEWHERE.get(each.name) or nearest_name(each.name, sorted(SBATCH_FLAGS))
             if near_name is None:
-                yield Hit(each.place, f"sbatch has no --{each.name}", unknown="what plugins the site has")
+                instead = "`sbatch --help` on the cluster lists the options of the site's own: without it there, remove the line."
+                yield Hit(each.place, f"sbatch has no --{each.name}", instead, unknown="what plugins the site has")
             else:
                 yield Hit(each.place, f"sbatch has no --{each.name}: did you mean {near_name!r}?")
 
@@ -375,7 +379,7 @@ def find_memory_twice(job: BatchScript) -> Iterator[Hit]:
 def find_repeated_options(job: BatchScript) -> Iterator[Hit]:
     """Yield options that a later line overrides with another value."""
     for each in job.directives[: job.first_header]:
-        if each.name not in _DECIDES and each.name not in {"output", "error", "job-name", "chdir"}:
+        if each.name not in DECIDES and each.name not in {"output", "error", "job-name", "chdir"}:
             continue
         last = job.header[each.name]
         if last.value != each.value and last.place.line != each.place.line:

@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from muster.words.slurm import SBATCH_FLAGS
 from muster_lint import sources
 from muster_lint.job import BatchScript, HeaderOption
 from muster_lint.rule import rule
+from muster_lint.rules.header import DECIDES
 from muster_lint.values import Hit, Severity
 
 _HEAD = "#!/bin/bash\n#SBATCH --job-name=train\n#SBATCH --nodes=1\n"
@@ -64,6 +66,7 @@ _FORMS = {
     "signal": _Form(rf"([BR]*:?\s*)?(\d+|(SIG)?({_SIGNALS}))(@\d{{0,5}})?", "SIGNAL@SECONDS or B:SIGNAL@SECONDS"),
     "dependency": _Form(rf"{_BEFORE}([,?]{_BEFORE})*", "afterok:JOBID"),
     "exclusive": _Form(r"user|mcs|topo|exclusive", "--exclusive alone, or --exclusive=user"),
+    "constraint": _Form(rf"(?!({'|'.join(SBATCH_FLAGS)})=).*", "this option on an #SBATCH line of its own"),
     "open-mode": _Form(r"[at].*", "append or truncate"),
     "kill-on-invalid-dep": _Form(r"yes|no", "yes or no"),
     "hint": _Form(
@@ -103,21 +106,11 @@ def find_refused_values(job: BatchScript) -> Iterator[Hit]:
 
 def _behind_a_letter(option: HeaderOption) -> Hit:
     letter, value = option.written[:2], option.written[3:]
-    is_refused = option.name in _COUNTS | {
-        "nodes",
-        "time",
-        "partition",
-        "account",
-        "qos",
-        "gpus",
-        "array",
-        "constraint",
-    }
     return Hit(
         option.place,
         f"behind {letter} the sign = is a part of the value: {'=' + value!r}",
         f"Write {letter} {value}.",
-        severity=Severity.BREAKS if is_refused else Severity.FRAGILE,
+        severity=Severity.BREAKS if option.name in DECIDES else Severity.FRAGILE,
     )
 
 
@@ -257,7 +250,7 @@ def find_silent_addresses(job: BatchScript) -> Iterator[Hit]:
     "placeholder",
     Severity.FRAGILE,
     "a placeholder that was not filled in",
-    why="sbatch refuses an account, partition or path that is only an example's.",
+    why="It is only an example's: sbatch refuses such an account or partition, a path is not there, and mail reaches nobody.",
     instead="Write your own value.",
     source=sources.SBATCH,
     bad=_HEAD + "#SBATCH --time=01:00:00\n#SBATCH --account=<your_account>\nsrun --kill-on-bad-exit=1 hostname\n",
@@ -265,10 +258,12 @@ def find_silent_addresses(job: BatchScript) -> Iterator[Hit]:
 )
 def find_placeholders(job: BatchScript) -> Iterator[Hit]:
     """Yield values that stand for a value."""
+    mail = job.header["mail-type"].value if "mail-type" in job.header else None
+    unread = {"job-name", "comment"} | ({"mail-user"} if (mail or "").upper() == "NONE" else set())
     for each in job.directives:
         if (
             each.value
-            and each.name not in {"job-name", "comment"}
+            and each.name not in unread
             and re.search(
                 r"<[^>@]+>|/path/to/|^(your|my)[-_ ]?(acc(oun)?t|project|partition|qos|e?mail|name|netid)|\bYOUR_|@(your|example|domain)|^X+$|^[xX]{2}:|^XXX|^\?\?\?|\.\.\.$|^ACCOUNT$|^PARTITION$",
                 each.value,
@@ -281,6 +276,12 @@ def find_placeholders(job: BatchScript) -> Iterator[Hit]:
         if re.match(r"/?path/to/|/path/", text) and job.directives and not assignment.may_not_run and not told:
             told.add(text)
             yield Hit(assignment.place, f"{text!r} is a placeholder")
+        is_empty = not (text or assignment.may_not_run or assignment.of_command)
+        is_lone = is_empty and len(job.shell.assigned(assignment.name)) == 1
+        root = re.search(rf"(?<![^\s\"'=])\$\{{?{assignment.name}\}}?/[\w.-]+", job.body) if is_lone else None
+        if root is not None:
+            message = f"{assignment.name} is empty, and {root[0]} begins at the root of the file system"
+            yield Hit(assignment.place, message, unknown="whether that is meant")
     words = [word for each in job.shell.commands if each.program not in {"echo", "printf"} for word in each.words]
     path = next((word for word in words if word.value.startswith(("/path/to/", "path/to/"))), None)
     if path is not None and job.directives and not told:

@@ -315,17 +315,12 @@ def find_literal_sizes(job: BatchScript) -> Iterator[Hit]:
     inside = [each for launch in job.launches if launch.inner is not None for each in launches_of(launch.inner)]
     if any(launch.stage("agent") for launch in [*job.all_launches, *inside]):
         return
+    size = (job.nodes or 0) * (job.tasks_per_node or 0)
+    beside = f"the header asks for {size} tasks" if size else "the header's numbers are others'"
     for each in job.assignments:
-        if (
-            each.name == "WORLD_SIZE"
-            and each.value is not None
-            and each.value.value.isdigit()
-            and int(each.value.value) > 1
-            and int(each.value.value) != (job.nodes or 0) * (job.tasks_per_node or 0)
-        ):
-            size = (job.nodes or 0) * (job.tasks_per_node or 0)
-            beside = f"the header asks for {size} tasks" if size else "the header's numbers are others'"
-            yield Hit(each.place, f"WORLD_SIZE={each.value.value}, and {beside}")
+        told = each.value.value if each.name == "WORLD_SIZE" and each.value is not None else ""
+        if told.isdigit() and int(told) not in {0, 1, size}:
+            yield Hit(each.place, f"WORLD_SIZE={told}, and {beside}")
 
 
 @rule(

@@ -30,27 +30,23 @@ def find_shared_outputs(job: BatchScript) -> Iterator[Hit]:
     array = job.header.get("array")
     for name in ("output", "error") if array is not None and not (array.value or "").isdigit() else ():
         directive = job.header.get(name)
-        if (
-            directive is not None
-            and directive.value
-            and not re.search(r"%\d*[ajN]", directive.value)
-            and directive.value != "/dev/null"
-        ):
-            yield Hit(directive.place, f"every task of the array writes {directive.value}")
+        value = (directive.value if directive is not None else None) or "/dev/null"
+        if directive is not None and value != "/dev/null" and not re.search(r"%\d*[ajN]", value):
+            yield Hit(directive.place, f"every task of the array writes {value}")
 
 
 @rule(
     "output-folder",
     Severity.FRAGILE,
-    "output into a folder that Slurm does not make",
-    why="Where the folder is missing the job fails at its start without any output.",
+    "a folder that Slurm does not make",
+    why="Where the folder of the output is missing the job fails at its start without any output; where that of --chdir is, it runs in /tmp.",
     instead="Make the folder before you submit; a mkdir in the script comes too late.",
     source=sources.SBATCH,
     bad=_HEAD + "#SBATCH --output=logs/%j.out\nmkdir -p logs\nsrun --kill-on-bad-exit=1 hostname\n",
     good=_HEAD + "#SBATCH --output=%x-%j.out\nsrun --kill-on-bad-exit=1 hostname\n",
 )
 def find_late_folders(job: BatchScript) -> Iterator[Hit]:
-    """Yield outputs whose folder the script itself makes, which is too late."""
+    """Yield outputs whose folder the script makes, which is too late, or nobody; and a missing folder of --chdir."""
     made = {
         job.shell.filled(word.value).rstrip("/").removeprefix("./")
         for each in job.shell.commands

@@ -205,19 +205,14 @@ def find_never_set(job: BatchScript) -> Iterator[Hit]:
     reads = any(
         each.program in {"source", "."} and not re.search(_QUIET_SOURCES, text_of(each)) for each in job.shell.commands
     )
-    if (
-        not job.directives
-        or reads
-        or job.shell.error
-        or re.search(r"\beval\b|--export[= ](?!NONE|ALL\b(?!,))", job.text)
-    ):
+    is_given = re.search(r"\beval\b|--export[= ](?!NONE|ALL\b(?!,))", job.text)
+    if not job.directives or reads or job.shell.error or is_given:
         return
     declared = re.findall(r"\b(?:local|read|declare|typeset|printf -v|select)\b([^\n;]*)", job.text)
     known = {each.name for each in job.assignments} | set(re.findall(r"\w+", " ".join(declared)))
-    known |= {
-        match[1] for match in re.finditer(r"\b(\w+)(?:\[[^]]*\])?\s*[-+*/]?=(?!=)", job.body)
-    }  # let, ((…)), a[0]=
-    words = [word for launch in job.launches if is_work(job, launch) for word in launch.command.words]
+    known |= set(re.findall(r"\b(\w+)(?:\[[^]]*\])?\s*[-+*/]?=(?!=)", job.body))  # let, ((…)), a[0]=
+    works = [launch for launch in job.launches if is_work(job, launch) or launch.stage("step")]
+    words = [word for launch in works for word in launch.command.words]
     names = {name for word in words for name in word.names}
     values = {
         word.place: option.value
@@ -326,10 +321,8 @@ def find_mixed_vendors(job: BatchScript) -> Iterator[Hit]:
     loaded = " ".join(
         word.value for each in job.shell.commands if each.program in {"module", "ml"} for word in each.words[1:]
     )
-    loads_rocm, loads_cuda = (
-        re.search(r"\brocm\b", loaded, re.IGNORECASE),
-        re.search(r"\b(cuda|cudnn)\b", loaded, re.IGNORECASE),
-    )
+    loads_rocm = re.search(r"\brocm\b", loaded, re.IGNORECASE)
+    loads_cuda = re.search(r"\b(cuda|cudnn)\b", loaded, re.IGNORECASE)
     for launch in job.all_launches:
         stage = launch.stage("container")
         if stage is None or bool(loads_rocm) is bool(loads_cuda):

@@ -38,7 +38,9 @@ def find_syntax_errors(job: BatchScript) -> Iterator[Hit]:
         asked = run(["bash", "-O", "extglob", "-n"], stdin=job.text, timeout_s=10)
         place = _named_line(job, asked.stderr) or job.shell.error
     if not asked.ok:
-        yield Hit(place, "the text is not bash from here on")
+        blank = re.search(r"(?<!<)<[A-Za-z][\w ./-]*>", "".join(job.lines[place.line - 1 : place.line]))
+        instead = f"Write your own value for {blank[0]}: bash takes < and > for redirections." if blank else ""
+        yield Hit(place, "the text is not bash from here on", instead)
 
 
 def _knows_patterns(job: BatchScript, place: TextSpan) -> bool:
@@ -195,11 +197,8 @@ def find_early_redirections(job: BatchScript) -> Iterator[Hit]:
     """Yield 2>&1 in front of the file that the output goes to."""
     for number, line in enumerate(job.lines, start=1):
         match = re.search(r"(?<![\d&])2>&1\s+1?>>?\s*(?!/dev/null)[\w./$\"{]", line)
-        if (
-            match
-            and not line.lstrip().startswith("#")
-            and not any(place.line <= number <= place.end_line for place, _ in job.shell.heredocs)
-        ):
+        is_text = any(place.line <= number <= place.end_line for place, _ in job.shell.heredocs)
+        if match and not is_text and not line.lstrip().startswith("#"):
             place = TextSpan(number, match.start() + 1, number, match.end() + 1)
             yield Hit(place, "the errors do not go into the file")
 

@@ -407,8 +407,8 @@ _TELLS_NODES = frozenset("--num_nodes --num-nodes --nnodes trainer.num_nodes --t
     "one-cpu",
     Severity.SLOW,
     "GPUs, and no more CPUs than GPUs",
-    why="Without --cpus-per-task a task has one CPU, unless the site gives more with a GPU: its data loaders wait for each other.",
-    instead="Add --cpus-per-task: as many as the site has for each GPU.",
+    why="A task has the CPUs of --cpus-per-task; without it one, unless the site gives more with a GPU: its data loaders wait for each other.",
+    instead="Write --cpus-per-task with as many as the site has for each GPU.",
     source=sources.SBATCH,
     bad=_ONE + "#SBATCH --gres=gpu:1\n" + _TIME + "python train.py\n",
     good=_ONE + "#SBATCH --gres=gpu:1\n#SBATCH --cpus-per-task=8\n" + _TIME + "python train.py\n",
@@ -436,6 +436,5 @@ def _may_load(job: BatchScript) -> bool:
     """Tell whether a job starts something that may read data: Python, a script, a server, or what nobody can read."""
     scripts = [each for each in job.launches if each.stages and each.stages[-1].kind == "shell"]
     runs_scripts = any(each.stage("step") or (job.gpus_per_node or 0) > 1 for each in scripts)
-    shows_only = all(each.program in {"echo", "date", "hostname", "nvidia-smi"} for each in job.shell.commands)
     serves = any(MODEL_SERVER.search(text_of(each)) for each in job.commands)
-    return bool(uses_of(job) or any(each.inner for each in job.launches) or runs_scripts or shows_only or serves)
+    return bool(uses_of(job) or any(each.inner for each in job.launches) or runs_scripts or serves)

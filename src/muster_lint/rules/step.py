@@ -9,7 +9,7 @@ from muster.words.chain import looked_up
 from muster_lint import sources
 from muster_lint.bash import SimpleCommand, Word
 from muster_lint.job import BatchScript
-from muster_lint.launch import LaunchCommand, Stage, launches_of, starts_python
+from muster_lint.launch import LaunchCommand, Stage, is_of_one_node, launches_of, starts_python
 from muster_lint.rule import rule
 from muster_lint.values import Edit, Hit, Severity, TextSpan
 from muster_lint.works import AT_ONCE, SERVER, STARTS_RANKS, starts_ranks, text_of, trains
@@ -143,6 +143,9 @@ def _is_apart(launch: LaunchCommand) -> bool:
     """Tell whether the tasks of a step are runs of their own: a line of Python, or each with its number as its work."""
     python = launch.stage("python")
     name = launch.script.value if launch.script is not None else (python.text("-m") or "") if python else ""
+    agent = launch.stage("agent")
+    if agent is not None and is_of_one_node(agent):
+        return True
     if (python is not None and python.has("-c")) or re.search(r"serv(e|er|ing)(?![a-z])", name):
         return True
     text = " ".join(word.text for word in launch.command.words)

@@ -60,14 +60,9 @@ def find_ib_timeouts(job: BatchScript) -> Iterator[Hit]:
     """Yield NCCL_IB_TIMEOUT beyond 23."""
     for place, _, value in _set(job, "NCCL_IB_TIMEOUT"):
         if value.isdigit() and (int(value) > 23 or int(value) == 0):
-            seconds = 4.096e-6 * 2 ** int(value) * 7
-            how_long = "for ever" if int(value) == 0 or int(value) > 31 else f"{seconds / 60:.0f} minutes"
-            yield Hit(
-                place,
-                f"a broken link stays silent {how_long}"
-                if how_long == "for ever"
-                else f"a broken link stays silent for {how_long}",
-            )
+            minutes = 4.096e-6 * 2 ** int(value) * 7 / 60
+            how_long = "for ever" if int(value) == 0 or int(value) > 31 else f"for {minutes:.0f} minutes"
+            yield Hit(place, f"a broken link stays silent {how_long}")
 
 
 @rule(
@@ -274,15 +269,9 @@ def _gpus_of_steps(job: BatchScript) -> Iterator[int]:
 def find_secrets(job: BatchScript) -> Iterator[Hit]:
     """Yield literals in variables that hold keys; the value is not repeated."""
     for assignment in job.assignments:
-        if (
-            assignment.value is None
-            or not assignment.value.is_literal
-            or not re.search(r"(TOKEN|API_KEY|SECRET|PASSWORD)$", assignment.name)
-        ):
-            continue
-        if len(assignment.value.value) >= 16 and not re.search(
-            r"[<>]|your|xxx|\.\.\.", assignment.value.value, re.IGNORECASE
-        ):
+        key = assignment.value.value if assignment.value is not None and assignment.value.is_literal else ""
+        is_named = re.search(r"(TOKEN|API_KEY|SECRET|PASSWORD)$", assignment.name)
+        if is_named and len(key) >= 16 and not re.search(r"[<>]|your|xxx|\.\.\.", key, re.IGNORECASE):
             yield Hit(assignment.place, f"{assignment.name} holds a key in clear text")
 
 
