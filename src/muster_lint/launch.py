@@ -121,22 +121,16 @@ def _launches(shell: ShellText, command: SimpleCommand) -> Iterator[LaunchComman
         return
     stages = stages_of(words)
     last = stages[-1] if stages else None
-    if last is None or last.kind != "shell" or not last.has("-c", "-lc", "-ec", "-xc", "-exc"):
-        yield LaunchCommand(command, stages)
-        return
-    text = next((value for name, value in last.options if name.endswith("c") and value is not None), None)
+    text = last.option("-c", "-lc", "-ec", "-xc", "-exc") if last is not None and last.kind == "shell" else None
     if text is None:
         yield LaunchCommand(command, stages)
         return
     is_early = text.quoted == '"' or bool(text.names)
     step = next((stage for stage in stages if stage.kind == "step"), None)
     exports = step.text("--export") if step is not None else None
-    if is_early:
-        body = _with_values(shell, text.value, command.order)
-    elif _FROM_FILE.search(text.value) or (exports is not None and "ALL" not in exports.upper().split(",")):
-        body = text.value
-    else:
-        body = _with_values(shell, text.value, command.order, only_exported=True)
+    body, reaches = text.value, exports is None or "ALL" in exports.upper().split(",")
+    if is_early or (reaches and not _FROM_FILE.search(body)):
+        body = _with_values(shell, body, command.order, only_exported=not is_early)
     if text.text.startswith('"'):
         body = body.replace("\\$", "$")  # what the outer shell makes of it
     inner = read_shell(body, line=text.place.line, column=text.place.column + len(text.quoted))

@@ -9,7 +9,7 @@ from muster_lint import sources
 from muster_lint.job import BatchScript
 from muster_lint.launch import LaunchCommand, Stage, is_of_one_node
 from muster_lint.rule import rule
-from muster_lint.values import Hit, Severity, TextSpan
+from muster_lint.values import Hit, Severity
 
 _HEAD = (
     "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-node=4\n#SBATCH --time=01:00:00\n"
@@ -77,23 +77,16 @@ def find_lone_agents(job: BatchScript) -> Iterator[Hit]:
 )
 def find_fixed_ids(job: BatchScript) -> Iterator[Hit]:
     """Yield --rdzv-id with a literal."""
-    for _, stage in _agents(job):
-        word = stage.option("--rdzv-id", "--rdzv_id")
+    for launch, stage in _agents(job):
+        word, text, task = (
+            stage.option("--rdzv-id", "--rdzv_id"),
+            stage.text("--rdzv-id", "--rdzv_id"),
+            job.task_of(launch),
+        )
         if word is not None and word.is_literal:
-            yield Hit(word.place, f"the id {stage.text('--rdzv-id', '--rdzv_id')!r} is the same in every job")
-        elif (
-            word is not None
-            and stage.text("--rdzv-id", "--rdzv_id") in {"$RANDOM", "${RANDOM}"}
-            and _inside_task(job, word.place)
-        ):
+            yield Hit(word.place, f"the id {text!r} is the same in every job")
+        elif word is not None and text in {"$RANDOM", "${RANDOM}"} and task is not None and not task.launch.early:
             yield Hit(word.place, "every node draws another id")
-
-
-def _inside_task(job: BatchScript, place: TextSpan) -> bool:
-    return any(
-        task.launch.command.place.line <= place.line <= task.launch.command.place.end_line and not task.launch.early
-        for task in job.tasks
-    )
 
 
 @rule(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from muster_lint import sources
-from muster_lint.job import BatchScript, HeaderOption
+from muster_lint.job import BatchScript
 from muster_lint.rule import rule
-from muster_lint.values import Hit, Severity
+from muster_lint.values import Hit, Severity, TextSpan
 from muster_lint.works import text_of
 
 _HEAD = "#!/bin/bash\n#SBATCH --job-name=train\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\n"
@@ -27,16 +27,9 @@ _HEAD = "#!/bin/bash\n#SBATCH --job-name=train\n#SBATCH --nodes=1\n#SBATCH --tim
 )
 def find_unheard_traps(job: BatchScript) -> Iterator[Hit]:
     """Yield --signal without B: where the script traps that signal."""
-    directive = job.header.get("signal")
-    signal = _signal_of(directive)
-    if (
-        directive is None
-        or signal is None
-        or (directive.value or "").upper().partition("@")[0].startswith(("B:", "RB:", "BR:"))
-    ):
-        return
-    if signal in _trapped(job, to_run=True):
-        yield Hit(directive.place, f"the script traps {signal}, but the signal goes to the steps")
+    place, signal, is_for_script = _signal_of(job)
+    if place is not None and not is_for_script and signal in _trapped(job, to_run=True):
+        yield Hit(place, f"the script traps {signal}, but the signal goes to the steps")
 
 
 @rule(
@@ -52,13 +45,11 @@ def find_unheard_traps(job: BatchScript) -> Iterator[Hit]:
 )
 def find_deadly_signals(job: BatchScript) -> Iterator[Hit]:
     """Yield --signal=B: without a trap."""
-    directive = job.header.get("signal")
-    signal = _signal_of(directive)
+    place, signal, is_for_script = _signal_of(job)
     if (
-        directive is not None
-        and signal not in {None, "", "URG", "CONT", "CHLD", "WINCH"}
-        and (directive.value or "").upper().startswith("B:")
-        and signal not in _trapped(job)
+        place is not None
+        and is_for_script
+        and signal not in {"", "URG", "CONT", "CHLD", "WINCH", *_trapped(job)}
         and not any(each.program == "exec" and len(each.words) > 1 for each in job.shell.commands)
     ):
         reads = any(each.program in {"source", "."} for each in job.shell.commands)
@@ -67,7 +58,7 @@ def find_deadly_signals(job: BatchScript) -> Iterator[Hit]:
             is_open = each.program == "trap" and not all(word.is_literal for word in each.words[2:])
             if is_open or (each.program == "eval" and "trap" in text_of(each)):
                 unknown = unknown or "which signals a trap names"
-        yield Hit(directive.place, f"the batch shell does not trap {signal}, so it dies of it", unknown=unknown)
+        yield Hit(place, f"the batch shell does not trap {signal}, so it dies of it", unknown=unknown)
 
 
 @rule(
@@ -83,15 +74,9 @@ def find_deadly_signals(job: BatchScript) -> Iterator[Hit]:
 )
 def find_blocked_traps(job: BatchScript) -> Iterator[Hit]:
     """Yield a step in the foreground of a script that traps the signal sent to it."""
-    directive = job.header.get("signal")
-    signal = _signal_of(directive)
-    if (
-        directive is None
-        or not (directive.value or "").upper().startswith("B:")
-        or signal not in _trapped(job, to_run=True)
-    ):
-        return
-    starts = [each for each in job.launches if each.stage("python") or each.stage("agent")]
+    _, signal, is_for_script = _signal_of(job)
+    is_held = is_for_script and signal in _trapped(job, to_run=True)
+    starts = [each for each in job.launches if is_held and (each.stage("python") or each.stage("agent"))]
     starts = [each for each in starts if not each.command.in_substitution]
     for launch in starts:
         if not launch.command.in_background:
@@ -101,10 +86,11 @@ def find_blocked_traps(job: BatchScript) -> Iterator[Hit]:
             return
 
 
-def _signal_of(directive: HeaderOption | None) -> str | None:
-    if directive is None or directive.value is None:
-        return None
-    return _name_of(directive.value.partition("@")[0].rpartition(":")[2])
+def _signal_of(job: BatchScript) -> tuple[TextSpan | None, str, bool]:
+    """Return where --signal stands, the signal, and whether the batch script gets it."""
+    directive = job.header.get("signal")
+    flags, _, name = ((directive.value or "") if directive is not None else "").partition("@")[0].rpartition(":")
+    return directive.place if directive is not None else None, _name_of(name), "B" in flags.upper()
 
 
 def _name_of(signal: str) -> str:
