@@ -78,10 +78,7 @@ _RIGHT = {
         _TWO
         + "f() {\n case $SLURM_PROCID in\n 0) date ;;\n 1) hostname ;;\n esac\n}\nexport -f f\nsrun -K bash -c f\n",
     ),
-    "a case with one branch": (
-        "rank-in-batch-shell",
-        _TWO + "case $SLURM_PROCID in\n0) date ;;\nesac\nsrun -K hostname\n",
-    ),
+    "one case": ("rank-in-batch-shell", _TWO + "case $SLURM_PROCID in\n0) date ;;\nesac\nsrun -K hostname\n"),
     "a script that runs itself in its tasks": (
         "rank-in-batch-shell",
         _TWO + 'if [ $SLURM_PROCID -gt 0 ]; then\n  date\nfi\n[ -n "$SLURM_STEP_ID" ] || srun -K bash "$0"\n',
@@ -92,10 +89,7 @@ _RIGHT = {
     ),
     "ray start with what a variable holds": ("ray-start-nowhere", _NODES + "srun ray start $HOW &\nwait $!\n"),
     "a last worker in the foreground": ("ray-blocks", _NODES + "srun ray start --address=$h:1 --block\n"),
-    "a worker in a branch": (
-        "ray-blocks",
-        _NODES + "if [ $A = b ]; then\n  ray start --head --block\nfi\npython t.py\n",
-    ),
+    "a worker in if": ("ray-blocks", _NODES + "if [ $A = b ]; then\n  ray start --head --block\nfi\npython t.py\n"),
     "one driver": (
         "ray-driver-everywhere",
         _NODES + "srun ray start --address=$h:1 --block &\nsrun --overlap -N1 -n1 python t.py\n",
@@ -128,10 +122,7 @@ _RIGHT = {
         _ONE + "#SBATCH -n8\nsrun python one.py --part $SLURM_PROCID\n",
     ),
     "tasks with GPUs": ("same-work-in-every-task", _ONE + "#SBATCH -n8\n#SBATCH --gres=gpu:8\nsrun python one.py\n"),
-    "more processes than GPUs": (
-        "one-cpu",
-        _TWO.replace("tasks-per-node=4", "tasks-per-node=8") + "srun -K python t.py\n",
-    ),
+    "more ranks than GPUs": ("one-cpu", _TWO.replace("tasks-per-node=4", "tasks-per-node=8") + "srun -K python t.py\n"),
     "torchpack on several nodes": ("gpus-idle", _NODES + "torchpack dist-run -np 2 python t.py\n"),
     "a folder that stays on the batch host": (
         "temporary-folder-of-batch-host",
@@ -141,16 +132,10 @@ _RIGHT = {
         "slurm-variable-overwritten",
         _TWO + "SLURM_NTASKS=$((SLURM_NTASKS * 1))\nsrun -K hostname\n",
     ),
-    "conda where set -u is off again": (
-        "conda-under-nounset",
-        _ONE + "set -eu\nset +u\nconda activate a\nset -u\ndate\n",
-    ),
+    "conda under set +u": ("conda-under-nounset", _ONE + "set -eu\nset +u\nconda activate a\nset -u\ndate\n"),
     "clear whose failure is excused": ("terminal-in-batch", _ONE + "set -e\nclear || true\ndate\n"),
     "clear where errors end nothing": ("terminal-in-batch", _ONE + "clear\ndate\n"),
-    "a program of ranks that is told where": (
-        "address-missing",
-        _TWO + "srun -K python train_ddp.py --dist-url tcp://$h:1\n",
-    ),
+    "a program that is told where": ("address-missing", _TWO + "srun -K python train_ddp.py --dist-url tcp://$h:1\n"),
     "one rank of a program of ranks": ("address-missing", _TWO + "srun -n1 python train_ddp.py\n"),
     "tasks with a number each": (
         "same-work-in-every-task",
@@ -167,43 +152,22 @@ _RIGHT = {
         _TWO + "export WORLD_SIZE=2\napptainer exec a.sif bash -c 'python -m torch.distributed.launch t.py'\n",
     ),
     "a module that serves": ("srun-survivors", _TWO + "export NCCL_DEBUG=WARN\nsrun python -m app.server\n"),
-    "a module that is split": (
-        "srun-survivors",
-        _TWO + "srun python -m app.train --part $SLURM_PROCID\n",
-    ),
+    "a module that is split": ("srun-survivors", _TWO + "srun python -m app.train --part $SLURM_PROCID\n"),
     "as many tasks of a node as tasks": ("tasks-of-node-unused", _ONE_TASK.replace("=4", "=1") + "srun -K a\n"),
     "one task, and no step": ("tasks-of-node-unused", _ONE_TASK + "python t.py\n"),
     "a step with a size of its own": ("tasks-of-node-unused", _ONE_TASK + "srun -K -n 4 --overcommit a\n"),
     "a step of options that nobody knows": ("tasks-of-node-unused", _ONE_TASK + "srun $OPTIONS -K a\n"),
     "a step in the place of its output": ("tasks-of-node-unused", _ONE_TASK + "H=$(srun hostname)\n"),
     "tasks of a node by a variable": ("tasks-of-node-unused", _ONE + "srun -n 1 --ntasks-per-node=$N a\n"),
-    "a step that is over at once, by which": (
-        "steps-wait-for-each-other",
-        _TWO + "srun $(which mkdir) a &\nsrun -K python t.py\n",
-    ),
-    "a bound program by which that is not Python": (
-        "gpu-bind-hides",
-        _TWO + "srun --gpu-bind=single:1 -K $(which lmp)\n",
-    ),
-    "a whole node by its feature": (
-        "one-cpu",
-        _ONE + "#SBATCH --gpus-per-node=4\n#SBATCH -C gpu\npython t.py\n",
-    ),
+    "a short step, by which": ("steps-wait-for-each-other", _TWO + "srun $(which mkdir) a &\nsrun -K python t.py\n"),
+    "a bound program by which": ("gpu-bind-hides", _TWO + "srun --gpu-bind=single:1 -K $(which lmp)\n"),
+    "a whole node by its feature": ("one-cpu", _ONE + "#SBATCH --gpus-per-node=4\n#SBATCH -C gpu\npython t.py\n"),
     "a script beside one GPU": ("one-cpu", _ONE + "#SBATCH --gres=gpu:1\nbash t.sh\n"),
-    "processes with CPUs by the step": (
-        "one-cpu",
-        _TWO + "srun -K --cpus-per-task=4 python t.py\n",
-    ),
+    "processes with CPUs by the step": ("one-cpu", _TWO + "srun -K --cpus-per-task=4 python t.py\n"),
     "a number that the task sets itself": ("more-ranks-than-gpus", _NODES + _OWN.format("N=$(nproc);")),
-    "a number of the task's loop": (
-        "more-ranks-than-gpus",
-        _NODES + _OWN.format("for N in 1 2; do ").replace("py", "py; done"),
-    ),
+    "a task's loop": ("more-ranks-than-gpus", _NODES + _OWN.format("for N in 1 2; do ").replace("py", "py; done")),
     "a number that the task's file sets": ("more-ranks-than-gpus", _NODES + _OWN.format(". ./a.sh; ")),
-    "a number that does not reach the task": (
-        "more-ranks-than-gpus",
-        _NODES + _OWN.format("").replace("-K", "--export=NONE,N=4"),
-    ),
+    "a number for nobody": ("more-ranks-than-gpus", _NODES + _OWN.format("").replace("-K", "--export=NONE,N=4")),
     "the word between two headers": ("directive-without-option", _HET + "date\n"),
     "the nodes of the second header": ("directive-twice", _HET + "date\n"),
     "nodes of another header": ("nodes-disagree", _HET + "srun --het-group=0 -K torchrun --nnodes=2 t.py\n"),
@@ -243,16 +207,8 @@ def test_what_is_right_is_not_blamed(name: str) -> None:
 
 
 _WRONG = {
-    "a step that goes on, by which": (
-        "slow",
-        "steps-wait-for-each-other",
-        _TWO + "srun $(which vmstat) 60 &\nsrun -K python t.py\n",
-    ),
-    "a bound python by which": (
-        "fragile",
-        "gpu-bind-hides",
-        _TWO + "srun --gpu-bind=single:1 -K $(which python) t.py\n",
-    ),
+    "a long step": ("slow", "steps-wait-for-each-other", _TWO + "srun $(which vmstat) 60 &\nsrun -K python t.py\n"),
+    "a bound python": ("fragile", "gpu-bind-hides", _TWO + "srun --gpu-bind=single:1 -K $(which python) t.py\n"),
     "an installer by which": ("fragile", "install-in-job", _ONE + "$(which pip) install torch\npython t.py\n"),
     "an installer in a folder of a variable": (
         "fragile",
@@ -279,11 +235,7 @@ _WRONG = {
         _TWO + "export WORLD_SIZE=2\napptainer exec a.sif bash -c 'python t.py'\n",
     ),
     "a step of python by which": ("style", "srun-cpus-per-task", _CPUS + "srun -K $(which python) train.py\n"),
-    "a step of a quoted python by command -v": (
-        "fragile",
-        "srun-survivors",
-        _TWO + 'srun "$(command -v python3)" train.py\n',
-    ),
+    "a python by command -v": ("fragile", "srun-survivors", _TWO + 'srun "$(command -v python3)" train.py\n'),
     "a step of python by a variable": ("fragile", "srun-survivors", _TWO + "P=`type -p python`\nsrun $P train.py\n"),
     "torchrun by which, behind python": (
         "breaks",
@@ -317,11 +269,7 @@ _WRONG = {
         _NODES + _GUESS.replace("srun", "MASTER_ADDR=${MASTER_ADDR%% *}\nsrun"),
     ),
     "patterns before extglob is on": ("breaks", "not-bash", _ONE + _GLOB + "shopt -s extglob\n"),
-    "patterns where extglob is on in a branch": (
-        "breaks",
-        "not-bash",
-        _ONE + "if true; then\n  shopt -s extglob\nfi\n" + _GLOB,
-    ),
+    "extglob in a branch": ("breaks", "not-bash", _ONE + "if true; then\n  shopt -s extglob\nfi\n" + _GLOB),
     "an open branch behind extglob": ("breaks", "not-bash", _ONE + "shopt -s extglob\nif true; then\n  date\n"),
     "a variable that its line uses after another": (
         "fragile",
@@ -338,11 +286,7 @@ _WRONG = {
         "srun-survivors",
         _HEAD + "#SBATCH --job-name=run_multi_node\n#SBATCH --ntasks=8\n#SBATCH --gres=gpu:4\nsrun python one.py\n",
     ),
-    "a rank that c10d does not read": (
-        "fragile",
-        "task-variable-too-early",
-        _NODES + _EARLY.format("--rdzv_backend c10d"),
-    ),
+    "a rank beside c10d": ("fragile", "task-variable-too-early", _NODES + _EARLY.format("--rdzv_backend c10d")),
     "a rank without c10d": ("breaks", "task-variable-too-early", _NODES + _EARLY.format("--multi_gpu")),
     "a rank that c10d does not read, and one that the program does": (
         "breaks",
@@ -370,11 +314,7 @@ _WRONG = {
         "rank-in-batch-shell",
         _TWO + 'if [[ "$SLURM_NODEID" != 0 ]]; then\n  date\nfi\nsrun -K hostname\n',
     ),
-    "torchpack with one process": (
-        "slow",
-        "gpus-idle",
-        _ONE + "#SBATCH --gres=gpu:2\ntorchpack dist-run -np 1 python t.py\n",
-    ),
+    "torchpack with one": ("slow", "gpus-idle", _ONE + "#SBATCH --gres=gpu:2\ntorchpack dist-run -np 1 python t.py\n"),
     "several processes with one CPU each": ("slow", "one-cpu", _TWO + "srun -K python t.py\n"),
     "a script of a step with one CPU": ("slow", "one-cpu", _NODES + "srun -K bash t.sh\n"),
     "a switch that RCCL does not read": ("fragile", "variable-unread", _TWO + "export RCCL_DEBUG=INFO\nsrun -K a\n"),
@@ -402,11 +342,7 @@ _WRONG = {
     "ranks on named GPUs": ("breaks", "more-ranks-than-gpus", _EIGHT.replace("tor", 'CUDA_VISIBLE_DEVICES="0,1" tor')),
     "tasks with GPUs each": ("fragile", "agents-on-every-task", _AGENTS.replace("-K", "-K --gpus-per-task=1")),
     "agents of one host each": ("fragile", "agents-on-every-task", _AGENTS.replace("$h:1", "localhost:0")),
-    "agents of tasks, and a rank elsewhere": (
-        "breaks",
-        "agents-on-every-task",
-        _AGENTS + "srun -K bash -c 'echo $SLURM_PROCID'\n",
-    ),
+    "agents, a rank elsewhere": ("breaks", "agents-on-every-task", _AGENTS + "srun -K bash -c 'echo $SLURM_PROCID'\n"),
     "agents with a rank in their task": (
         "fragile",
         "agents-on-every-task",
