@@ -16,7 +16,7 @@ from muster.life.attempt import RunningAttempt
 from muster.life.machine import FirstCause, LifePhase, LifeState, LifeTerms, NoteEnd, decide
 from muster.life.rules import Rules
 from muster.life.supervise import Supervisor
-from muster.life.told import end_words
+from muster.life.told import end_words, last_error
 from muster.render.parts import compose
 from muster.runner import run
 
@@ -293,3 +293,15 @@ def test_who_left_before_a_connection_was_lost_is_named(tmp_path: Path, tells: s
 )  # fmt: skip
 def test_an_exit_status_in_words(status: int, words: str) -> None:
     assert end_words(status) == words
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("[1,0]<stderr>:ConnectionError[1,0]<stderr>:: refused", "ConnectionError: refused"),
+        ("0: ValueError: 0: is no rate", "ValueError: 0: is no rate"),
+        ("[0] ValueError: [0] is no rate", "ValueError: [0] is no rate"),
+    ],
+)
+def test_a_tag_of_open_mpi_is_no_part_of_a_rank_s_words(line: str, said: str) -> None:
+    assert last_error([line], 0, True) == said

@@ -175,7 +175,9 @@ def _divide(line: str) -> Tuple[Optional[int], str]:
     for label in _LABELS:
         match = label.match(line)
         if match:
-            return int(match.group(1)), line[match.end() :]
+            tag, rest = match.group(), line[match.end() :]
+            # Open MPI writes its tag before each piece of a line that a rank has written.
+            return int(match.group(1)), rest.replace(tag, "") if "<" in tag else rest
     return None, line
 
 
