@@ -9,13 +9,8 @@ from muster_lint import sources
 from muster_lint.job import BatchScript
 from muster_lint.launch import LaunchCommand, Stage, is_of_one_node
 from muster_lint.rule import rule
+from muster_lint.samples import AGENT, MEET, NODES
 from muster_lint.values import Hit, Severity
-
-_HEAD = (
-    "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-node=4\n#SBATCH --time=01:00:00\n"
-)
-_MEET = 'head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)\nport=$((20000 + SLURM_JOB_ID % 9999))\n'
-_AGENT = 'torchrun --nnodes="$SLURM_JOB_NUM_NODES" --nproc-per-node=4 --rdzv-backend=c10d --rdzv-id="$SLURM_JOB_ID" --rdzv-endpoint="$head:$port" train.py\n'
 
 
 def _agents(job: BatchScript) -> Iterator[tuple[LaunchCommand, Stage]]:
@@ -37,8 +32,8 @@ def _under_step(job: BatchScript, launch: LaunchCommand) -> bool:
     why="torchrun waits for the agents of the other nodes, and nothing starts them there.",
     instead="Start it with srun: one task on each node.",
     source=sources.TORCHRUN,
-    bad=_HEAD + _MEET + _AGENT,
-    good=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
+    bad=NODES + MEET + AGENT,
+    good=NODES + MEET + "srun --kill-on-bad-exit=1 " + AGENT,
 )
 def find_lone_agents(job: BatchScript) -> Iterator[Hit]:
     """Yield agents that the batch host alone starts, in a job of several nodes."""
@@ -72,8 +67,8 @@ def find_lone_agents(job: BatchScript) -> Iterator[Hit]:
     why="Two jobs that share a node, or a restart beside its dying predecessor, join each other's rendezvous.",
     instead='Use the job: --rdzv-id="$SLURM_JOB_ID".',
     source=sources.TORCHTITAN,
-    bad=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT.replace('"$SLURM_JOB_ID"', "101"),
-    good=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
+    bad=NODES + MEET + "srun --kill-on-bad-exit=1 " + AGENT.replace('"$SLURM_JOB_ID"', "101"),
+    good=NODES + MEET + "srun --kill-on-bad-exit=1 " + AGENT,
 )
 def find_fixed_ids(job: BatchScript) -> Iterator[Hit]:
     """Yield --rdzv-id with a literal."""
@@ -96,8 +91,8 @@ def find_fixed_ids(job: BatchScript) -> Iterator[Hit]:
     why="When the header changes, torchrun still waits for the old number of nodes, and hangs.",
     instead='Use Slurm\'s number: --nnodes="$SLURM_JOB_NUM_NODES".',
     source=sources.TORCHTITAN,
-    bad=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT.replace('"$SLURM_JOB_NUM_NODES"', "2"),
-    good=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
+    bad=NODES + MEET + "srun --kill-on-bad-exit=1 " + AGENT.replace('"$SLURM_JOB_NUM_NODES"', "2"),
+    good=NODES + MEET + "srun --kill-on-bad-exit=1 " + AGENT,
 )
 def find_literal_nodes(job: BatchScript) -> Iterator[Hit]:
     """Yield a literal number of nodes that agrees with the header."""
@@ -115,10 +110,10 @@ def find_literal_nodes(job: BatchScript) -> Iterator[Hit]:
     why="Without --node-rank every agent takes itself for node 0 (static rendezvous), and they wait for each other.",
     instead="Use --rdzv-backend=c10d with --rdzv-endpoint, which needs no node rank; or pass --node-rank in the task's own shell.",
     source=sources.TORCHRUN,
-    bad=_HEAD
-    + _MEET
+    bad=NODES
+    + MEET
     + 'srun --kill-on-bad-exit=1 torchrun --nnodes="$SLURM_JOB_NUM_NODES" --nproc-per-node=4 --master-addr="$head" --master-port="$port" train.py\n',
-    good=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
+    good=NODES + MEET + "srun --kill-on-bad-exit=1 " + AGENT,
 )
 def find_missing_node_rank(job: BatchScript) -> Iterator[Hit]:
     """Yield agents with a static meeting point over several nodes that do not say which node they are."""
@@ -145,11 +140,11 @@ def find_missing_node_rank(job: BatchScript) -> Iterator[Hit]:
     why="Every node takes itself for machine 0, and they wait for each other.",
     instead="Pass --machine_rank $SLURM_NODEID in the task's own shell (single quotes), or --rdzv_backend c10d.",
     source=sources.ACCELERATE,
-    bad=_HEAD
-    + _MEET
+    bad=NODES
+    + MEET
     + 'srun --kill-on-bad-exit=1 accelerate launch --num_machines "$SLURM_JOB_NUM_NODES" --num_processes 8 --main_process_ip "$head" --main_process_port "$port" train.py\n',
-    good=_HEAD
-    + _MEET
+    good=NODES
+    + MEET
     + 'srun --kill-on-bad-exit=1 accelerate launch --num_machines "$SLURM_JOB_NUM_NODES" --num_processes 8 --rdzv_backend c10d --main_process_ip "$head" --main_process_port "$port" train.py\n',
 )
 def find_missing_machine_rank(job: BatchScript) -> Iterator[Hit]:
@@ -168,12 +163,12 @@ def find_missing_machine_rank(job: BatchScript) -> Iterator[Hit]:
     why="The c10d rendezvous gives the nodes their ranks; --node-rank is not read.",
     instead="Remove --node-rank.",
     source=sources.TORCHRUN,
-    bad=_HEAD
-    + _MEET
+    bad=NODES
+    + MEET
     + "export head port\n"
     + "srun --kill-on-bad-exit=1 bash -c 'torchrun --node-rank=$SLURM_NODEID --nnodes=$SLURM_JOB_NUM_NODES --nproc-per-node=4 --rdzv-backend=c10d --rdzv-id=$SLURM_JOB_ID --rdzv-endpoint=$head:$port train.py'\n",
-    good=_HEAD
-    + _MEET
+    good=NODES
+    + MEET
     + "export head port\n"
     + "srun --kill-on-bad-exit=1 bash -c 'torchrun --nnodes=$SLURM_JOB_NUM_NODES --nproc-per-node=4 --rdzv-backend=c10d --rdzv-id=$SLURM_JOB_ID --rdzv-endpoint=$head:$port train.py'\n",
 )
@@ -191,11 +186,8 @@ def find_inert_node_rank(job: BatchScript) -> Iterator[Hit]:
     why="It is deprecated; it passes the local rank as an argument, which scripts for torchrun do not expect.",
     instead="Use torchrun, and read LOCAL_RANK from the environment.",
     source="pytorch/pytorch torch/distributed/launch.py, its docstring (deprecated since 1.10)",
-    bad=_HEAD
-    + _MEET
-    + "srun --kill-on-bad-exit=1 python -m torch.distributed.launch"
-    + _AGENT.removeprefix("torchrun"),
-    good=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
+    bad=NODES + MEET + "srun --kill-on-bad-exit=1 python -m torch.distributed.launch" + AGENT.removeprefix("torchrun"),
+    good=NODES + MEET + "srun --kill-on-bad-exit=1 " + AGENT,
 )
 def find_old_launcher(job: BatchScript) -> Iterator[Hit]:
     """Yield python -m torch.distributed.launch."""
@@ -226,8 +218,8 @@ _OF_TORCH_1 = re.compile(
     alone, without an error; with one meeting point for all of them one trains, and the others are turned away.""",
     instead="Start torchrun with --nnodes, --rdzv-backend=c10d and --rdzv-endpoint.",
     source=sources.TORCHRUN,
-    bad=_HEAD + "srun --kill-on-bad-exit=1 torchrun --standalone --nproc-per-node=4 train.py\n",
-    good=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
+    bad=NODES + "srun --kill-on-bad-exit=1 torchrun --standalone --nproc-per-node=4 train.py\n",
+    good=NODES + MEET + "srun --kill-on-bad-exit=1 " + AGENT,
 )
 def find_standalone(job: BatchScript) -> Iterator[Hit]:
     """Yield agents over several nodes that do not meet."""
@@ -273,8 +265,8 @@ def _reads_settings(stage: Stage) -> bool:
     why="It reaches the other nodes with ssh or pdsh, which many sites forbid, and which is not Slurm's.",
     instead="Start the ranks with srun; DeepSpeed reads RANK, LOCAL_RANK and WORLD_SIZE. Or pass --launcher slurm.",
     source="deepspeedai/DeepSpeed docs/_tutorials/getting-started.md, Multi-node",
-    bad=_HEAD + "deepspeed --hostfile=hosts --num_gpus 4 train.py\n",
-    good=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
+    bad=NODES + "deepspeed --hostfile=hosts --num_gpus 4 train.py\n",
+    good=NODES + MEET + "srun --kill-on-bad-exit=1 " + AGENT,
 )
 def find_deepspeed_hosts(job: BatchScript) -> Iterator[Hit]:
     """Yield deepspeed with a host file, outside srun."""

@@ -13,13 +13,10 @@ from muster_lint.bash import SimpleCommand
 from muster_lint.job import BatchScript
 from muster_lint.launch import LaunchCommand
 from muster_lint.rule import rule
+from muster_lint.samples import STEP, TASKS
 from muster_lint.values import Hit, Severity
 from muster_lint.works import is_work
 
-_HEAD = (
-    "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n#SBATCH --time=01:00:00\n"
-)
-_STEP = "srun --kill-on-bad-exit=1 python train.py\n"
 _CONDA_SOURCE = "conda/conda docs/source/dev-guide/deep-dives/activation.md (conda activate is a shell function)"
 
 
@@ -42,8 +39,8 @@ def _activates(command: SimpleCommand) -> bool:
     why="A module puts its own python and libraries in front of those of the environment.",
     instead="Load modules first, then activate the environment.",
     source="TACC-Lmod/Lmod docs/source/010_user.rst (a module prepends to PATH)",
-    bad=_HEAD + "source ~/env/bin/activate\nmodule load python/3.11 cuda\n" + _STEP,
-    good=_HEAD + "module load python/3.11 cuda\nsource ~/env/bin/activate\n" + _STEP,
+    bad=TASKS + "source ~/env/bin/activate\nmodule load python/3.11 cuda\n" + STEP,
+    good=TASKS + "module load python/3.11 cuda\nsource ~/env/bin/activate\n" + STEP,
 )
 def find_late_modules(job: BatchScript) -> Iterator[Hit]:
     """Yield module loads behind an activation."""
@@ -75,8 +72,8 @@ _OF_PYTHON = re.compile(r"python|conda|mamba|forge|torch|tensorflow|scipy", re.I
     goes on with the wrong Python.""",
     instead='Write eval "$(conda shell.bash hook)" before it, or source …/etc/profile.d/conda.sh.',
     source=_CONDA_SOURCE,
-    bad=_HEAD + "conda activate train\n" + _STEP,
-    good=_HEAD + 'eval "$(conda shell.bash hook)"\nconda activate train\n' + _STEP,
+    bad=TASKS + "conda activate train\n" + STEP,
+    good=TASKS + 'eval "$(conda shell.bash hook)"\nconda activate train\n' + STEP,
 )
 def find_unready_conda(job: BatchScript) -> Iterator[Hit]:
     """Yield conda activate in a script that does not load conda's function."""
@@ -135,8 +132,8 @@ _WITHOUT_CONDA = (
     why="The job then depends on a file that changes with every tool you install, and that may end early in a batch shell.",
     instead="Write into the script what the job needs.",
     source=sources.BASH,
-    bad=_HEAD + "source ~/.bashrc\n" + _STEP,
-    good=_HEAD + "module load python\n" + _STEP,
+    bad=TASKS + "source ~/.bashrc\n" + STEP,
+    good=TASKS + "module load python\n" + STEP,
 )
 def find_bashrc(job: BatchScript) -> Iterator[Hit]:
     """Yield source ~/.bashrc; of style where a failure behind it ends the job, or where no environment is activated."""
@@ -159,8 +156,8 @@ def find_bashrc(job: BatchScript) -> Iterator[Hit]:
     why="Without --nv (NVIDIA) or --rocm (AMD) the driver's libraries are not in the container, and torch sees no GPU.",
     instead="Add --nv, or --rocm; some sites set APPTAINER_NV.",
     source="apptainer/apptainer docs, GPU Support (--nv, --rocm)",
-    bad=_HEAD + "srun --kill-on-bad-exit=1 apptainer exec image.sif python train.py\n",
-    good=_HEAD + "srun --kill-on-bad-exit=1 apptainer exec --nv image.sif python train.py\n",
+    bad=TASKS + "srun --kill-on-bad-exit=1 apptainer exec image.sif python train.py\n",
+    good=TASKS + "srun --kill-on-bad-exit=1 apptainer exec --nv image.sif python train.py\n",
 )
 def find_blind_containers(job: BatchScript) -> Iterator[Hit]:
     """Yield Apptainer without --nv or --rocm in a job with GPUs."""
@@ -203,8 +200,8 @@ def _asks_a_version(launch: LaunchCommand) -> bool:
     each other race, and tomorrow's job gets other versions.""",
     instead="Make the environment once, before you submit.",
     source="pypa/pip docs/html/user_guide.md (pip gives no promise for several pips at once)",
-    bad=_HEAD + "srun --kill-on-bad-exit=1 bash -c 'pip install -r requirements.txt; python train.py'\n",
-    good=_HEAD + _STEP,
+    bad=TASKS + "srun --kill-on-bad-exit=1 bash -c 'pip install -r requirements.txt; python train.py'\n",
+    good=TASKS + STEP,
 )
 def find_installs(job: BatchScript) -> Iterator[Hit]:
     """Yield pip, conda and the like in a job that does more; one finding for the batch host, one for the tasks."""
@@ -269,9 +266,9 @@ def _is_of_node(job: BatchScript, command: SimpleCommand) -> bool:
     why="The threads of a rank share fewer CPUs and wait for each other.",
     instead="Write export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK.",
     source="pytorch/pytorch docs/source/notes/multiprocessing.rst, CPU oversubscription",
-    bad=_HEAD
+    bad=TASKS
     + "#SBATCH --cpus-per-task=4\nexport OMP_NUM_THREADS=16\nsrun --cpus-per-task=4 --kill-on-bad-exit=1 python train.py\n",
-    good=_HEAD
+    good=TASKS
     + "#SBATCH --cpus-per-task=4\nexport OMP_NUM_THREADS=4\nsrun --cpus-per-task=4 --kill-on-bad-exit=1 python train.py\n",
 )
 def find_many_threads(job: BatchScript) -> Iterator[Hit]:
@@ -300,8 +297,8 @@ def _has_other_cpus(job: BatchScript) -> bool:
     why="What packages put into an environment's activate.d reads variables that are not set (compilers, MKL, GDAL do so): under set -u the script ends there.",
     instead="Write set +u before it, and set -u behind it.",
     source=_CONDA_SOURCE,
-    bad=_HEAD + 'set -euo pipefail\neval "$(conda shell.bash hook)"\nconda activate train\n' + _STEP,
-    good=_HEAD + 'eval "$(conda shell.bash hook)"\nconda activate train\nset -euo pipefail\n' + _STEP,
+    bad=TASKS + 'set -euo pipefail\neval "$(conda shell.bash hook)"\nconda activate train\n' + STEP,
+    good=TASKS + 'eval "$(conda shell.bash hook)"\nconda activate train\nset -euo pipefail\n' + STEP,
 )
 def find_activations_under_nounset(job: BatchScript) -> Iterator[Hit]:
     """Yield the first activation of a conda environment while set -u is on."""

@@ -12,12 +12,9 @@ from muster_lint.bash import Word
 from muster_lint.job import BatchScript
 from muster_lint.launch import Stage, launches_of
 from muster_lint.rule import rule
+from muster_lint.samples import STEP, TASKS
 from muster_lint.values import Hit, Severity, TextSpan
 
-_HEAD = (
-    "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n#SBATCH --time=01:00:00\n"
-)
-_STEP = "srun --kill-on-bad-exit=1 python train.py\n"
 _FIRST = 'export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)\n'
 _PORT = "export MASTER_PORT=$((20000 + SLURM_JOB_ID % 9999))\n"
 _ADDRESS_OPTIONS = ("--master-addr", "--master_addr", "--rdzv-endpoint", "--rdzv_endpoint", "--main_process_ip")
@@ -59,8 +56,8 @@ def _names_read(job: BatchScript) -> set[str]:
     why="Every node means itself by localhost; the ranks of the other nodes wait until their time-out.",
     instead='Use the first host of the job: $(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1).',
     source=sources.TORCH_C10D,
-    bad=_HEAD + "export MASTER_ADDR=localhost\n" + _PORT + _STEP,
-    good=_HEAD + _FIRST + _PORT + _STEP,
+    bad=TASKS + "export MASTER_ADDR=localhost\n" + _PORT + STEP,
+    good=TASKS + _FIRST + _PORT + STEP,
 )
 def find_loopback(job: BatchScript) -> Iterator[Hit]:
     """Yield loopback addresses in a job of several nodes."""
@@ -85,12 +82,12 @@ def find_loopback(job: BatchScript) -> Iterator[Hit]:
     reach.""",
     instead='Use the host\'s name: $(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1).',
     source=sources.TORCHTITAN,
-    bad=_HEAD
+    bad=TASKS
     + 'head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)\n'
     + 'export MASTER_ADDR=$(srun --nodes=1 --ntasks=1 -w "$head" hostname --ip-address)\n'
     + _PORT
-    + _STEP,
-    good=_HEAD + _FIRST + _PORT + _STEP,
+    + STEP,
+    good=TASKS + _FIRST + _PORT + STEP,
 )
 def find_ip_guesses(job: BatchScript) -> Iterator[Hit]:
     """Yield addresses from hostname -i, -I or --ip-address; fragile where several nodes take all addresses of one as one."""
@@ -119,8 +116,8 @@ def _is_cut(job: BatchScript, value: Word) -> bool:
     why="SLURM_NODELIST is a list such as node[1-4]; no host has that name.",
     instead='Expand it: $(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1).',
     source=sources.SBATCH,
-    bad=_HEAD + "export MASTER_ADDR=$SLURM_JOB_NODELIST\n" + _PORT + _STEP,
-    good=_HEAD + _FIRST + _PORT + _STEP,
+    bad=TASKS + "export MASTER_ADDR=$SLURM_JOB_NODELIST\n" + _PORT + STEP,
+    good=TASKS + _FIRST + _PORT + STEP,
 )
 def find_node_lists(job: BatchScript) -> Iterator[Hit]:
     """Yield addresses that are the unexpanded node list."""
@@ -153,8 +150,8 @@ def find_node_lists(job: BatchScript) -> Iterator[Hit]:
     use".""",
     instead="Make it from the job: $((20000 + SLURM_JOB_ID % 9999)), below the ephemeral ports.",
     source=sources.TORCHTITAN,
-    bad=_HEAD.replace("node=4", "node=2") + _FIRST + "export MASTER_PORT=29500\n" + _STEP,
-    good=_HEAD.replace("node=4", "node=2") + _FIRST + _PORT + _STEP,
+    bad=TASKS.replace("node=4", "node=2") + _FIRST + "export MASTER_PORT=29500\n" + STEP,
+    good=TASKS.replace("node=4", "node=2") + _FIRST + _PORT + STEP,
 )
 def find_fixed_ports(job: BatchScript) -> Iterator[Hit]:
     """Yield fixed ports; of style where the job has four GPUs of a node, which is most often the whole node."""
@@ -235,8 +232,8 @@ def _ports_of(stage: Stage | None) -> Iterator[tuple[str, TextSpan]]:
     why="Slurm gives each job other hosts: the next job waits for a host that is not one of its own.",
     instead='Use the first host of the job: $(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1).',
     source=sources.TORCH_C10D,
-    bad=_HEAD + "export MASTER_ADDR=10.25.1.83\n" + _PORT + _STEP,
-    good=_HEAD + _FIRST + _PORT + _STEP,
+    bad=TASKS + "export MASTER_ADDR=10.25.1.83\n" + _PORT + STEP,
+    good=TASKS + _FIRST + _PORT + STEP,
 )
 def find_literal_addresses(job: BatchScript) -> Iterator[Hit]:
     """Yield a meeting point that is an IPv4 address of another host."""
@@ -253,8 +250,8 @@ def find_literal_addresses(job: BatchScript) -> Iterator[Hit]:
     why="$RANDOM is 0 to 32767: below 1024 only root may listen, so one job in 32 stops at its start.",
     instead="Make it from the job: $((20000 + SLURM_JOB_ID % 9999)), below the ephemeral ports.",
     source=sources.BASH,
-    bad=_HEAD + _FIRST + "export MASTER_PORT=$RANDOM\n" + _STEP,
-    good=_HEAD + _FIRST + _PORT + _STEP,
+    bad=TASKS + _FIRST + "export MASTER_PORT=$RANDOM\n" + STEP,
+    good=TASKS + _FIRST + _PORT + STEP,
 )
 def find_random_ports(job: BatchScript) -> Iterator[Hit]:
     """Yield a port that is $RANDOM as it is."""
@@ -278,8 +275,8 @@ def find_random_ports(job: BatchScript) -> Iterator[Hit]:
     why="init_process_group with env:// needs both; it stops with 'environment variable MASTER_PORT expected'.",
     instead="Export MASTER_PORT too.",
     source=sources.TORCH_C10D,
-    bad=_HEAD + _FIRST + _STEP,
-    good=_HEAD + _FIRST + _PORT + _STEP,
+    bad=TASKS + _FIRST + STEP,
+    good=TASKS + _FIRST + _PORT + STEP,
 )
 def find_missing_ports(job: BatchScript) -> Iterator[Hit]:
     """Yield an exported address without any port, where srun starts the ranks itself."""
@@ -307,8 +304,8 @@ def find_missing_ports(job: BatchScript) -> Iterator[Hit]:
     why="When the header changes, the ranks wait for ranks that do not exist, or some ranks are too many.",
     instead="Use Slurm's number: export WORLD_SIZE=$SLURM_NTASKS.",
     source=sources.SBATCH,
-    bad=_HEAD + _FIRST + _PORT + "export WORLD_SIZE=16\n" + _STEP,
-    good=_HEAD + _FIRST + _PORT + "export WORLD_SIZE=$SLURM_NTASKS\n" + _STEP,
+    bad=TASKS + _FIRST + _PORT + "export WORLD_SIZE=16\n" + STEP,
+    good=TASKS + _FIRST + _PORT + "export WORLD_SIZE=$SLURM_NTASKS\n" + STEP,
 )
 def find_literal_sizes(job: BatchScript) -> Iterator[Hit]:
     """Yield WORLD_SIZE with a number, where no agent sets it for its ranks."""
@@ -331,8 +328,8 @@ def find_literal_sizes(job: BatchScript) -> Iterator[Hit]:
     them from Slurm's variables.""",
     instead="Export MASTER_ADDR and MASTER_PORT; let the program read its rank from SLURM_PROCID. Or start torchrun with srun.",
     source=sources.TORCH_C10D,
-    bad=_HEAD + "srun --kill-on-bad-exit=1 python train_ddp.py\n",
-    good=_HEAD + _FIRST + _PORT + "srun --kill-on-bad-exit=1 python train_ddp.py\n",
+    bad=TASKS + "srun --kill-on-bad-exit=1 python train_ddp.py\n",
+    good=TASKS + _FIRST + _PORT + "srun --kill-on-bad-exit=1 python train_ddp.py\n",
 )
 def find_missing_addresses(job: BatchScript) -> Iterator[Hit]:
     """Yield steps of several ranks of a program that its name calls DDP, where the script names no meeting point."""

@@ -9,10 +9,10 @@ from pathlib import Path
 from muster_lint import sources
 from muster_lint.job import BatchScript
 from muster_lint.rule import rule
+from muster_lint.samples import STEP
 from muster_lint.values import Edit, Hit, Severity, TextSpan
 
 _HEAD = "#!/bin/bash\n#SBATCH --job-name=train\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\n"
-_STEP = "srun --kill-on-bad-exit=1 python train.py\n"
 
 
 @rule(
@@ -121,8 +121,8 @@ def find_lost_logs(job: BatchScript) -> Iterator[Hit]:
     why="Slurm opens the file again for each job and empties it: the next run wipes the log of this one, also while this one still runs.",
     instead="Put %j into the file's name, or add --open-mode=append.",
     source=sources.SBATCH,
-    bad=_HEAD + "#SBATCH --output=train.log\n" + _STEP,
-    good=_HEAD + "#SBATCH --output=train-%j.log\n" + _STEP,
+    bad=_HEAD + "#SBATCH --output=train.log\n" + STEP,
+    good=_HEAD + "#SBATCH --output=train-%j.log\n" + STEP,
 )
 def find_overwritten_logs(job: BatchScript) -> Iterator[Hit]:
     """Yield an output whose name is the same in each run."""

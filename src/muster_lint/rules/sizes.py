@@ -10,6 +10,7 @@ from muster_lint.bash import Word
 from muster_lint.job import BatchScript
 from muster_lint.launch import LaunchCommand, Stage
 from muster_lint.rule import rule
+from muster_lint.samples import AGENT, MEET, NODES, STEP, TASKS, TIME
 from muster_lint.sizes import (
     NODES_OF_AGENT,
     RANKS_OF_AGENT,
@@ -24,13 +25,7 @@ from muster_lint.sizes import (
 from muster_lint.values import Hit, Severity
 from muster_lint.works import MODEL_SERVER, is_work, text_of
 
-_TIME = "#SBATCH --time=01:00:00\n"
-_TWO = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n" + _TIME
-_HEAD = _TWO.replace("node=4", "node=1", 1)
 _ONE = "#!/bin/bash\n#SBATCH --nodes=1\n"
-_MEET = 'head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)\nport=$((20000 + SLURM_JOB_ID % 9999))\n'
-_AGENT = 'torchrun --nnodes="$SLURM_JOB_NUM_NODES" --nproc-per-node=4 --rdzv-backend=c10d --rdzv-id="$SLURM_JOB_ID" --rdzv-endpoint="$head:$port" train.py\n'
-_STEP = "srun --kill-on-bad-exit=1 python train.py\n"
 _SPREADS = r"\b(srun|mpi\w*|horovodrun|ibrun|ssh|pdsh|parallel|ray|dask|SLURM_\w*(NTASKS|NPROCS|NODELIST)\w*)\b"
 
 
@@ -46,8 +41,8 @@ def _sized(stage: Stage) -> bool:
     why="Slurm may spread --ntasks unevenly over any number of nodes: local ranks and GPUs then do not match.",
     instead="Give --nodes and --ntasks-per-node.",
     source=sources.SBATCH,
-    bad="#!/bin/bash\n#SBATCH --ntasks=8\n#SBATCH --gres=gpu:4\n" + _TIME + _STEP,
-    good=_TWO.replace("gpus-per-node=4", "gres=gpu:4") + _STEP,
+    bad="#!/bin/bash\n#SBATCH --ntasks=8\n#SBATCH --gres=gpu:4\n" + TIME + STEP,
+    good=TASKS.replace("gpus-per-node=4", "gres=gpu:4") + STEP,
 )
 def find_free_tasks(job: BatchScript) -> Iterator[Hit]:
     """Yield --ntasks above 1 that nothing ties to nodes."""
@@ -69,8 +64,8 @@ def find_free_tasks(job: BatchScript) -> Iterator[Hit]:
     idle, and what reads SLURM_NTASKS (Lightning, accelerate, MPI) takes the job for one of several ranks.""",
     instead="Ask for one task with several CPUs: --ntasks=1 --cpus-per-task=N.",
     source=sources.SBATCH,
-    bad="#!/bin/bash\n#SBATCH --ntasks=8\n" + _TIME + "python train.py\n",
-    good="#!/bin/bash\n#SBATCH --ntasks=1\n#SBATCH --cpus-per-task=8\n" + _TIME + "python train.py\n",
+    bad="#!/bin/bash\n#SBATCH --ntasks=8\n" + TIME + "python train.py\n",
+    good="#!/bin/bash\n#SBATCH --ntasks=1\n#SBATCH --cpus-per-task=8\n" + TIME + "python train.py\n",
 )
 def find_unstarted_tasks(job: BatchScript) -> Iterator[Hit]:
     """Yield the tasks of a header whose programs nothing starts over them: a node starts one."""
@@ -108,8 +103,8 @@ def _names_python(launch: LaunchCommand) -> bool:
     why="Where both stand --ntasks counts, and --ntasks-per-node is the most that a node may get: --ntasks=1 is one task.",
     instead="Remove --ntasks, or give all tasks: nodes times tasks of a node.",
     source=sources.SBATCH,
-    bad=_ONE + _TIME + "#SBATCH --ntasks=1\n#SBATCH --ntasks-per-node=4\n" + _STEP,
-    good=_ONE + _TIME + "#SBATCH --ntasks-per-node=4\n" + _STEP,
+    bad=_ONE + TIME + "#SBATCH --ntasks=1\n#SBATCH --ntasks-per-node=4\n" + STEP,
+    good=_ONE + TIME + "#SBATCH --ntasks-per-node=4\n" + STEP,
 )
 def find_unused_tasks(job: BatchScript) -> Iterator[Hit]:
     """Yield --ntasks-per-node above --ntasks: of a header whose size a step takes, and of a step."""
@@ -137,8 +132,8 @@ def _is_below(in_all: str | None, of_node: str | None) -> bool:
     why="--gpus=N may give one node more GPUs than another; ranks and GPUs then do not match.",
     instead="Give --gpus-per-node, or --gres=gpu:N.",
     source=sources.SBATCH,
-    bad=_TWO.replace("gpus-per-node=4", "gpus=8") + _STEP,
-    good=_TWO + _STEP,
+    bad=TASKS.replace("gpus-per-node=4", "gpus=8") + STEP,
+    good=TASKS + STEP,
 )
 def find_gpus_in_all(job: BatchScript) -> Iterator[Hit]:
     """Yield --gpus that says nothing of a node: of several nodes, or of any number with a launcher on the first."""
@@ -162,8 +157,8 @@ def find_gpus_in_all(job: BatchScript) -> Iterator[Hit]:
     why="Two ranks on one GPU stop NCCL (duplicate GPU detected), or share its memory.",
     instead="Start as many ranks on a node as the header asks for GPUs of a node.",
     source=sources.SBATCH,
-    bad=_TWO.replace("tasks-per-node=4", "tasks-per-node=8") + _STEP,
-    good=_TWO + _STEP,
+    bad=TASKS.replace("tasks-per-node=4", "tasks-per-node=8") + STEP,
+    good=TASKS + STEP,
 )
 def find_too_many_ranks(job: BatchScript) -> Iterator[Hit]:
     """Yield a launcher told more ranks than a node has GPUs, and a header whose step starts more Python programs."""
@@ -195,8 +190,8 @@ _MAY_SHARE = re.compile(
     why="Each task starts all ranks of its node again: four tasks × four processes want the same GPUs.",
     instead="Start one task on each node: --ntasks-per-node=1.",
     source=sources.TORCHRUN,
-    bad=_TWO + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
-    good=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
+    bad=TASKS + MEET + "srun --kill-on-bad-exit=1 " + AGENT,
+    good=NODES + MEET + "srun --kill-on-bad-exit=1 " + AGENT,
 )
 def find_many_agents(job: BatchScript) -> Iterator[Hit]:
     """Yield launchers of several ranks under a step with several tasks of a node."""
@@ -220,8 +215,8 @@ def find_many_agents(job: BatchScript) -> Iterator[Hit]:
     why="The agents wait for nodes that are not there, or some nodes are turned away.",
     instead='Use Slurm\'s number: --nnodes="$SLURM_JOB_NUM_NODES".',
     source=sources.TORCHRUN,
-    bad=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT.replace('"$SLURM_JOB_NUM_NODES"', "4"),
-    good=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
+    bad=NODES + MEET + "srun --kill-on-bad-exit=1 " + AGENT.replace('"$SLURM_JOB_NUM_NODES"', "4"),
+    good=NODES + MEET + "srun --kill-on-bad-exit=1 " + AGENT,
 )
 def find_other_nodes(job: BatchScript) -> Iterator[Hit]:
     """Yield a literal number of nodes that differs from the header."""
@@ -246,8 +241,8 @@ def find_other_nodes(job: BatchScript) -> Iterator[Hit]:
     why="The GPUs that no process uses are paid for and idle.",
     instead="Start one process for each GPU.",
     source=sources.TORCHRUN,
-    bad=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT.replace("node=4", "node=2"),
-    good=_HEAD + _MEET + "srun --kill-on-bad-exit=1 " + _AGENT,
+    bad=NODES + MEET + "srun --kill-on-bad-exit=1 " + AGENT.replace("node=4", "node=2"),
+    good=NODES + MEET + "srun --kill-on-bad-exit=1 " + AGENT,
 )
 def find_idle_gpus(job: BatchScript) -> Iterator[Hit]:
     """Yield the one program of a job that has fewer ranks on a node than the node has GPUs."""
@@ -277,10 +272,10 @@ def find_idle_gpus(job: BatchScript) -> Iterator[Hit]:
     idle, and they are paid for.""",
     instead="Start a process for each GPU: torchrun --nproc-per-node=N, or srun with as many tasks. Or ask for one GPU.",
     source=sources.TORCH_DDP,
-    bad=_ONE + "#SBATCH --gres=gpu:4\n#SBATCH --cpus-per-task=4\n" + _TIME + "python train.py\n",
+    bad=_ONE + "#SBATCH --gres=gpu:4\n#SBATCH --cpus-per-task=4\n" + TIME + "python train.py\n",
     good=_ONE
     + "#SBATCH --gres=gpu:4\n#SBATCH --cpus-per-task=4\n"
-    + _TIME
+    + TIME
     + "torchrun --standalone --nproc-per-node=4 train.py\n",
 )
 def find_lone_processes(job: BatchScript) -> Iterator[Hit]:
@@ -342,8 +337,8 @@ _DIVIDES = (
     do not exist, or stops; Lightning stops where its devices are not the tasks of a node.""",
     instead="Give the program the job's own numbers: $SLURM_JOB_NUM_NODES, and the GPUs or tasks of a node.",
     source="Lightning-AI/pytorch-lightning src/lightning/fabric/plugins/environments/slurm.py (validate_settings)",
-    bad=_TWO + "srun --kill-on-bad-exit=1 python train.py --num_nodes 4 --devices 4\n",
-    good=_TWO + "srun --kill-on-bad-exit=1 python train.py --num_nodes 2 --devices 4\n",
+    bad=TASKS + "srun --kill-on-bad-exit=1 python train.py --num_nodes 4 --devices 4\n",
+    good=TASKS + "srun --kill-on-bad-exit=1 python train.py --num_nodes 2 --devices 4\n",
 )
 def find_told_sizes(job: BatchScript) -> Iterator[Hit]:
     """Yield the numbers of nodes and GPUs in a program's own words, and in a script beside it that are not the job's."""
@@ -410,8 +405,8 @@ _TELLS_NODES = frozenset("--num_nodes --num-nodes --nnodes trainer.num_nodes --t
     why="A task has the CPUs of --cpus-per-task; without it one, unless the site gives more with a GPU: its data loaders wait for each other.",
     instead="Write --cpus-per-task with as many as the site has for each GPU.",
     source=sources.SBATCH,
-    bad=_ONE + "#SBATCH --gres=gpu:1\n" + _TIME + "python train.py\n",
-    good=_ONE + "#SBATCH --gres=gpu:1\n#SBATCH --cpus-per-task=8\n" + _TIME + "python train.py\n",
+    bad=_ONE + "#SBATCH --gres=gpu:1\n" + TIME + "python train.py\n",
+    good=_ONE + "#SBATCH --gres=gpu:1\n#SBATCH --cpus-per-task=8\n" + TIME + "python train.py\n",
 )
 def find_one_cpu(job: BatchScript) -> Iterator[Hit]:
     """Yield the directive of the CPUs, or of the GPUs, where a node of the job has no more CPUs than GPUs."""

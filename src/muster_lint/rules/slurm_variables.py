@@ -9,11 +9,8 @@ from muster.errors import nearest_name
 from muster_lint import sources
 from muster_lint.job import BatchScript
 from muster_lint.rule import rule
+from muster_lint.samples import TASKS
 from muster_lint.values import Hit, Severity, TextSpan
-
-_TWO = (
-    "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n#SBATCH --time=01:00:00\n"
-)
 
 
 @rule(
@@ -23,8 +20,8 @@ _TWO = (
     why="The shell expands it to nothing.",
     instead="Write the name that Slurm sets.",
     source=sources.SBATCH,
-    bad=_TWO + "srun --kill-on-bad-exit=1 --nodes=$SLURM_JOB_NUMNODES python train.py\n",
-    good=_TWO + "srun --kill-on-bad-exit=1 --nodes=$SLURM_JOB_NUM_NODES python train.py\n",
+    bad=TASKS + "srun --kill-on-bad-exit=1 --nodes=$SLURM_JOB_NUMNODES python train.py\n",
+    good=TASKS + "srun --kill-on-bad-exit=1 --nodes=$SLURM_JOB_NUM_NODES python train.py\n",
 )
 def find_misspelt_variables(job: BatchScript) -> Iterator[Hit]:
     """Yield expansions of SLURM_ names that are near to one of Slurm's but are not one."""

@@ -10,12 +10,10 @@ from muster_lint.bash import SimpleCommand, Word
 from muster_lint.job import BatchScript
 from muster_lint.launch import LaunchCommand
 from muster_lint.rule import rule
+from muster_lint.samples import TASKS
 from muster_lint.values import Hit, Severity
 from muster_lint.works import ENDINGS, HARMLESS, SERVER, STARTS_RANKS, copies, is_work, starts_ranks, text_of, trains
 
-_TWO = (
-    "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n#SBATCH --time=01:00:00\n"
-)
 _HEAD = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\n"
 _LONE = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gres=gpu:1\n#SBATCH --cpus-per-task=4\n#SBATCH --time=01:00:00\n"
 
@@ -27,8 +25,8 @@ _LONE = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gres=gpu:1\n#SBATCH --cpus-pe
     why="The status of a pipeline is that of its last command: with `srun … | tee log` a failed training counts as done.",
     instead="Write set -o pipefail before it.",
     source=sources.BASH,
-    bad=_TWO + "srun --kill-on-bad-exit=1 python train.py 2>&1 | tee train.log\n",
-    good=_TWO + "set -o pipefail\nsrun --kill-on-bad-exit=1 python train.py 2>&1 | tee train.log\n",
+    bad=TASKS + "srun --kill-on-bad-exit=1 python train.py 2>&1 | tee train.log\n",
+    good=TASKS + "set -o pipefail\nsrun --kill-on-bad-exit=1 python train.py 2>&1 | tee train.log\n",
 )
 def find_pipes(job: BatchScript) -> Iterator[Hit]:
     """Yield a launch whose output is piped on, without pipefail."""
@@ -52,8 +50,8 @@ def find_pipes(job: BatchScript) -> Iterator[Hit]:
     why="Slurm takes the status of the script's last command: an echo after the training turns a failed one into COMPLETED.",
     instead="Write set -e at the top, or keep the status: status=$?; …; exit $status.",
     source=sources.SBATCH,
-    bad=_TWO + 'srun --kill-on-bad-exit=1 python train.py\necho "done"\n',
-    good=_TWO + 'set -e\nsrun --kill-on-bad-exit=1 python train.py\necho "done"\n',
+    bad=TASKS + 'srun --kill-on-bad-exit=1 python train.py\necho "done"\n',
+    good=TASKS + 'set -e\nsrun --kill-on-bad-exit=1 python train.py\necho "done"\n',
 )
 def find_lost_status(job: BatchScript) -> Iterator[Hit]:
     """Yield the last work of the job that what follows hides, or one that other work follows."""

@@ -8,12 +8,9 @@ from collections.abc import Iterator
 from muster_lint import sources
 from muster_lint.job import BatchScript
 from muster_lint.rule import rule
+from muster_lint.samples import STEP, TASKS
 from muster_lint.values import Hit, Severity, TextSpan
 
-_HEAD = (
-    "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n#SBATCH --time=01:00:00\n"
-)
-_STEP = "srun --kill-on-bad-exit=1 python train.py\n"
 _NAMES_NOW = {
     "NCCL_ASYNC_ERROR_HANDLING": "TORCH_NCCL_ASYNC_ERROR_HANDLING",
     "NCCL_BLOCKING_WAIT": "TORCH_NCCL_BLOCKING_WAIT",
@@ -53,8 +50,8 @@ def _set(job: BatchScript, *names: str) -> Iterator[tuple[TextSpan, str, str]]:
     why="NCCL_IB_TIMEOUT is an exponent: 4.096 µs × 2^N for each of 7 tries. 20 is half a minute, 30 is eight hours, 0 and 32 or more are for ever.",
     instead="Use 20 to 22.",
     source=sources.NCCL,
-    bad=_HEAD + "export NCCL_IB_TIMEOUT=120\n" + _STEP,
-    good=_HEAD + "export NCCL_IB_TIMEOUT=22\n" + _STEP,
+    bad=TASKS + "export NCCL_IB_TIMEOUT=120\n" + STEP,
+    good=TASKS + "export NCCL_IB_TIMEOUT=22\n" + STEP,
 )
 def find_ib_timeouts(job: BatchScript) -> Iterator[Hit]:
     """Yield NCCL_IB_TIMEOUT beyond 23."""
@@ -72,8 +69,8 @@ def find_ib_timeouts(job: BatchScript) -> Iterator[Hit]:
     why="With 0 the death of a rank in a collective goes unnoticed: the others wait until the time limit.",
     instead="Remove it: the default (3) ends the process.",
     source="pytorch/pytorch docs/source/torch_nccl_environment_variables.md",
-    bad=_HEAD + "export TORCH_NCCL_ASYNC_ERROR_HANDLING=0\n" + _STEP,
-    good=_HEAD + _STEP,
+    bad=TASKS + "export TORCH_NCCL_ASYNC_ERROR_HANDLING=0\n" + STEP,
+    good=TASKS + STEP,
 )
 def find_async_errors_off(job: BatchScript) -> Iterator[Hit]:
     """Yield the variable set to 0, under its new and its old name."""
@@ -89,8 +86,8 @@ def find_async_errors_off(job: BatchScript) -> Iterator[Hit]:
     why="NCCL_DEBUG=INFO and TRACE write hundreds of lines a rank; over many nodes the log itself slows the start.",
     instead="Use WARN, and INFO only for a search; NCCL_DEBUG_FILE gives each rank a file.",
     source=sources.NCCL,
-    bad=_HEAD + "export NCCL_DEBUG=TRACE\n" + _STEP,
-    good=_HEAD + "export NCCL_DEBUG=WARN\n" + _STEP,
+    bad=TASKS + "export NCCL_DEBUG=TRACE\n" + STEP,
+    good=TASKS + "export NCCL_DEBUG=WARN\n" + STEP,
 )
 def find_nccl_debug(job: BatchScript) -> Iterator[Hit]:
     """Yield NCCL_DEBUG=INFO or TRACE without a file."""
@@ -108,8 +105,8 @@ def find_nccl_debug(job: BatchScript) -> Iterator[Hit]:
     why="NCCL then goes over TCP or through host memory: many times slower. It is often left from a search for a fault.",
     instead="Remove it.",
     source=sources.NCCL,
-    bad=_HEAD + "export NCCL_IB_DISABLE=1\nexport NCCL_P2P_DISABLE=1\n" + _STEP,
-    good=_HEAD + _STEP,
+    bad=TASKS + "export NCCL_IB_DISABLE=1\nexport NCCL_P2P_DISABLE=1\n" + STEP,
+    good=TASKS + STEP,
 )
 def find_fabric_off(job: BatchScript) -> Iterator[Hit]:
     """Yield variables that close the fast ways."""
@@ -136,8 +133,8 @@ def find_fabric_off(job: BatchScript) -> Iterator[Hit]:
     why="CUDA_LAUNCH_BLOCKING=1 and TORCH_DISTRIBUTED_DEBUG=DETAIL make every kernel or collective wait for the one before.",
     instead="Remove it.",
     source=sources.TORCH_CUDA,
-    bad=_HEAD + "export CUDA_LAUNCH_BLOCKING=1\n" + _STEP,
-    good=_HEAD + _STEP,
+    bad=TASKS + "export CUDA_LAUNCH_BLOCKING=1\n" + STEP,
+    good=TASKS + STEP,
 )
 def find_debug_switches(job: BatchScript) -> Iterator[Hit]:
     """Yield switches that make the program wait."""
@@ -155,8 +152,8 @@ def find_debug_switches(job: BatchScript) -> Iterator[Hit]:
     why="torch 2.2 gave its own variables the prefix TORCH_; the old names go away.",
     instead="Use the new name.",
     source="pytorch/pytorch docs/source/torch_nccl_environment_variables.md",
-    bad=_HEAD + "export NCCL_BLOCKING_WAIT=1\n" + _STEP,
-    good=_HEAD + "export TORCH_NCCL_BLOCKING_WAIT=1\n" + _STEP,
+    bad=TASKS + "export NCCL_BLOCKING_WAIT=1\n" + STEP,
+    good=TASKS + "export TORCH_NCCL_BLOCKING_WAIT=1\n" + STEP,
 )
 def find_renamed(job: BatchScript) -> Iterator[Hit]:
     """Yield old names of torch's NCCL variables."""
@@ -172,8 +169,8 @@ def find_renamed(job: BatchScript) -> Iterator[Hit]:
     why="The name is wrong or was removed: setting it does nothing.",
     instead="Use the name that is read.",
     source=sources.NCCL,
-    bad=_HEAD + "export MIOPEN_USER_DB=/tmp/miopen\n" + _STEP,
-    good=_HEAD + "export MIOPEN_USER_DB_PATH=/tmp/miopen\n" + _STEP,
+    bad=TASKS + "export MIOPEN_USER_DB=/tmp/miopen\n" + STEP,
+    good=TASKS + "export MIOPEN_USER_DB_PATH=/tmp/miopen\n" + STEP,
 )
 def find_unread(job: BatchScript) -> Iterator[Hit]:
     """Yield exported names that no program knows."""
@@ -206,8 +203,8 @@ def find_unread(job: BatchScript) -> Iterator[Hit]:
     srun sets it again for its tasks: there, only a literal in the task itself counts.""",
     instead="Remove it.",
     source=sources.SBATCH,
-    bad=_HEAD + "srun --kill-on-bad-exit=1 bash -c 'export CUDA_VISIBLE_DEVICES=0; python train.py'\n",
-    good=_HEAD + _STEP,
+    bad=TASKS + "srun --kill-on-bad-exit=1 bash -c 'export CUDA_VISIBLE_DEVICES=0; python train.py'\n",
+    good=TASKS + STEP,
 )
 def find_visible_devices(job: BatchScript) -> Iterator[Hit]:
     """Yield literals that name fewer devices than the job has, where they reach a program."""
@@ -263,8 +260,8 @@ def _gpus_of_steps(job: BatchScript) -> Iterator[int]:
     why="Slurm keeps a copy of the script, and everybody who can read the file has the key.",
     instead="Keep it in a file of your own (mode 600) and read it in the job, or let the program read its own login.",
     source="huggingface/huggingface_hub docs/source/en/package_reference/environment_variables.md (HF_TOKEN)",
-    bad=_HEAD + "export WANDB_API_KEY=0123456789abcdef0123456789abcdef01234567\n" + _STEP,
-    good=_HEAD + "export WANDB_API_KEY=$(cat ~/.wandb_key)\n" + _STEP,
+    bad=TASKS + "export WANDB_API_KEY=0123456789abcdef0123456789abcdef01234567\n" + STEP,
+    good=TASKS + "export WANDB_API_KEY=$(cat ~/.wandb_key)\n" + STEP,
 )
 def find_secrets(job: BatchScript) -> Iterator[Hit]:
     """Yield literals in variables that hold keys; the value is not repeated."""
@@ -282,8 +279,8 @@ def find_secrets(job: BatchScript) -> Iterator[Hit]:
     why="srun and mpirun read these variables as their own options: the next step has another size than the job.",
     instead="Use a name of your own.",
     source=sources.SRUN,
-    bad=_HEAD + "export SLURM_NTASKS=2\n" + _STEP,
-    good=_HEAD + "export MY_TASKS=2\n" + _STEP,
+    bad=TASKS + "export SLURM_NTASKS=2\n" + STEP,
+    good=TASKS + "export MY_TASKS=2\n" + STEP,
 )
 def find_overwritten_sizes(job: BatchScript) -> Iterator[Hit]:
     """Yield literals that differ from what the header asks for."""
