@@ -538,7 +538,7 @@ def test_a_disk_that_is_away_holds_no_signal_up(
     short += f"def look(*words): first and os.kill(first.pop() * os.getpid(), {int(sent)}); return own(*words)\n"
     short += "saves.Saves.search = look\n"
     back = (tmp_path / "back").touch if trouble == "hangs" else lambda: (tmp_path / "away").rename(tmp_path / "saved")
-    timer = threading.Timer(6, back)
+    timer = threading.Timer(2, back)
     timer.start()
     text = f"echo ranks; until [ -e {tmp_path}/run/saves ]; do sleep 0.1; done"
     words = (f"checkpoint={tmp_path}/saved", "save=60", "signal=USR1")
