@@ -28,6 +28,9 @@ _LOCAL = "srun -K bash -c 'torchrun {} --rdzv-endpoint=localhost:0 t.py $SLURM_N
 _BRANCH = _ONE + 'if [ -z "$SLURM_GPUS" ]; then\n  {}\nelse\n  {}\nfi\n'
 _DEFAULT = "N=${SLURM_NTASKS:-8}\nmpirun -np $N python t.py\n"
 _COPY = _ONE + "rsync -a d /tmp/d/\n{}python t.py /tmp/d\n"
+_PER_TASK = "#SBATCH --gpus-per-task=1\n#SBATCH --gpus"
+_NUMBERED = "srun -K bash -c 'torchrun --nnodes=2 --nproc-per-node=4 t.py $SLURM_PROCID'\n"
+_ONE_EACH = "#SBATCH --ntasks-per-node=1\n"
 _EARLY = 'srun -K bash -c "accelerate launch {} --num_machines 2 --machine_rank $SLURM_PROCID t.py"\n'
 
 
@@ -197,6 +200,13 @@ _RIGHT = {
     "a pipe's status by shopt": ("status-lost-in-pipe", _ONE + "shopt -so pipefail\npython t.py | tee a\n"),
     "an array of one": ("output-of-array", _ONE + "#SBATCH --array=1\n#SBATCH --output=a.out\npython t.py\n"),
     "the nodes of a graph": ("size-told-differs", _NODES + "srun -K python graph.py --num_nodes 1000\n"),
+    "folds of a function": ("gpus-idle", _FOUR + "f() { torchrun --nproc-per-node=2 t.py; }\nf &\nf &\nwait\n"),
+    "a trap of the script's own signal": ("signal-to-steps-only", _USR1 + "trap a USR1\nsrun a\n"),
+    "the CPUs of another header": ("one-cpu", _ONE + "#SBATCH --gres=gpu:1\n#SBATCH hetjob\npython t.py\n"),
+    "the GPUs of another header": (
+        "gpus-not-asked-for",
+        _ONE + "#SBATCH hetjob\n#SBATCH --gres=gpu:1\nnvidia-smi\npython t.py\n",
+    ),
 }
 
 
@@ -364,6 +374,16 @@ _WRONG = {
     "usage": ("fragile", "exit-without-status", _ONE + "if [ $# = 0 ]; then\n  echo usage: a\n  exit 0\nfi\n"),
     "a mark": ("fragile", "template", _ONE + "#SBATCH -o ${A}/a\n${SETUP}\npython t.py\n"),
     "a late mark": ("breaks", "directive-expands", _ONE + "#SBATCH -o ${A}/a\ndate\n${CMD}\n#SBATCH -N2\n"),
+    "standalone agents": ("fragile", "agents-on-every-task", _AGENTS.replace("--rdzv-backend=c10d", "--standalone")),
+    "GPUs of tasks": ("fragile", "agents-on-every-task", _AGENTS.replace("#SBATCH --gpus", _PER_TASK, 1)),
+    "numbered agents of one world": ("breaks", "agents-on-every-task", _TWO + _NUMBERED),
+    "a trap behind the work": ("breaks", "trap-waits-for-srun", _USR1 + "trap a USR1\nsrun python t.py\n"),
+    "a question of another": ("fragile", "wait-forgets-status", _ONE + "python t.py & date || true\nwait\n"),
+    "no tasks by default": (
+        "fragile",
+        "slurm-variable-unset",
+        _NODES.replace(_ONE_EACH, "") + _DEFAULT.replace("8", "0"),
+    ),
 }
 
 
