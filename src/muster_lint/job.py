@@ -172,9 +172,7 @@ class BatchScript(msgspec.Struct, frozen=True, dict=True):
             if value is not None and (name != "gres" or "gpu" in value):
                 items = [item for item in value.split(",") if name != "gres" or "gpu" in item]
                 numbers = [re.search(r"(?:^|:)(\d+)(?:\(|$)", item) for item in items]
-                if name == "gres" or all(numbers):
-                    return sum(int(number[1]) if number else 1 for number in numbers)
-                return None
+                return sum(int(each[1]) if each else 1 for each in numbers) if name == "gres" or all(numbers) else None
         total = re.fullmatch(
             r"(?:[A-Za-z]\w*:)?(\d+)", (self.header["gpus"].value or "") if "gpus" in self.header else ""
         )
