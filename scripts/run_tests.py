@@ -37,10 +37,12 @@ SHARDS: Mapping[str, Sequence[str]] = {
     "sites": ("sites", "survey", "policy", "port", "finish"),
     "rest": (),
 }
-# These compute only. Each process takes four seconds of a core for itself: it loads pytest, Muster, and all profiles.
+# These compute, but for one that waits for processes. Each takes four seconds of a core for itself: it loads pytest,
+# Muster, and all profiles.
 FAST_SHARDS: Mapping[str, Sequence[str]] = {
     "house": ("architecture", "cli", "api", "plan", "check"),
     "sites": ("sites", "lint", "port", "policy", "slurm", "survey", "unit", "job"),
+    "waits": ("act", "finish", "life", "stage"),
     "rest": (),
 }
 

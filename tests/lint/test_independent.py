@@ -371,6 +371,11 @@ _WRONG = {
     "the first branch": ("fragile", "slurm-variable-unset", _BRANCH.format("python t.py $SLURM_GPUS", "date")),
     "a copy that is not looked for": ("fragile", "copy-may-fail", _COPY.format("test -f /tmp/e/ok || exit 1\n")),
     "an archive by every task": ("fragile", "same-work-in-every-task", _ONE + "srun -n 4 tar xf data.tar a\n"),
+    "no such thing": (
+        "fragile",
+        "exit-without-status",
+        _ONE + "if [ ! -e a ]; then\n  echo error: no a\n  exit 0\nfi\n",
+    ),
     "usage": ("fragile", "exit-without-status", _ONE + "if [ $# = 0 ]; then\n  echo usage: a\n  exit 0\nfi\n"),
     "a mark": ("fragile", "template", _ONE + "#SBATCH -o ${A}/a\n${SETUP}\npython t.py\n"),
     "a late mark": ("breaks", "directive-expands", _ONE + "#SBATCH -o ${A}/a\ndate\n${CMD}\n#SBATCH -N2\n"),

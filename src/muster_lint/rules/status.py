@@ -166,7 +166,9 @@ def find_silent_exits(job: BatchScript) -> Iterator[Hit]:
             text = " ".join(word.value for word in before.words)
             asked = "\n".join(job.lines[max(0, before.place.line - 2) : before.place.line])
             is_help = "usage" in text.lower() and re.search(r"(\s|\")(-h|--help)\b", asked)
-            is_error = _OF_ERROR.search(text) and not is_help and not re.search(r"\b(nothing|no)\b", text)
+            is_error = (
+                _OF_ERROR.search(text) and not is_help and not re.search(r"\bnothing\b|\bno (error|fail|miss)", text)
+            )
             if is_error and before.place.line + 3 > each.place.line:
                 yield Hit(each.place, "the job counts as COMPLETED behind this message of an error")
         before = each
