@@ -111,6 +111,17 @@ def test_inside_sbatch_a_run_has_the_cpus_that_the_job_asked_for(lab: Lab, witne
     assert {rank.environment["MUSTER_CPUS"] for rank in witness.ranks().values()} == {"4"}
 
 
+def test_srun_takes_the_cpus_of_a_task_from_the_job_but_in_22_05_and_23_02(lab: Lab, shared_directory: Path) -> None:
+    """What `muster lint` says under srun-cpus-per-task: four tasks fit into four CPUs only where each takes one."""
+    said = batch(
+        lab, shared_directory, ["-N1", "-n2", "-c2"], "srun --version; srun --immediate=5 -n4 echo began"
+    ).stdout
+    is_old = re.search(r" (22\.05|23\.02)\.", said) is not None
+
+    assert said.count("began") == (4 if is_old else 0), said
+    assert is_old or "More processors requested than permitted" in said
+
+
 def test_a_step_may_divide_the_cpus_of_its_job_differently(lab: Lab, witness: Witness) -> None:
     """24.11 ends a step whose --cpus-per-task differs from an inherited SLURM_CPUS_PER_TASK."""
     step = [*RUN, "-N", "2", "--ntasks-per-node", "4", "-c", "2", "--", *witness.command()]

@@ -562,3 +562,9 @@ def test_a_job_without_gpus_gets_nodes_without_where_the_partition_has_both() ->
     kind = kind_for(known, None, Ask(gpus_per_node=1))
     assert kind is not None
     assert kind.gpu_count == 4
+
+
+def test_cpus_that_slurm_does_not_tell_hold_nobody_to_none() -> None:
+    known = cluster([partition_line("p", Nodes="p0", TotalNodes="1")], [kind_line("p", 1)])
+    known = msgspec.structs.replace(known, kinds=tuple(msgspec.structs.replace(kind, cpus=0) for kind in known.kinds))
+    assert not list(refusals_here(known, Ask(partition="p", nodes=1, ntasks_per_node=2)))

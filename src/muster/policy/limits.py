@@ -121,7 +121,7 @@ def _of_nodes(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Ite
     yield "gpus-max", "gres/gpu of a node", most_gpus if is_number else None, f"{a_node} {{}}{of_type}"
     cpus = max(min(kind.cpus, partition.cpus_per_node_max or kind.cpus) for kind in fitting or kinds)
     memory_mib = max(kind.memory_most_mib for kind in fitting or kinds)
-    yield "cores-max", "cpu of a node", cpus, f"a job has {{}} on a node of {name}"
+    yield "cores-max", "cpu of a node", cpus or None, f"a job has {{}} on a node of {name}"
     of_cpu_mib = partition.memory_per_cpu_max_mib or cluster.memory_per_cpu_max_mib
     usable_mib = min(memory_mib, (of_cpu_mib or memory_mib) * cpus)
     yield "mem-max", "mem of a node", usable_mib or None, f"{a_node} {{}}"

@@ -114,9 +114,8 @@ class Newcomer:
         uid, name = owner
         if uid == os.getuid():
             self.door.forget(self, keep=True)
-            Client(self.door.store, self.socket, self.door.watch)(
-                self.socket, selectors.EVENT_READ
-            )  # its first words are there
+            client = Client(self.door.store, self.socket, self.door.watch)
+            client(self.socket, selectors.EVENT_READ)  # its first words are there
         else:
             self.door.refuse(self, name or "nobody who is still there")
 

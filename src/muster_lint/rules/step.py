@@ -57,7 +57,7 @@ def _flag_behind(job: BatchScript, stage: Stage, flag: str) -> tuple[Edit, ...]:
     why="""srun of Slurm 22.05 and 23.02 does not inherit --cpus-per-task from sbatch: each rank, with its data loaders, gets one
     CPU there. Since 23.11 it does. SRUN_CPUS_PER_TASK is read by those two versions alone.""",
     instead="Write srun --cpus-per-task=$SLURM_CPUS_PER_TASK, which each version reads.",
-    source=sources.SLURM_NEWS,
+    source=f"{sources.SLURM_NEWS} (22.05); NEWS of 23.11.0rc1",
     bad=_WITH_CPUS + "srun --kill-on-bad-exit=1 python train.py\n",
     good=_WITH_CPUS + 'srun --cpus-per-task="$SLURM_CPUS_PER_TASK" --kill-on-bad-exit=1 python train.py\n',
 )
