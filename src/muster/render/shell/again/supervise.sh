@@ -32,7 +32,7 @@ muster_supervise() {
     trap '' USR1
     # A script that lies in memory has no name that another process could open.
     [ -r "$file" ] || { exec {muster_file}<"/proc/$$/fd/255" && file=/dev/fd/$muster_file; }
-    for program in "$1" python3 python; do
+    for program in "$1" python3 /usr/libexec/platform-python python; do
         [ -r "$folder/__main__.py" ] && "$program" -I -S -c 'import sys; sys.exit(sys.version_info < (3, 6))' \
             2>/dev/null || continue
         exec "$program" -I -S "$folder" "file=$file" "run=$muster_run_dir" "logs=${muster_logs:-}" \
