@@ -20,16 +20,16 @@ class Slurm:
 
     def __init__(self, *, accounting: bool = False, silent: Sequence[str] = (), error: str = "") -> None:
         store = "accounting_storage/slurmdbd" if accounting else "accounting_storage/none"
-        self.answers = {
-            "scontrol": controller_text(
-                partition_line("main", Default="YES"),
-                nodes=[kind_line("main", 4, gres="gpu:4")],
-                AccountingStorageType=store,
-            ),
-            "sacctmgr": accounting_text("chem|chem||normal|"),
-        }
+        self.answers = {"scontrol": "", "sacctmgr": accounting_text("chem|chem||normal|")}
+        self.store = store
+        self.enforce("none")
         self.silent, self.error, self.asked = silent, error, list[str]()
         self.waited: list[float] = []
+
+    def enforce(self, what: str) -> None:
+        words = {"AccountingStorageType": self.store, "AccountingStorageEnforce": what}
+        main, nodes = partition_line("main", Default="YES"), [kind_line("main", 4, gres="gpu:4")]
+        self.answers["scontrol"] = controller_text(main, nodes=nodes, **words)
 
     def __call__(
         self,
@@ -79,6 +79,13 @@ def test_accounts_are_asked_for_where_the_cluster_keeps_them(facts: Facts) -> No
     assert slurm.asked == ["scontrol", "sacctmgr"]
     assert known.facts is not None
     assert [association.account for association in known.facts.associations or ()] == ["chem"]
+    slurm.enforce("limits")
+    limited = know_cluster(facts, fresh=True, runner=slurm, now=1000.0)
+    assert slurm.asked[2:] == ["scontrol", "sacctmgr", "sacctmgr"], (
+        "the limits of accounts are asked for where they hold"
+    )
+    assert limited.facts is not None
+    assert not limited.facts.unanswered, "accounts that are private are no silence"
 
 
 def test_an_answer_of_an_hour_ago_is_asked_for_again(facts: Facts) -> None:

@@ -11,6 +11,7 @@ from muster.policy.cluster import choose_partition, refusals_here, why_not_defau
 from muster.policy.given import gpus_of, is_slice, kind_for
 from muster.policy.rules import Ask
 from muster.policy.waiting import rules_waited_for, why_not_now
+from muster.slurm.cluster_answers import ask_accounts, with_accounts
 from muster.slurm.cluster_facts import ClusterFacts
 from muster.units import Memory
 from slurm.clusters import accounting_text, cluster, kind_line, partition_line
@@ -277,6 +278,55 @@ def test_a_limit_that_slurm_does_not_deny_is_waited_for(account: str, qos: str, 
     assert waiting(known, **words) == [f"the job waits: {text}" for text in waits]
     refused = [each.rule for each in refusals_here(known, Ask(**words))]
     assert bool(refused) is (account != "" and not waits)
+
+
+@pytest.mark.parametrize(
+    ("dept", "qos", "enforced", "waits", "refused"),
+    [
+        ("node=1|||", "", "limits", "2 nodes, but the account dept allows all jobs together 1", ""),
+        ("node=1|||", "DenyOnLimit", "limits", "", "2 nodes, but the account dept allows all jobs together 1"),
+        ("node=2|||", "", "limits", "", ""),
+        ("node=1|||", "", "associations", "", ""),
+        ("gres/gpu=1|||", "", "limits", "2 × 1 = 2 GPUs, but the account dept allows all jobs together 1", ""),
+        ("|cpu=0||", "", "limits", "2 CPUs × 60 minutes = 120, but the account dept allows all jobs together 0", ""),
+        ("|cpu=1||", "", "limits", "", ""),
+        (
+            "|cpu=119||",
+            "",
+            "limits,safe",
+            "2 CPUs × 60 minutes = 120, but the account dept allows all jobs together 119",
+            "",
+        ),
+        ("|cpu=120||", "", "limits,safe", "", ""),
+        ("||0|", "DenyOnLimit", "limits", "one job, but the account dept runs 0 now (grpjobs)", ""),
+        ("||1|", "", "limits", "", ""),
+        ("|||0", "", "limits", "", "one job, but the account dept takes 0 now (grpsubmit)"),
+        ("mem=3G|||", "", "limits", "2 × 2G of memory, but the account dept allows all jobs together 3G", ""),
+    ],
+)
+def test_each_account_above_the_users_holds_a_job_to_its_own_limits(
+    dept: str, qos: str, enforced: str, waits: str, refused: str
+) -> None:
+    # each was asked of 22.05, but for those with `safe` and `mem`
+    tree = f"sacctmgr: show assoc\nroot||||||\ndept|root|{dept}\nchem|dept|node=9|||\nother|root|node=0|||\n"
+    known = tree_of(accounts("chem|chem||normal|", f"normal|;flags=NoReserve,{qos}", enforced), tree)
+    words: dict[str, Any] = {"nodes": 2, "gpus_per_node": 1, "time_s": HOUR, "mem": Memory.parse("2G")}
+    assert waiting(known, **words) == ([f"the job waits: {waits}"] if waits else [])
+    assert [each.message for each in refusals_here(known, Ask(**words))] == ([refused] if refused else [])
+
+
+def test_of_an_account_and_those_above_it_each_limit_counts_that_no_qos_sets() -> None:
+    tree = "root||node=2|||\nchem|root|node=1|||\n"
+    for qos, limits in (("flags=DenyOnLimit", [3, 1, 2]), ("flags=DenyOnLimit grptres=node=9", [])):
+        known = tree_of(accounts("chem|chem||normal|;grptres=node=3", f"normal|;{qos}"), tree)
+        assert [each.limit for each in refusals_here(known, Ask(nodes=4))] == limits
+    unshared = msgspec.structs.replace(known, shares_memory=False)
+    above = tree_of(unshared, "chem|root|mem=1G|||\n")
+    assert list(refusals_here(above, Ask(mem=Memory.parse("2G")))) == [], "memory that is not given out is not counted"
+
+
+def tree_of(known: ClusterFacts, answer: str) -> ClusterFacts:
+    return with_accounts(known, ask_accounts("tinker").read(answer))
 
 
 def test_a_limit_that_any_qos_of_the_job_denies_is_refused() -> None:

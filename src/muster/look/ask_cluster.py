@@ -1,4 +1,4 @@
-"""Ask Slurm what this cluster is: two clients, bounded in time together. Asks, and changes nothing."""
+"""Ask Slurm what this cluster is: two clients, three starts, bounded in time together. Asks, and changes nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 from muster.errors import MusterError
 from muster.look.programs import on_path
 from muster.runner import Runner, run
-from muster.slurm.cluster_answers import CONTROLLER_FACTS, ask_accounting, with_accounting
+from muster.slurm.cluster_answers import CONTROLLER_FACTS, ask_accounting, ask_accounts, with_accounting, with_accounts
 from muster.slurm.cluster_facts import ClusterFacts
 from muster.slurm.question import Question
 from muster.slurm.silence import last_words
@@ -88,6 +88,9 @@ def ask_cluster(
     if cluster.keeps_accounts and on_path("sacctmgr", environment) is not None:
         accounting = ask(ask_accounting(user))
         cluster = cluster if accounting is None else with_accounting(cluster, accounting)
+    if cluster.associations and "limits" in cluster.enforces:
+        accounts = ask(ask_accounts(cluster.name))
+        cluster = cluster if accounts is None else with_accounts(cluster, accounts)
     return msgspec.structs.replace(cluster, unanswered=tuple(unanswered), user_groups=_groups())
 
 

@@ -5,12 +5,13 @@ Each is one `SlurmBound`. There is one comparison with what the job asks for, an
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple, Optional
 
 from muster.errors import Refusal
 from muster.policy.given import associations_of, gpus_of, qos_of
 from muster.policy.rules import Ask, nodes_of
+from muster.slurm.cluster import Limits
 from muster.slurm.cluster_facts import ClusterFacts, PartitionFacts
 from muster.units import format_memory, format_walltime
 
@@ -40,6 +41,7 @@ _COLUMNS = {
     "grptres": ("allows all jobs together", "{}"),
     "maxtrespernode": ("allows a node", "{} of a node"),
     "maxtresmins": ("allows a job", "{} minutes"),
+    "grptresmins": ("allows all jobs together", "{} minutes"),
     "mintres": ("is for", "{}"),
     **dict.fromkeys(("maxsubmit", "maxsubmitpu", "maxsubmitpa", "grpsubmit"), ("takes", "job")),
     **dict.fromkeys(("maxjobs", "maxjobspu", "maxjobspa", "grpjobs"), ("runs", "job")),
@@ -142,26 +144,46 @@ def _of_accounting(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -
     named = [cluster.qos_named(name) for name in (partition.own_qos, qos_of(cluster, ask)) if name]
     order = sorted(filter(None, named), key=lambda qos: "OverPartQOS" not in qos.flags)
     waits = not any("DenyOnLimit" in qos.flags for qos in order)
-    owners = [(qos.limits, f"the QOS {qos.name}", f"qos.{qos.name}") for qos in order]
+    of_qos: set[str] = set()
+    for qos in order:
+        held = _held(cluster, qos.limits, of_qos)
+        yield from _of_owner(held, f"the QOS {qos.name}", f"qos.{qos.name}", waits=waits)
+        of_qos |= qos.limits.keys()
     # Of a user's two associations with an account, the one of the partition alone is the job's.
     by_partition = {row.partition: row for row in reversed(associations_of(cluster, ask))}
     paying = by_partition.get(partition.name) or by_partition.get("")
     if paying is not None:
-        owners.append((paying.limits, f"your account {paying.account}", "request"))
-    counted_limits: set[str] = set()
-    for limits, owner, key in owners:
-        for limit, number in limits.items():
-            column, _, tres = limit.partition(":")
-            # A QOS that counts the jobs of a user overrides the account.
-            if column not in _COLUMNS or {limit, f"{limit}pu", f"{limit}pa"} & counted_limits:
-                continue
-            words, counts = _COLUMNS[column]
-            counts, is_least = counts.format(tres), column == "mintres"
-            whole = f"{owner} {words} {{}}{' or more' * is_least}{f' now ({column})' if counts == 'job' else ''}"
-            is_waited_for = words == "runs" or (waits and words != "takes")
-            rule = f"{_RULES.get(tres.partition(':')[0] or counts, tres)}-{'min' if is_least else 'max'}"
-            yield SlurmBound(rule, counts, number, whole, key, is_least, is_waited_for)
-        counted_limits |= limits.keys()
+        yield from _of_owner(_held(cluster, paying.limits, of_qos), f"your account {paying.account}", waits=waits)
+        for account, limits in paying.above:
+            yield from _of_owner(_held(cluster, limits, of_qos), f"the account {account}", waits=waits)
+
+
+def _held(cluster: ClusterFacts, limits: Limits, of_qos: Collection[str]) -> dict[str, int]:
+    """Return the limits to which Slurm holds a job; `of_qos`: those of a QOS that comes first.
+
+    A QOS that counts the jobs of a user overrides the account.
+    """
+    held = {}
+    for limit, number in limits.items():
+        column, _, tres = limit.partition(":")
+        is_overruled = not {limit, f"{limit}pu", f"{limit}pa"}.isdisjoint(of_qos)
+        # What all jobs together still have: a job has to end within it only where Slurm is to be safe.
+        is_left_open = column == "grptresmins" and number and "safe" not in cluster.enforces
+        if column in _COLUMNS and not is_overruled and not is_left_open and (tres != "mem" or cluster.shares_memory):
+            held[limit] = number
+    return held
+
+
+def _of_owner(limits: Limits, owner: str, key: str = "request", *, waits: bool) -> Iterator[SlurmBound]:
+    """Yield the numbers of one QOS or account; `waits`: Slurm takes what is beyond them, and does not start it."""
+    for limit, number in limits.items():
+        column, _, tres = limit.partition(":")
+        words, counts = _COLUMNS[column]
+        counts, is_least = counts.format(tres), column == "mintres"
+        whole = f"{owner} {words} {{}}{' or more' * is_least}{f' now ({column})' if counts == 'job' else ''}"
+        is_waited_for = words == "runs" or (waits and words != "takes")
+        rule = f"{_RULES.get(tres.partition(':')[0] or counts, tres)}-{'min' if is_least else 'max'}"
+        yield SlurmBound(rule, counts, number, whole, key, is_least, is_waited_for)
 
 
 def broken_bounds(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[tuple[SlurmBound, Refusal]]:

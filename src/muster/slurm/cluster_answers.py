@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from muster.rank.errors import HostlistError
 from muster.rank.hostlist import expand
-from muster.slurm.cluster import CONFIGURATION, QosLimit, read_limits
+from muster.slurm.cluster import CONFIGURATION, Limits, QosLimit, read_limits
 from muster.slurm.cluster_facts import Association, ClusterFacts, KindFacts, Names, PartitionFacts, Reservation
 from muster.slurm.question import Question
 from muster.units import known_walltime_s, whole_number
@@ -147,7 +147,8 @@ def read_accounting(stdout: str) -> AccountingAnswer | None:
     return AccountingAnswer(associations, qos) if associations or qos else None
 
 
-_JOB_COLUMNS = ("maxwall", "maxtres", "maxtresmins", "maxtrespernode", "grptres", "grpjobs", "grpsubmit")
+_GROUP_COLUMNS = ("grptres", "grptresmins", "grpjobs", "grpsubmit")
+_JOB_COLUMNS = ("maxwall", "maxtres", "maxtresmins", "maxtrespernode", *_GROUP_COLUMNS)
 _USER_COLUMNS = (
     *("defaultaccount", "account", "partition", "qos", "defaultqos", *_JOB_COLUMNS, "maxjobs", "maxsubmit"),
     "cluster",
@@ -167,6 +168,43 @@ def ask_accounting(user: str) -> Question[AccountingAnswer | None]:
         f"show user {user} withassoc format={','.join(_USER_COLUMNS)}\nshow qos format={','.join(_QOS_COLUMNS)}\nquit\n"
     )
     return Question(("sacctmgr", "--noheader", "--parsable2", "--readonly"), read_accounting, stdin=commands)
+
+
+Accounts = Mapping[str, tuple[str, Limits]]
+"""Account → the account above it, and what all jobs below it may have together."""
+
+_ACCOUNT_COLUMNS = ("account", "parentname", *_GROUP_COLUMNS)
+
+
+def ask_accounts(cluster: str) -> Question[Accounts]:
+    """Ask for the tree of accounts without their users: sacctmgr shows a user no limit of an account as a whole."""
+    commands = f"show assoc user= cluster={cluster} format={','.join(_ACCOUNT_COLUMNS)}\nquit\n"
+    return Question(("sacctmgr", "--noheader", "--parsable2", "--readonly"), _read_accounts, stdin=commands)
+
+
+def _read_accounts(stdout: str) -> Accounts:
+    """Return the accounts that are shown: where they are private, none."""
+    lines = _without_prompts(stdout, "sacctmgr").splitlines()
+    rows = (
+        dict(zip(_ACCOUNT_COLUMNS, line.split("|"))) for line in lines if line.count("|") == len(_GROUP_COLUMNS) + 1
+    )
+    return {row.pop("account"): (row.pop("parentname"), read_limits(row)) for row in rows}
+
+
+def with_accounts(cluster: ClusterFacts, accounts: Accounts) -> ClusterFacts:
+    """Return the cluster with the limits of each account that stands above an association of the user."""
+    mine = (replace(row, above=tuple(_above(accounts, row.account))) for row in cluster.associations or ())
+    return replace(cluster, associations=tuple(mine))
+
+
+def _above(accounts: Accounts, account: str) -> Iterator[tuple[str, Limits]]:
+    """Yield the account and each one above it that has a limit."""
+    left = dict(accounts)
+    while account in left:
+        parent, limits = left.pop(account)
+        if limits:
+            yield account, limits
+        account = parent
 
 
 def with_accounting(cluster: ClusterFacts, accounting: AccountingAnswer) -> ClusterFacts:

@@ -116,6 +116,8 @@ class Association(msgspec.Struct, frozen=True, omit_defaults=True):
     is_default: bool = False
     limits: Limits = msgspec.field(default_factory=dict)
     cluster: str = ""
+    above: tuple[tuple[str, Limits], ...] = ()
+    """The account, and each one above it, with what all jobs below it may have together."""
 
 
 class Reservation(msgspec.Struct, frozen=True):
