@@ -77,7 +77,7 @@ def plan_of_profile(name: str, words: tuple[str, ...]) -> Plan:
 def _partition_of(name: str, planned: Plan) -> str:
     named = next((each.value for each in planned.directives if each.name == "partition"), None)
     partitions = bundled(name).profile.partitions
-    default = next((key for key, queue in partitions.items() if queue.default), next(iter(partitions)))
+    default = next((key for key, queue in partitions.items() if queue.default), next(iter(partitions), "main"))
     return named or default
 
 

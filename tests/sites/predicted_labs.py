@@ -1,4 +1,4 @@
-"""Two more sets of changed labs: what an administrator can type, drawn with its prediction before any plan was made.
+"""Three more sets of changed labs: what an administrator can type, drawn with its prediction before any plan was made.
 
 Each kind of change says what becomes of the job of the site's page, and what a plan has to name. The tables were
 written from Slurm's manual pages alone.
@@ -28,6 +28,7 @@ from .changed_labs import (
     plan_of_profile,
     words_of,
 )
+from .profiles import SITES as SITES_OF_ALL
 from .profiles import bundled
 
 SITES = 10
@@ -321,15 +322,176 @@ FIFTH: dict[str, Kind] = {
 }
 
 
-KINDS = {**FOURTH, **FIFTH}
+def _both(*changes: Callable[[LabSpec, str], LabSpec]) -> Callable[[LabSpec, str], LabSpec]:
+    """Several changes at once."""
+
+    def change(spec: LabSpec, name: str) -> LabSpec:
+        for each in changes:
+            spec = each(spec, name)
+        return spec
+
+    return change
+
+
+def _slurm(version: str) -> Callable[[LabSpec, str], LabSpec]:
+    return lambda spec, _: replace(spec, slurm=version)
+
+
+def _gpus(change: Callable[[HostGroup], HostGroup]) -> Callable[[LabSpec, str], LabSpec]:
+    return lambda spec, _: _groups(spec, change)
+
+
+def _below(**limits: str) -> Callable[[LabSpec, str], LabSpec]:
+    """The account of the job stands below another one, which has these limits."""
+
+    def change(spec: LabSpec, _: str) -> LabSpec:
+        first, *others = spec.accounts
+        faculty = Account("faculty", (), tuple(limits.items()))
+        return replace(spec, accounts=(faculty, replace(first, options=(("Parent", "faculty"),)), *others))
+
+    return change
+
+
+def _last_host(**words: int) -> Callable[[LabSpec, str], LabSpec]:
+    """The last host of the partition has other hardware."""
+
+    def change(spec: LabSpec, name: str) -> LabSpec:
+        host = _hosts(spec, name)[-1]
+        own = next(group for group in spec.groups if host in group.names)
+        odd = HostGroup(**{**vars(own), "count": 1, "prefix": "odd-n", **words})
+        groups = [replace(group, count=group.count - 1) if group is own else group for group in spec.groups]
+        parts = (
+            replace(each, hosts=tuple("odd-n1" if one == host else one for one in _hosts(spec, each.name)))
+            for each in spec.partitions
+        )
+        return replace(spec, groups=(*groups, odd), partitions=tuple(parts))
+
+    return change
+
+
+def _open_beside(spec: LabSpec, name: str) -> LabSpec:
+    """The default partition is for another account; a new one on its hosts is open."""
+    closed = _options(spec, name, AllowAccounts="other")
+    parts = (replace(each, default=each.name == name) for each in closed.partitions)
+    beside = replace(closed, partitions=(*parts, LabPartition("open", _hosts(spec, name))))
+    return replace(beside, accounts=(*beside.accounts, Account("other", ("bob",))))
+
+
+def _as_root(text: str) -> Callable[[LabSpec, str], Words]:
+    """What root types in a shell; $A: the account of the job, $P: its partition, $N: the first host there."""
+    return lambda spec, name: (
+        *("env", f"A={spec.accounts[-1 if spec.accounts[0].name == 'faculty' else 0].name}", f"P={name}"),
+        *(f"N={_hosts(spec, name)[0]}", "sh", "-ec", text),
+    )
+
+
+def _reserve(who: str, nodes: str) -> Callable[[LabSpec, str], Words]:
+    words = f"ReservationName=works StartTime=now Duration=1-0 Users={who} Nodes={nodes}"
+    return _as_root(f"exec scontrol create reservation {words}")
+
+
+def _named(words: Words) -> Words:
+    return (*words, "--sbatch=--reservation=works")
+
+
+SIXTH: dict[str, Kind] = {
+    # another Slurm
+    "newest": Kind(_slurm("26.05"), "runs"),
+    "newest-qos-one-node": Kind(_both(_slurm("26.05"), _every_qos(MaxTRESPerJob="node=1")), "waits", ("QOS",)),
+    "newest-account-one-node": Kind(_both(_slurm("26.05"), _below(GrpTRES="node=1")), "waits", ("faculty",)),
+    "newest-half-the-gpus": Kind(
+        _both(_slurm("26.05"), _gpus(lambda group: replace(group, gpus=max(1, group.gpus // 2)))), "refused", ("GPU",)
+    ),
+    # other hardware
+    "no-gpus": Kind(_gpus(lambda group: replace(group, gpus=0, gpu_type=None)), "refused", ("GPU",)),
+    "other-maker": Kind(_gpus(lambda group: replace(group, gpu_type="mi300x")), "runs", ("mi300x",)),
+    "other-maker-one-gpu": Kind(
+        _gpus(lambda group: replace(group, gpu_type="mi300x", gpus=1)), "refused", ("mi300x", "GPU")
+    ),
+    "a-host-without-gpus": Kind(_last_host(gpus=0), "refused", ("GPU",)),
+    "a-host-with-more-gpus": Kind(_last_host(gpus=16), "runs"),
+    "a-host-with-few-cpus": Kind(
+        _both(_last_host(cpus=2, threads_per_core=1, gpus=1), _set(MaxNodes="1")), "refused", ("1",)
+    ),
+    # two changes of a partition at once
+    "short-and-small": Kind(_set(MaxTime="00:10:00", MaxNodes="1"), "refused", ("allows",)),
+    "nodes-impossible": Kind(_set(MinNodes="4", MaxNodes="3"), "refused", ("3", "4")),
+    "down-and-a-host-drained": Kind(
+        _same,
+        "waits",
+        ("down",),
+        typed=_as_root("scontrol update NodeName=$N State=DRAIN Reason=x; scontrol update PartitionName=$P State=DOWN"),
+    ),
+    "default-closed": Kind(_open_beside, "refused", ("open",)),
+    "no-default": Kind(_same, "runs", typed=_as_root("scontrol update PartitionName=$P Default=NO")),
+    "preempted-never-again": Kind(_both(_preempting("REQUEUE"), _cluster(JobRequeue="0")), "runs"),
+    "little-memory-and-little-unasked": Kind(
+        _both(_gpus(lambda group: replace(group, memory_mib=group.memory_mib // 4)), _set(DefMemPerCPU="256")),
+        "runs",
+        shown=("--mem",),
+    ),
+    # QOS
+    "qos-denies-nodes": Kind(_every_qos(MaxTRESPerJob="node=1", Flags="DenyOnLimit"), "refused", ("QOS",)),
+    "qos-runs-no-jobs-at-all": Kind(_every_qos(GrpJobs="0"), "waits", ("QOS",)),
+    "qos-one-gpu-of-a-node": Kind(_every_qos(MaxTRESPerNode="gres/gpu=1"), "waits", ("QOS",)),
+    "qos-one-gpu-of-an-account": Kind(_every_qos(MaxTRESPerAccount="gres/gpu=1"), "waits", ("QOS",)),
+    "qos-run-minutes": Kind(_every_qos(GrpTRESRunMins="cpu=1"), "waits", ("QOS",)),
+    "qos-over-the-partitions-qos": Kind(
+        _both(_every_qos(MaxTRESPerJob="node=4", Flags="OverPartQOS"), _partition_qos(MaxTRESPerJob="node=1")), "runs"
+    ),
+    # accounts
+    "faculty-denies": Kind(_both(_below(GrpTRES="node=1"), _every_qos(Flags="DenyOnLimit")), "refused", ("faculty",)),
+    "faculty-used-up": Kind(_below(GrpTRESMins="cpu=0"), "waits", ("faculty",)),
+    "faculty-runs-nothing": Kind(_below(GrpJobs="0"), "waits", ("faculty",)),
+    "faculty-run-minutes": Kind(_below(GrpTRESRunMins="cpu=1"), "waits", ("faculty",)),
+    "faculty-wall-used-up": Kind(_below(GrpWall="0"), "waits", ("faculty",)),
+    "account-of-another-partition": Kind(
+        _same,
+        "refused",
+        ("account",),
+        typed=_as_root(
+            "sacctmgr -iQ add user alice account=$A partition=elsewhere; "
+            "sacctmgr -iQ delete user where name=alice account=$A partition=''; sleep 2"
+        ),
+    ),
+    "user-runs-nothing": Kind(
+        _same,
+        "waits",
+        ("account",),
+        typed=_as_root("sacctmgr -iQ modify user where name=alice account=$A set MaxJobs=0; sleep 2"),
+    ),
+    "user-submits-nothing": Kind(
+        _same,
+        "refused",
+        ("account",),
+        typed=_as_root("sacctmgr -iQ modify user where name=alice account=$A set MaxSubmitJobs=0; sleep 2"),
+    ),
+    "private": Kind(_cluster(PrivateData="accounts,events,jobs,nodes,partitions,reservations,usage,users"), "runs"),
+    # reservations and licences
+    "reserved-for-me-unnamed": Kind(_same, "waits", ("works",), typed=_reserve("alice", "ALL")),
+    "reserved-for-me": Kind(_same, "runs", unsaid=("the job waits",), typed=_reserve("alice", "ALL"), words=_named),
+    "reserved-for-others": Kind(_same, "unknowable", typed=_reserve("root", "ALL"), words=_named),
+    "a-host-reserved": Kind(_same, "waits", ("works",), typed=_reserve("bob", "$N")),
+    "all-licences": Kind(
+        _cluster(Licenses="abaqus:5"), "runs", words=lambda words: (*words, "--sbatch=--licenses=abaqus:5")
+    ),
+    "licence-of-another-cluster": Kind(_same, "unknowable", words=lambda words: (*words, "--sbatch=--licenses=x:1")),
+}
+
+
+KINDS = {**FOURTH, **FIFTH, **SIXTH}
 
 
 def predicted_labs() -> Iterator[ChangedLab]:
-    """Yield two sets of twenty labs, two kinds of change for each of ten sites; no site and no kind comes twice."""
+    """Yield three sets of twenty labs, two kinds of change for each of ten sites; no site and no kind comes twice."""
     drawn: list[ChangedLab] = []
-    for name, seed, table in (("fourth", 20261123_4, FOURTH), ("fifth", 20261123_5, KINDS)):
+    for name, seed, table, known in (
+        ("fourth", 20261123_4, FOURTH, SITES_OF_SECOND),
+        ("fifth", 20261123_5, {**FOURTH, **FIFTH}, SITES_OF_SECOND),
+        ("sixth", 20261123_6, SIXTH, SITES_OF_ALL),
+    ):
         chance = random.Random(seed)  # noqa: S311  # a seed that stands here
-        sites = chance.sample([each for each in SITES_OF_SECOND if each not in {lab.site for lab in drawn}], SITES)
+        sites = chance.sample([each for each in known if each not in {lab.site for lab in drawn}], SITES)
         kinds = sorted(table.keys() - {lab.change for lab in drawn})
         for place, change in enumerate(chance.sample(kinds, SITES * EACH)):
             drawn.append(ChangedLab(sites[place % SITES], change, f"{name}-{place}", KINDS[change].signs))
