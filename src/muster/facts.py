@@ -204,6 +204,9 @@ class Facts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rank_library: str | None = None
     """A folder that holds `muster` and nothing else, for ranks whose environment has none; None: it has its own."""
 
+    texts: str | None = None
+    """The folder that holds large texts of Muster's for scripts; None: there is none, and scripts hold everything."""
+
     ready_folder: str | None = None
     """The folder of the module by which ranks show their stacks by themselves."""
 

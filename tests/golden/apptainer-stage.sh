@@ -8,6 +8,8 @@
 
 job() {
     muster_begin dir=/home/ada/project tasks=1
+    # the rest of Muster's text
+    muster_read /home/ada/.local/share/muster/texts/0 watch.sh muster_keeper=agent_keeper.py
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"  # the host's: the image has its own
     export PYTHONNOUSERSITE=1  # packages in ~/.local are the host's
     export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
@@ -49,8 +51,8 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   words, begin, run_directory, size_granted, go_to, expect, count_ends, silence, port, report, open_errors, reported,
-#   watch, torchrun_status, unpacked, muster_forget
+#   words, begin, run_directory, size_granted, go_to, read, expect, count_ends, silence, port, report, open_errors,
+#   reported, watch_else, torchrun_status, unpacked, muster_forget
 # in the text muster_task:
 #   rank_slurm, directory, agent, image_node, image, image_unpack
 muster_image_needs apptainer /images/x.sif
@@ -68,7 +70,7 @@ muster_image_library APPTAINERENV_PYTHONPATH /opt/muster-ranks
 eval 'eval "$muster_image_words"'
 #   stage_rank, agent_words, ends, stay, go_agent
 # in the text muster_keeper:
-#   agent_keeper.py
+#   agent_plain.py
 # in the text muster_worker:
 #   slurm_names, jax_beside_agent, jax, worker, stage
 # What runs on every node beside the ranks, for as long as they do: POSIX sh, no Python.

@@ -8,6 +8,7 @@
 
 job() {
     muster_begin dir=/home/ada/project tasks=4
+    muster_read /home/ada/.local/share/muster/texts/0 watch.sh  # the rest of Muster's text
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"  # the host's: the image has its own
     export PYTHONNOUSERSITE=1  # packages in ~/.local are the host's
     export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
@@ -34,8 +35,8 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   words, begin, run_directory, size_granted, go_to, expect, count_ends, silence, port, open_errors, watch, unpacked,
-#   muster_forget
+#   words, begin, run_directory, size_granted, go_to, read, expect, count_ends, silence, port, open_errors, watch_else,
+#   unpacked, muster_forget
 # in the text muster_task:
 #   rank_slurm, directory, size_as_planned, gpus, cpus, threads, publish, jax, look, image_node, image, image_unpack,
 #   gpu_kind, image_gpus, stack, image_asks

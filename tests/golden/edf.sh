@@ -8,6 +8,7 @@
 
 job() {
     muster_begin dir=/home/ada/project tasks=1
+    muster_read /home/ada/.local/share/muster/texts/0 watch.sh  # the rest of Muster's text
     # the host's: the image has its own
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}" LD_LIBRARY_PATH
     export PYTHONNOUSERSITE=1  # packages in ~/.local are the host's
@@ -37,8 +38,8 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   words, begin, run_directory, size_granted, go_to, expect, count_ends, silence, port, definition, open_errors,
-#   watch, muster_forget
+#   words, begin, run_directory, size_granted, go_to, read, expect, count_ends, silence, port, definition, open_errors,
+#   watch_else, muster_forget
 # in the text muster_task:
 #   rank_slurm, directory, size_as_planned, cpus, threads, publish, jax, look, library
 muster_add_library /opt/muster-ranks

@@ -8,6 +8,7 @@
 
 job() {
     muster_begin dir=/home/ada/project tasks=4
+    muster_read /home/ada/.local/share/muster/texts/0 muster_keeper=agent_keeper.py  # the rest of Muster's text
     . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
     # import muster works in every rank
@@ -34,11 +35,11 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   words, begin, run_directory, size_granted, go_to, not_there, expect, count_ends, silence, port, report, to_log,
-#   torchrun_status, mpirun, muster_forget
+#   words, begin, run_directory, size_granted, go_to, read, not_there, expect, count_ends, silence, port, report,
+#   to_log, torchrun_status, mpirun, muster_forget
 # in the text muster_task:
 #   rank_mpi, directory, python_there, agent, agent_words, ends, stay, go_mpi_agent
 # in the text muster_keeper:
-#   agent_keeper.py
+#   agent_plain.py
 # in the text muster_worker:
 #   slurm_names, jax_beside_agent, jax, worker

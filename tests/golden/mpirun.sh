@@ -145,6 +145,26 @@ muster_go_to() {
         'use a file system that the compute nodes see, or --chdir'
 }
 
+# Reads texts from Muster's folder $1, which `muster submit` has written. A word FILE names functions of this script;
+# VARIABLE=FILE a value; VARIABLE+=FILE what takes the place of the line "# muster_read FILE" in a value. Where this
+# host does not see one, or another user owns it, the job goes on without them, and a line says so.
+muster_read() {
+    local word file text
+    for word in "${@:2}"; do
+        file=${word#*=}
+        [ -O "$1/$file" ] && text=$(<"$1/$file") || {
+            printf 'muster: warning: %s does not see %s: the job runs without %s\n\nhint: %s\n' "$(uname -n)" "$1/$file" \
+                "${*:2}" 'muster submit writes this folder; XDG_DATA_HOME names a place that the nodes see' >&2
+            return
+        }
+        case $word in
+        *+=*) word=${word%%+*} text=${!word%%"# muster_read $file"$'\n'*}$text${!word#*"# muster_read $file"} ;;&
+        *=*) printf -v "${word%%=*}" %s "$text" ;;
+        *) eval "$text" ;;
+        esac
+    done
+}
+
 # Stops with the sentence $1: a path that the job needs is not there.
 muster_not_there() {
     muster_stop "$1" 'is it on a file system that the compute nodes see?'

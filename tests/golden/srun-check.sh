@@ -11,6 +11,7 @@ job() {
     [ -O '/scratch/it'"'"'s/muster-runs/check-ada.pyz' ] || muster_stop \
         '/scratch/it'"'"'s/muster-runs/check-ada.pyz, which checks the nodes before the run, is not there, or is not '\
 'yours' 'muster run --check and muster submit --check put it there; without --check the script needs no file'
+    muster_read /home/ada/.local/share/muster/texts/0 watch.sh  # the rest of Muster's text
     . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
     # import muster works in every rank
@@ -36,8 +37,8 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   words, begin, run_directory, size_granted, go_to, not_there, expect, count_ends, silence, port, open_errors, watch,
-#   muster_forget
+#   words, begin, run_directory, size_granted, go_to, read, not_there, expect, count_ends, silence, port, open_errors,
+#   watch_else, muster_forget
 # in the text muster_task:
 #   rank_slurm, directory, python_there, size_as_planned, gpus, cpus, threads, publish, jax, look, ends, stay,
 #   go_counted_rank

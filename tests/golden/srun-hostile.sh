@@ -10,6 +10,7 @@
 
 job() {
     muster_begin dir='/home/ada/project/a'"'"'; echo foo' tasks=1
+    muster_read /home/ada/.local/share/muster/texts/0 watch.sh  # the rest of Muster's text
     . '/home/ada/my env/bin/activate' || muster_not_there 'the virtual environment /home/ada/my env is not there'
     unset LD_PRELOAD
     export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
@@ -36,8 +37,8 @@ line' '*'
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   words, begin, run_directory, size_granted, go_to, not_there, expect, count_ends, silence, open_errors, watch,
-#   muster_forget
+#   words, begin, run_directory, size_granted, go_to, read, not_there, expect, count_ends, silence, open_errors,
+#   watch_else, muster_forget
 # in the text muster_task:
 #   rank_slurm, once_per_node
 muster_node_prologue echo 'warm; up'

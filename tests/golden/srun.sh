@@ -9,6 +9,7 @@
 
 job() {
     muster_begin dir=/home/ada/project tasks=4 cpus=8
+    muster_read /home/ada/.local/share/muster/texts/0 watch.sh  # the rest of Muster's text
     . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
     # import muster works in every rank
@@ -142,6 +143,26 @@ muster_take_size() {
 muster_go_to() {
     cd "$1" || muster_stop "the working directory $1 does not exist" \
         'use a file system that the compute nodes see, or --chdir'
+}
+
+# Reads texts from Muster's folder $1, which `muster submit` has written. A word FILE names functions of this script;
+# VARIABLE=FILE a value; VARIABLE+=FILE what takes the place of the line "# muster_read FILE" in a value. Where this
+# host does not see one, or another user owns it, the job goes on without them, and a line says so.
+muster_read() {
+    local word file text
+    for word in "${@:2}"; do
+        file=${word#*=}
+        [ -O "$1/$file" ] && text=$(<"$1/$file") || {
+            printf 'muster: warning: %s does not see %s: the job runs without %s\n\nhint: %s\n' "$(uname -n)" "$1/$file" \
+                "${*:2}" 'muster submit writes this folder; XDG_DATA_HOME names a place that the nodes see' >&2
+            return
+        }
+        case $word in
+        *+=*) word=${word%%+*} text=${!word%%"# muster_read $file"$'\n'*}$text${!word#*"# muster_read $file"} ;;&
+        *=*) printf -v "${word%%=*}" %s "$text" ;;
+        *) eval "$text" ;;
+        esac
+    done
 }
 
 # Stops with the sentence $1: a path that the job needs is not there.
@@ -280,68 +301,11 @@ muster_open_errors() {
     { : >>/dev/fd/9; } 9>&2 2>/dev/null || muster_error=()
 }
 
-# Passes srun's messages on, and prints the exit status of the first rank that failed (srun's own is that of the step)
-# and the nodes that srun calls failed. The other ranks get SIGTERM, and SIGKILL $1 seconds later: --kill-on-bad-exit
-# would wait for KillWait, and block.
-muster_watch() {
-    trap '' INT TERM HUP
-    local line status='' seen='' pid='' nodes=''
-    while IFS= read -r line || [ -n "$line" ]; do
-        case $line in
-        'muster-status '*) status=${line#muster-status } && continue ;;
-        'muster-srun '*) pid=${line#muster-srun }; "${muster_tell:-:}" starter "$pid"; continue ;;
-        esac
-        printf '%s\n' "$line" >&9
-        "${muster_tell:-:}" srun "$line"
-        case $line in 'srun: error: Node failure on '*) nodes+=" ${line##* }" ;; esac
-        [ -z "$seen" ] || continue
-        muster_status_in "$line"
-        [ -z "$seen" ] || { muster_end_step TERM "$pid" && muster_end_step KILL "$pid" "$1"; }
-    done
-    [ -z "$seen" ] || { kill -KILL "$!" && wait "$!"; } 2>/dev/null
-    # srun itself was killed, so its ranks have to be ended here.
-    [ -n "$seen" ] || [ "${status:-0}" -ne 137 ] || muster_end_step KILL "$pid"
-    printf '%s\n' "${seen:-$status}$nodes"
-}
-
-# Sends the signal $1 to the step of the srun $2, after $3 seconds; where no controller answers, SIGTERM to srun. No
-# process sleeps here: a reader of this output would have to wait for it.
-muster_end_step() {
-    (
-        [ -z "${3:-}" ] || read -rt "$3" <> <(:)
-        step=$(scontrol --oneliner show step "$SLURM_JOB_ID" |
-            sed -nE "s/^StepId=([^ ]*) .*SrunHost:Pid=$(uname -n | cut -d. -f1)(\.[^ :]*)?:$2( .*|$)/\\1/p")
-        [ -n "$step" ] || exec kill "$2"
-        exec scancel --quiet --signal="$1" "$step"
-    ) </dev/null >/dev/null 2>&1 7>&- 8>&- 9>&- &
-}
-
-# Reads the exit status from one line of srun, if the line reports the end of a task. Result in $seen.
-muster_status_in() {
-    local what
-    local -A signals=([Hangup]=1 [Interrupt]=2 [Quit]=3 ['Illegal instruction']=4 ['Trace/breakpoint trap']=5
-        [Aborted]=6
-        ['Bus error']=7 ['Floating point exception']=8 [Killed]=9 ['Out Of Memory']=9 ['User defined signal 1']=10
-        ['Segmentation fault']=11 ['User defined signal 2']=12 ['Broken pipe']=13 ['Alarm clock']=14 [Terminated]=15
-        ['CPU time limit exceeded']=24 ['File size limit exceeded']=25)
-    [[ $1 != 'srun: interrupt '* ]] || seen=130
-    [[ $1 =~ ^srun:\ error:\ [^:]+:\ tasks?\ [0-9,-]+:\ (.+)$ ]] || return 0
-    what=${BASH_REMATCH[1]%' (core dumped)'}
-    [[ $what != 'Exited with exit code '* ]] || seen=${what##* }
-    [ -z "${signals[$what]:-}" ] || seen=$((128 + ${signals[$what]}))
-}
-
-# Runs the srun command $@. Results in $muster_status and $muster_failed_nodes. The ranks' output does not pass here.
+# Runs the srun command $@ where no watch was read: srun ends all ranks when one fails, and its status is what is known.
 muster_step() {
     export MUSTER_DIRECTORY=$PWD
-    muster_status=$(
-        {
-            (printf 'muster-srun %s\n' "$BASHPID" >&7 && exec "$@" 2>&7 >&8)
-            printf 'muster-status %s\n' "$?" >&7
-        } 7>&1 2>/dev/null | muster_watch "$((${muster_keeper:+1+}MUSTER_GRACE))"
-    )
-    muster_failed_nodes=${muster_status#"${muster_status%% *}"} muster_status=${muster_status%% *}
-    : "${muster_status:=143}" # a signal to the whole group also ended the reader of the messages
+    "${@/#--kill-on-bad-exit=0/--kill-on-bad-exit=1}"
+    muster_status=$?
 } 8>&1 9>&2
 
 # Unsets variables of outer jobs, launchers and the header that would change the step.

@@ -8,6 +8,8 @@
 
 job() {
     muster_begin dir=/home/ada/project tasks=4
+    # the rest of Muster's text
+    muster_read /home/ada/.local/share/muster/texts/0 watch.sh muster_keeper=agent_keeper.py
     . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
     # import muster works in every rank
@@ -142,6 +144,26 @@ muster_take_size() {
 muster_go_to() {
     cd "$1" || muster_stop "the working directory $1 does not exist" \
         'use a file system that the compute nodes see, or --chdir'
+}
+
+# Reads texts from Muster's folder $1, which `muster submit` has written. A word FILE names functions of this script;
+# VARIABLE=FILE a value; VARIABLE+=FILE what takes the place of the line "# muster_read FILE" in a value. Where this
+# host does not see one, or another user owns it, the job goes on without them, and a line says so.
+muster_read() {
+    local word file text
+    for word in "${@:2}"; do
+        file=${word#*=}
+        [ -O "$1/$file" ] && text=$(<"$1/$file") || {
+            printf 'muster: warning: %s does not see %s: the job runs without %s\n\nhint: %s\n' "$(uname -n)" "$1/$file" \
+                "${*:2}" 'muster submit writes this folder; XDG_DATA_HOME names a place that the nodes see' >&2
+            return
+        }
+        case $word in
+        *+=*) word=${word%%+*} text=${!word%%"# muster_read $file"$'\n'*}$text${!word#*"# muster_read $file"} ;;&
+        *=*) printf -v "${word%%=*}" %s "$text" ;;
+        *) eval "$text" ;;
+        esac
+    done
 }
 
 # Stops with the sentence $1: a path that the job needs is not there.
@@ -302,68 +324,11 @@ muster_step_reported() {
     muster_report_kept "$!"
 }
 
-# Passes srun's messages on, and prints the exit status of the first rank that failed (srun's own is that of the step)
-# and the nodes that srun calls failed. The other ranks get SIGTERM, and SIGKILL $1 seconds later: --kill-on-bad-exit
-# would wait for KillWait, and block.
-muster_watch() {
-    trap '' INT TERM HUP
-    local line status='' seen='' pid='' nodes=''
-    while IFS= read -r line || [ -n "$line" ]; do
-        case $line in
-        'muster-status '*) status=${line#muster-status } && continue ;;
-        'muster-srun '*) pid=${line#muster-srun }; "${muster_tell:-:}" starter "$pid"; continue ;;
-        esac
-        printf '%s\n' "$line" >&9
-        "${muster_tell:-:}" srun "$line"
-        case $line in 'srun: error: Node failure on '*) nodes+=" ${line##* }" ;; esac
-        [ -z "$seen" ] || continue
-        muster_status_in "$line"
-        [ -z "$seen" ] || { muster_end_step TERM "$pid" && muster_end_step KILL "$pid" "$1"; }
-    done
-    [ -z "$seen" ] || { kill -KILL "$!" && wait "$!"; } 2>/dev/null
-    # srun itself was killed, so its ranks have to be ended here.
-    [ -n "$seen" ] || [ "${status:-0}" -ne 137 ] || muster_end_step KILL "$pid"
-    printf '%s\n' "${seen:-$status}$nodes"
-}
-
-# Sends the signal $1 to the step of the srun $2, after $3 seconds; where no controller answers, SIGTERM to srun. No
-# process sleeps here: a reader of this output would have to wait for it.
-muster_end_step() {
-    (
-        [ -z "${3:-}" ] || read -rt "$3" <> <(:)
-        step=$(scontrol --oneliner show step "$SLURM_JOB_ID" |
-            sed -nE "s/^StepId=([^ ]*) .*SrunHost:Pid=$(uname -n | cut -d. -f1)(\.[^ :]*)?:$2( .*|$)/\\1/p")
-        [ -n "$step" ] || exec kill "$2"
-        exec scancel --quiet --signal="$1" "$step"
-    ) </dev/null >/dev/null 2>&1 7>&- 8>&- 9>&- &
-}
-
-# Reads the exit status from one line of srun, if the line reports the end of a task. Result in $seen.
-muster_status_in() {
-    local what
-    local -A signals=([Hangup]=1 [Interrupt]=2 [Quit]=3 ['Illegal instruction']=4 ['Trace/breakpoint trap']=5
-        [Aborted]=6
-        ['Bus error']=7 ['Floating point exception']=8 [Killed]=9 ['Out Of Memory']=9 ['User defined signal 1']=10
-        ['Segmentation fault']=11 ['User defined signal 2']=12 ['Broken pipe']=13 ['Alarm clock']=14 [Terminated]=15
-        ['CPU time limit exceeded']=24 ['File size limit exceeded']=25)
-    [[ $1 != 'srun: interrupt '* ]] || seen=130
-    [[ $1 =~ ^srun:\ error:\ [^:]+:\ tasks?\ [0-9,-]+:\ (.+)$ ]] || return 0
-    what=${BASH_REMATCH[1]%' (core dumped)'}
-    [[ $what != 'Exited with exit code '* ]] || seen=${what##* }
-    [ -z "${signals[$what]:-}" ] || seen=$((128 + ${signals[$what]}))
-}
-
-# Runs the srun command $@. Results in $muster_status and $muster_failed_nodes. The ranks' output does not pass here.
+# Runs the srun command $@ where no watch was read: srun ends all ranks when one fails, and its status is what is known.
 muster_step() {
     export MUSTER_DIRECTORY=$PWD
-    muster_status=$(
-        {
-            (printf 'muster-srun %s\n' "$BASHPID" >&7 && exec "$@" 2>&7 >&8)
-            printf 'muster-status %s\n' "$?" >&7
-        } 7>&1 2>/dev/null | muster_watch "$((${muster_keeper:+1+}MUSTER_GRACE))"
-    )
-    muster_failed_nodes=${muster_status#"${muster_status%% *}"} muster_status=${muster_status%% *}
-    : "${muster_status:=143}" # a signal to the whole group also ended the reader of the messages
+    "${@/#--kill-on-bad-exit=0/--kill-on-bad-exit=1}"
+    muster_status=$?
 } 8>&1 9>&2
 
 # Finds the exit status of the first rank that failed, in the reports $@: torchrun itself ends with 1. Each node reports
@@ -525,299 +490,16 @@ MUSTER_TEXT
 )
 muster_keeper=$(
     cat <<'MUSTER_TEXT'
-import fcntl
 import os
-import select
-import signal
 import sys
-import time
-from typing import Dict, List, Optional, Sequence
-FIRST_PIPE = 400
-_TOLD_WORDS = 10
-_CHUNK_BYTES = 1 << 16
-_LONGEST_LINE_BYTES = 1 << 20
-_LOOK_S = 0.1
-_BEGINS_S = 60
-_REPORT_S = 1.0
-_TELL_S = 0.5
-_MOST_CHUNKS = 64
-_ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
-_TOLD = signal.SIGURG
-_OF_MPI = (
-    *("OMPI_COMM_WORLD_", "OMPI_UNIVERSE_SIZE", "OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix"),
-    *("PRTE_", "PMIX_", "PMI_", "PALS_", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
-)
-class _Out:
-    def __init__(self, descriptor: int) -> None:
-        self.descriptor = descriptor
-        self.error: Optional[OSError] = None
-    def write(self, data: bytes) -> None:
-        while data and self.error is None:
-            try:
-                data = data[os.write(self.descriptor, data) :]
-            except BlockingIOError:
-                select.select([], [self.descriptor], [], 1.0)
-            except OSError as error:
-                self.error = error
-class _Pipe:
-    def __init__(self, output: _Out, keeper: "Keeper", *, hello: bool, label: bool, whole: bool) -> None:
-        self.reader, self.writer = os.pipe()
-        os.set_blocking(self.reader, False)
-        self._out, self._keeper = output, keeper
-        self._hello, self._label, self._whole = hello, label, whole
-        self._prefix = b""
-        self._rest = b""
-    def read(self) -> bool:
-        try:
-            chunk = os.read(self.reader, _CHUNK_BYTES)
-        except BlockingIOError:
-            return True
-        if chunk:
-            self._feed(chunk)
-        return bool(chunk)
-    def empty(self) -> None:
-        for _ in range(_MOST_CHUNKS):
-            try:
-                chunk = os.read(self.reader, _CHUNK_BYTES)
-            except BlockingIOError:
-                return
-            if not chunk:
-                return
-            self._feed(chunk)
-    def _feed(self, chunk: bytes) -> None:
-        data = self._rest + chunk
-        self._rest = b""
-        if self._hello:
-            first, end, data = data.partition(b"\n")
-            if not end:
-                self._rest = first
-                return
-            self._hello = False
-            rank, pid = first.split()
-            self._prefix = rank + b": " if self._label else b""
-            self._keeper.note_rank(int(pid))
-        if self._whole:
-            data, end, self._rest = data.rpartition(b"\n")
-            self._write(data + end)
-            if len(self._rest) > _LONGEST_LINE_BYTES:
-                self.close()
-        elif data:
-            self._out.write(data)
-    def _write(self, lines: bytes) -> None:
-        if lines and self._prefix:
-            lines = self._prefix + lines[:-1].replace(b"\n", b"\n" + self._prefix) + b"\n"
-        self._out.write(lines)
-    def close(self) -> None:
-        if self._rest and not self._hello:
-            self._write(self._rest + b"\n")
-        self._rest = b""
-class _AgentErrors(_Pipe):
-    def _write(self, lines: bytes) -> None:
-        if b" closing signal " in lines:
-            self._keeper.note_closing()
-        self._out.write(lines)
-class Keeper:
-    def __init__(self, words: Sequence[str], *, ranks: int, grace_s: float, label: bool, ends_once: bool) -> None:
-        self._grace_s = grace_s
-        self._ranks: Dict[int, str] = {}
-        self._noted: List[int] = []
-        self._ending_since: Optional[float] = None
-        self._closing_since: Optional[float] = None
-        self._tell_at: Optional[float] = None
-        self._killed = False
-        self._ends_once = ends_once
-        self._outs = [_Out(1), _Out(2)]
-        self._pipes: Dict[int, _Pipe] = {}
-        self._poll = select.poll()
-        self._wake, waker = os.pipe()
-        os.set_blocking(waker, False)
-        signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
-        for number in (*_ENDINGS, _TOLD, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD):
-            signal.signal(number, lambda number, _: self._noted.append(number))
-        self._poll.register(self._wake, select.POLLIN)
-        for index in range(2 * ranks):
-            pipe = _Pipe(self._outs[index % 2], self, hello=True, label=label, whole=label or ranks > 1)
-            _move(pipe, FIRST_PIPE + index)
-            self._add(pipe)
-        self._agent = self._start(words, ranks)
-    def _add(self, pipe: _Pipe) -> None:
-        self._pipes[pipe.reader] = pipe
-        self._poll.register(pipe.reader, select.POLLIN)
-    def _start(self, words: Sequence[str], ranks: int) -> int:
-        own_pipes = [
-            _Pipe(self._outs[0], self, hello=False, label=False, whole=True),
-            _AgentErrors(self._outs[1], self, hello=False, label=False, whole=True),
-        ]
-        for pipe in own_pipes:
-            self._add(pipe)
-        environment = {name: value for name, value in os.environ.items() if not name.startswith(_OF_MPI)}
-        environment["MUSTER_PIPES"] = "/proc/%d/fd" % os.getpid()
-        if environment.get("MUSTER_OMP") == "own":
-            environment["OMP_NUM_THREADS"] = str(_threads(ranks, int(environment.get("MUSTER_CPUS") or 0)))
-        moves = [(os.POSIX_SPAWN_DUP2, pipe.writer, number) for number, pipe in enumerate(own_pipes, start=1)]
-        return os.posix_spawn(
-            words[0], list(words), environment, file_actions=moves, setsigdef=[signal.SIGPIPE, signal.SIGXFSZ]
-        )
-    def note_rank(self, pid: int) -> None:
-        self._ranks[pid] = _born(pid)
-    def note_closing(self) -> None:
-        if self._closing_since is None and self._ends_once:
-            self._closing_since = time.monotonic()
-            self._tell_at = self._closing_since + _TELL_S if self._ending_since is None else None
-    def run(self) -> int:
-        status = None
-        while status is None:
-            self._pass_on(_LOOK_S)
-            status = self._ended()
-            self._hear()
-            self._end_in_time()
-        if os.WIFSIGNALED(status):
-            self._end_ranks()
-        for pipe in self._pipes.values():
-            os.close(pipe.writer)
-        self._drain()
-        return self._status(status)
-    def _pass_on(self, patience_s: float) -> bool:
-        ready = self._poll.poll(patience_s * 1000)
-        for descriptor, _ in ready:
-            if descriptor == self._wake:
-                os.read(descriptor, 512)
-            elif not self._pipes[descriptor].read():
-                self._pipes[descriptor].close()
-                self._poll.unregister(descriptor)
-                os.close(descriptor)
-                del self._pipes[descriptor]
-        return bool(ready)
-    def _ended(self) -> Optional[int]:
-        pid, status = os.waitpid(self._agent, os.WNOHANG)
-        return status if pid else None
-    def _hear(self) -> None:
-        while self._noted:
-            number = self._noted.pop(0)
-            if self._ending_since is not None or number not in (*_ENDINGS, _TOLD):
-                continue
-            self._tell_at = None
-            if number == _TOLD:
-                if self._closing_since is not None:
-                    continue
-                os.kill(self._agent, signal.SIGTERM)
-            self._ending_since = time.monotonic()
-    def _end_in_time(self) -> None:
-        since = self._ending_since if self._closing_since is None else self._closing_since
-        if since is None:
-            return
-        now = time.monotonic()
-        if self._tell_at is not None and now >= self._tell_at:
-            self._tell_at = None
-            _tell_other_nodes()
-        if now >= since + self._grace_s and not self._killed:
-            self._killed = True
-            self._signal_ranks(signal.SIGKILL)
-        if now >= since + self._grace_s + _REPORT_S:
-            os.kill(self._agent, signal.SIGKILL)
-    def _signal_ranks(self, number: int) -> None:
-        for pid, born in self._ranks.items():
-            if born and _born(pid) == born:
-                try:
-                    os.killpg(pid, number)
-                except OSError:  # it does not lead a group, or ended at this moment
-                    pass
-    def _end_ranks(self) -> None:
-        self._signal_ranks(signal.SIGTERM)
-        until = time.monotonic() + self._grace_s
-        while time.monotonic() < until and any(born and _born(pid) == born for pid, born in self._ranks.items()):
-            self._pass_on(_LOOK_S)
-        self._signal_ranks(signal.SIGKILL)
-    def _drain(self) -> None:
-        for pipe in self._pipes.values():
-            pipe.empty()
-            pipe.close()
-    def _status(self, status: int) -> int:
-        for output in self._outs:
-            if output.error is not None and not isinstance(output.error, BrokenPipeError):
-                self._outs[1].write(
-                    ("muster: warning: the output could not be written: %s\n" % output.error.strerror).encode()
-                )
-        if not os.WIFSIGNALED(status):
-            return os.WEXITSTATUS(status)
-        number = os.WTERMSIG(status)
-        signal.signal(number, signal.SIG_DFL) if number != signal.SIGKILL else None
-        os.kill(os.getpid(), number)
-        return 128 + number
-def _threads(ranks: int, asked: int) -> int:
-    cores = len({_core(cpu) for cpu in os.sched_getaffinity(0)})
-    return max(1, min(cores // ranks, asked or cores))
-def _core(cpu: int) -> str:
-    try:
-        with open("/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list" % cpu) as file:
-            return file.read() or str(cpu)
-    except OSError:
-        return str(cpu)
-def _move(pipe: _Pipe, number: int) -> None:
-    os.dup2(pipe.writer, number, inheritable=False)
-    os.close(pipe.writer)
-    pipe.writer = number
-def _born(pid: int) -> str:
-    try:
-        with open("/proc/%d/stat" % pid, "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-    except OSError:
-        return ""
-    return "" if fields[0] in (b"Z", b"X") else fields[19].decode()
-def _tell_other_nodes() -> None:
-    step = [os.environ.get(name) for name in ("SLURM_JOB_ID", "SLURM_STEP_ID")]
-    if None in step or os.environ.get("SLURM_STEP_NUM_NODES", "1") == "1":
-        return
-    words = ["scancel", "--quiet", "--signal=URG", "%s.%s" % tuple(step)]
-    try:
-        os.posix_spawnp(words[0], words, os.environ)
-    except OSError:  # an image need not have it: each node then ends in its own time
-        pass
-def _log_directory() -> str:
-    folder = os.environ.get("TMPDIR") or "/tmp"
-    _remove_left(folder)
-    path = os.path.join(folder, "muster-agent-%d-%s" % (os.getpid(), os.urandom(4).hex()))
-    os.mkdir(path, 0o700)
-    _lock(path)
-    return path
-def _lock(path: str) -> bool:
-    try:
-        fcntl.flock(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW), fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
-def _remove_left(folder: str) -> None:
-    for name in os.listdir(folder):
-        path = os.path.join(folder, name)
-        try:
-            is_old = name.startswith("muster-agent-") and time.time() - os.lstat(path).st_mtime > _BEGINS_S
-            if is_old and os.lstat(path).st_uid == os.getuid() and _lock(path):
-                _remove(path)
-        except OSError:  # another keeper was faster
-            continue
-def _remove(path: str) -> None:
-    import shutil  # not before the ranks have ended
-    shutil.rmtree(path, ignore_errors=True)
-def main(words: Sequence[str]) -> int:
-    label, *command = words[:-_TOLD_WORDS]
-    grace_s, ranks, module, nodes, *meeting, more = words[-_TOLD_WORDS:]
-    flags = [line for line in more.split("\n") if line]
-    logs = _log_directory()
-    agent = [sys.executable, "-m", module, "--log-dir=" + logs, nodes, "--nproc-per-node=" + ranks, *meeting]
-    rank = ["--no-python", *(word.replace("$", "$$") for word in command)]
-    restarts = [flag.partition("=")[2] for flag in flags if flag.startswith(("--max-restarts=", "--max_restarts="))]
-    try:
-        return Keeper(
-            [*agent, "--max-restarts=0", *flags, *rank],
-            ranks=int(ranks),
-            grace_s=float(grace_s),
-            label=label == "label",
-            ends_once=restarts[-1:] in ([], ["0"]),
-        ).run()
-    finally:
-        _remove(logs)
+_OF_MPI = ("OMPI_", "PRTE_", "PMIX_", "PMI_", "PALS_", "MPI_LOCAL")
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    command, (_, ranks, module, nodes, *meeting, more) = sys.argv[2:-10], sys.argv[-10:]
+    agent = [sys.executable, "-m", module, nodes, "--nproc-per-node=" + ranks, *meeting, "--max-restarts=0"]
+    flags = [line for line in more.split("\n") if line]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(_OF_MPI)}
+    rank = ["--no-python", *(word.replace("$", "$$") for word in command)]
+    os.execve(agent[0], [*agent, *flags, *rank], environment)  # noqa: S606
 MUSTER_TEXT
 )
 muster_worker=$(

@@ -5,6 +5,7 @@
 
 job() {
     muster_begin dir=/home/ada/project tasks=3 nodes=2
+    muster_read /home/ada/.local/share/muster/texts/0 watch.sh  # the rest of Muster's text
     . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
     # import muster works in every rank
@@ -28,8 +29,8 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   words, begin, run_directory_of_stream, size_asked, go_to, not_there, expect, count_ends, port, open_errors, watch,
-#   muster_forget
+#   words, begin, run_directory_of_stream, size_asked, go_to, read, not_there, expect, count_ends, port, open_errors,
+#   watch_else, muster_forget
 # in the text muster_task:
 #   rank_slurm, tasks_of_node, directory, python_there, size_as_planned, cpus, threads, publish, jax, ends, stay,
 #   go_counted_rank

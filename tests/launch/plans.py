@@ -22,6 +22,7 @@ JOB_FACTS = replace(
     own_python="/opt/muster/bin/python",
     ready_folder="/opt/muster/ready",
     rank_library="/home/ada/.local/share/muster/rank-library/0",
+    texts="/home/ada/.local/share/muster/texts/0",
     script=ScriptFacts(path="train.py", modules=frozenset({"torch"}), may_be_alone=True),
 )
 

@@ -78,4 +78,4 @@ def _pieces() -> tuple[tuple[str, str], ...]:
 @cache
 def _longest_first() -> tuple[str, ...]:
     """Return the names of all parts: a long one may hold the text of a short one."""
-    return tuple(sorted(("agent_keeper.py", *part_files()), key=lambda name: -len(part(name))))
+    return tuple(sorted(("agent_keeper.py", "agent_plain.py", *part_files()), key=lambda name: -len(part(name))))

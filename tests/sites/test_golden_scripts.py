@@ -36,8 +36,8 @@ def _last(word: Word) -> str:
 def test_each_job_is_read_on_one_screen_and_no_line_is_wider_than_a_page(site: str) -> None:
     jobs = {case: script_of(case).partition(RULE)[0].splitlines() for case in _made(site)}
 
-    # Each line that is not plain Slurm says why it is there: at the site with the most variables this takes 62 lines.
-    assert [(str(case), len(lines)) for case, lines in jobs.items() if len(lines) > 62] == []
+    # Each line that is not plain Slurm says why it is there: at the site with the most variables this takes 64 lines.
+    assert [(str(case), len(lines)) for case, lines in jobs.items() if len(lines) > 64] == []
     assert [(str(case), line) for case, lines in jobs.items() for line in lines if len(line) > 120] == []
 
 

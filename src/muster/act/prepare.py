@@ -65,6 +65,11 @@ def plan_for(
     name = request.site or ("laptop" if engine is Engine.HERE else None)
     overrides = overrides_from(request.site_set)
 
+    if engine is Engine.SLURM:
+        from muster.act.texts import place_texts
+
+        facts = replace(facts, texts=place_texts(facts))
+
     def make(cluster: ClusterFacts | None) -> Plan:
         site = choose_site(name, facts, overrides, cluster)
         if request.roles:

@@ -43,6 +43,7 @@ LEFT_OUT = {
     "launcher_reason": "a sentence for people",
     "own_python": "another Python runs the same program",
     "supervisor": "the same program in another place",
+    "texts": "the same texts in another place",
     "notes": "sentences for people, which may depend on the hour",
 }
 """The fields of a plan that do not count, each with its reason."""

@@ -471,6 +471,9 @@ class Plan(msgspec.Struct, frozen=True):
     supervisor: str = ""
     """The folder of the program that steers the roles; empty: the job has none."""
 
+    texts: str | None = None
+    """The folder from which the script reads large texts of Muster's; None: the script holds all of them."""
+
     @property
     def step_indent(self) -> int:
         """Return where the script puts the line that starts the ranks."""

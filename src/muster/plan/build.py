@@ -173,6 +173,7 @@ def _join(made: Sections) -> Plan:
         node_prologue=made.node_prologue,
         python=python,
         rank_library=None if is_in_image else facts.rank_library,
+        texts=facts.texts if made.asked.engine is Engine.SLURM else None,
         ready=facts.ready_folder if request.stacks_ready and not is_in_image else None,
         agent=agent_python(made.command.words, python) if launcher.agent else (),
         gate=gate,

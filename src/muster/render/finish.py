@@ -19,7 +19,7 @@ def keeps_attempts(plan: Plan) -> bool:
 def finish_parts(plan: Plan) -> Iterator[Part]:
     """Yield the part by which the script becomes the supervisor of its job."""
     if plan.finish is not None:
-        yield "supervise"
+        yield from ("python", "become", "supervise")
 
 
 def supervise_lines(plan: Plan) -> Iterator[str]:

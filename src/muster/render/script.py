@@ -17,6 +17,7 @@ from muster.plan.effect import narrows
 from muster.plan.secret import hidden_names
 from muster.rank import contract
 from muster.render.finish import finish_parts, keeps_attempts, supervise_lines
+from muster.render.folder import compose_read, file_of, is_read, read_words, text_of
 from muster.render.image import definition_lines, prologue_end, step_words, with_step_flags
 from muster.render.parts import compose, kept, part
 from muster.render.roles import last_lines, role_function, role_lines, texts_of_roles
@@ -156,7 +157,7 @@ def own_text(plan: Plan) -> str:
 def _texts_of_job(plan: Plan) -> Iterator[str]:
     """Yield what the job of several roles needs itself: it starts no rank."""
     yield part("stop")
-    yield from map(part, ("words", "begin", "run_directory", "size_granted", "go_to", "roles"))
+    yield from map(part, ("words", "begin", "run_directory", "size_granted", "go_to", "python", "become", "roles"))
     yield _forget(plan)
 
 
@@ -167,7 +168,7 @@ def _texts(plan: Plan, launcher: Launcher) -> Iterator[str]:
     else:
         yield kept("muster_common", compose(prologues[0].common))
         yield 'eval "$muster_common"\n'
-    yield from map(part, _parts_of_the_job(plan, launcher))
+    yield from filter(None, (text_of(plan, name) for name in _parts_of_the_job(plan, launcher)))
     yield _forget(plan)
     if prologues:
         yield "# What every started process runs before the command: POSIX sh, without Python."
@@ -193,6 +194,8 @@ def _parts_of_the_job(plan: Plan, launcher: Launcher) -> Iterator[Part]:
             yield "run_directory"
         yield "size_asked" if plan.within else "size_granted"
     yield "go_to_snapshot" if plan.snapshot else "go_to"
+    if plan.texts is not None:
+        yield "read"
     for name, is_needed in _parts_of_some_jobs(plan, launcher):
         if is_needed:
             yield name
@@ -240,16 +243,18 @@ def prologue_text(plan: Plan, prologue: Prologue) -> str:
     """Return the text that the script keeps for a started process; what runs once on a node follows its identity."""
     known_parts = (*prologue.common, *prologue.identity)
     if prologue.variable != RANK:
-        return compose((*known_parts, *prologue.start, *_again(plan, prologue), *prologue.last))
+        if prologue.variable == KEEPER:
+            return text_of(plan, *prologue.last)
+        return compose_read(plan, (*known_parts, *prologue.start, *_again(plan, prologue), *prologue.last))
     once = f"{part('cpu_flags')}muster_cpu_has {shlex.join(plan.cpu_flags)}\n" if plan.cpu_flags else ""
     if plan.node_prologue:
         once += f"{once and chr(10)}{part('once_per_node')}muster_node_prologue {shlex.join(plan.node_prologue)}\n"
     texts = (
-        compose(known_parts),
+        compose_read(plan, known_parts),
         once,
-        compose((*prologue.start, *_again(plan, prologue))),
+        compose_read(plan, (*prologue.start, *_again(plan, prologue))),
         *_before_the_command(plan),
-        compose(prologue.last),
+        compose_read(plan, prologue.last),
     )
     return "\n".join(text for text in texts if text)
 
@@ -319,6 +324,19 @@ def _begin(plan: Plan) -> Iterator[str]:
         is_of_size = kind is ConditionKind.SIZE
         stop = ("muster_other_size", sentence) if is_of_size else ("muster_stop", sentence, conditions[0].hint)
         yield fold((Fragment(f"{holds} ||"), *stop))
+    if plan.texts is not None and not plan.roles:
+        yield from _read(plan, plan.texts)
+
+
+def _read(plan: Plan, folder: str) -> Iterator[str]:
+    """Yield the line that reads large texts from Muster's folder."""
+    launcher = launcher_named(plan.launcher)
+    words: list[Word] = [file_of(name) for name in _parts_of_the_job(plan, launcher) if is_read(plan, name)]
+    for prologue in launcher.prologues(plan):
+        words += read_words(prologue.variable, prologue_text(plan, prologue))
+        words += [f"{prologue.variable}={file_of(name)}" for name in prologue.last if prologue.variable == KEEPER]
+    if words:
+        yield from noted(fold(("muster_read", folder, *words)), "the rest of Muster's text")
 
 
 def _of_all(conditions: Sequence[Condition]) -> str:

@@ -15,10 +15,10 @@ attempt)
     ;;
 esac
 
-# Becomes the supervisor, by the first Python there is: $1, or another one of 3.6 or later. The words after $2, the
-# folder of the supervisor, are its rules. In an attempt it goes on with the attempt.
+# Becomes the supervisor in the folder $2, by the Python $1 or another one. The words after them are its rules. In an
+# attempt it goes on with the attempt.
 muster_supervise() {
-    local program folder=$2 file=$0
+    local folder=$2 file=$0
     if [ -n "$muster_number" ]; then
         trap : USR1
         muster_place=() muster_tell=muster_tell_supervisor
@@ -32,13 +32,8 @@ muster_supervise() {
     trap '' USR1
     # A script that lies in memory has no name that another process could open.
     [ -r "$file" ] || { exec {muster_file}<"/proc/$$/fd/255" && file=/dev/fd/$muster_file; }
-    for program in "$1" python3 /usr/libexec/platform-python python; do
-        [ -r "$folder/__main__.py" ] && "$program" -I -S -c 'import sys; sys.exit(sys.version_info < (3, 6))' \
-            2>/dev/null || continue
-        exec "$program" -I -S "$folder" "file=$file" "run=$muster_run_dir" "logs=${muster_logs:-}" \
-            "keeps=${muster_keeps_logs:-}" \
-            "link=$muster_link" "nodes=$muster_nodes" "tasks=$muster_ntasks_per_node" "${@:3}"
-    done
+    muster_become "$1" "$folder" "file=$file" "run=$muster_run_dir" "logs=${muster_logs:-}" \
+        "keeps=${muster_keeps_logs:-}" "link=$muster_link" "nodes=$muster_nodes" "tasks=$muster_ntasks_per_node" "${@:3}"
     trap - USR1
     case " $* " in *' spares='*) muster_stop "spare nodes need Python 3.6 or later and $folder on $(uname -n)" \
         'omit --spares' ;; esac

@@ -1,0 +1,31 @@
+"""The folder of the large texts that scripts read: written once for each version of the texts, and never changed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from muster.act.record import write_whole
+from muster.facts import Facts
+from muster.look.ask_cluster import has_clients
+from muster.ownership import Trust
+from muster.render.folder import folder_name, texts_of_folder
+
+
+def place_texts(facts: Facts) -> str | None:
+    """Return the folder, with all its files; None where it cannot be made, or no job is queued from here."""
+    if not has_clients(facts.environment):
+        return None
+    data = facts.environment.get("XDG_DATA_HOME") or f"{facts.home}/.local/share"
+    folder = Path(data) / "muster" / "texts" / folder_name()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for name, text in texts_of_folder().items():
+            if not (folder / name).exists():
+                write_whole(folder / name, text)
+            if Trust().refusal(folder / name):
+                return None
+        os.utime(folder)  # `muster clean` removes what nobody used for long
+    except OSError:
+        return None
+    return str(folder)

@@ -1,0 +1,18 @@
+"""Starts a torchrun agent without its keeper: a script that did not read the keeper's text has this one.
+
+The words are those of the keeper (rank/agent_keeper.py); the ranks write into the agent's own streams.
+"""
+
+import os
+import sys
+
+_OF_MPI = ("OMPI_", "PRTE_", "PMIX_", "PMI_", "PALS_", "MPI_LOCAL")
+
+if __name__ == "__main__":
+    command, (_, ranks, module, nodes, *meeting, more) = sys.argv[2:-10], sys.argv[-10:]
+    agent = [sys.executable, "-m", module, nodes, "--nproc-per-node=" + ranks, *meeting, "--max-restarts=0"]
+    flags = [line for line in more.split("\n") if line]
+    # A rank that finds what an MPI told its agent takes it for its own.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(_OF_MPI)}
+    rank = ["--no-python", *(word.replace("$", "$$") for word in command)]
+    os.execve(agent[0], [*agent, *flags, *rank], environment)  # noqa: S606

@@ -1,0 +1,65 @@
+"""Large texts, without which ranks run too: a script reads them from Muster's folder instead of holding them. Pure.
+
+The folder's name follows from the texts, so a job that waits over an upgrade reads what it was made for.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterable
+
+from muster.launchers.base import Part
+from muster.model.plan import Plan
+from muster.render.parts import part
+
+IN_PLACE_OF: dict[Part, Part | None] = {
+    "agent_keeper.py": "agent_plain.py",
+    "watch": "watch_else",
+}
+"""The parts that are read, each with the part that a script has in its place, if it needs one.
+
+Who the ranks are, their threads and GPUs, where they meet and the count of their ends stand in every script.
+"""
+
+
+def is_read(plan: Plan, name: Part) -> bool:
+    """Return whether the script of this plan reads the part."""
+    return plan.texts is not None and name in IN_PLACE_OF
+
+
+def text_of(plan: Plan, name: Part) -> str:
+    """Return what the script itself holds of a part."""
+    if not is_read(plan, name):
+        return part(name)
+    other_name = IN_PLACE_OF[name]
+    return "" if other_name is None else part(other_name)
+
+
+def compose_read(plan: Plan, names: Iterable[Part]) -> str:
+    """Return the parts of a process as one text, with a comment in the place of each that is read."""
+    lines = ((text_of(plan, name), f"# muster_read {file_of(name)}\n" if is_read(plan, name) else "") for name in names)
+    return "".join(text for pair in lines for text in pair)
+
+
+def file_of(name: Part) -> str:
+    """Return the file of a part in the folder."""
+    return str(name) if str(name).endswith(".py") else f"{name}.sh"
+
+
+def read_words(variable: str, text: str) -> list[str]:
+    """Return the words of muster_read for the text of a process, which the script keeps in this variable."""
+    return [f"{variable}+={file}" for file in _LINE.findall(text)]
+
+
+_LINE = re.compile(r"^# muster_read (\S+)$", re.MULTILINE)
+
+
+def texts_of_folder() -> dict[str, str]:
+    """Return what the folder holds: the texts of all its files, by their names."""
+    return {file_of(name): part(name) for name in sorted(IN_PLACE_OF, key=str)}
+
+
+def folder_name() -> str:
+    """Return the name of the folder: another one as soon as a text is another one."""
+    return f"{zlib.crc32(repr(texts_of_folder()).encode()):08x}"
