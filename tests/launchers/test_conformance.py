@@ -73,13 +73,13 @@ def test_the_script_is_the_same_twice_and_passes_shellcheck(case: Case, tmp_path
 # Lines of Muster's own text in a job that `muster submit` queues: without an image, and what each engine adds.
 _LINES = {
     "srun": 533,
-    "ibrun": 511,
+    "ibrun": 531,
     "local": 217,
-    "flux": 283,
-    "mpirun": 658,
-    "torchrun": 839,
-    "ft": 839,
-    "mpirun+torchrun": 927,
+    "flux": 303,
+    "mpirun": 678,
+    "torchrun": 560,
+    "ft": 560,
+    "mpirun+torchrun": 690,
 }
 _LINES_OF_ENGINE = {"none": 0, "shifter": 11, "pyxis": 56, "cscs": 56, "docker": 99, "podman": 93, "podman-hpc": 93}
 
