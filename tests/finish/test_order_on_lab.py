@@ -40,6 +40,24 @@ open("began.%s.%s" % (os.environ["MUSTER_ATTEMPT"], os.environ["RANK"]), "w").cl
 if os.environ["MUSTER_ATTEMPT"] == "1":
     time.sleep(900)
 """
+# In the first attempt rank 1 leaves a process in a session of its own, and kills the shell that would end it.
+_LEAVES_A_PROCESS = """\
+import os, time
+if os.environ["MUSTER_ATTEMPT"] == "2":
+    open("second.%s" % os.environ["RANK"], "w").write(str(os.path.exists("/proc/" + open("left").read())))
+elif os.environ["RANK"] == "0":
+    time.sleep(900)
+elif os.fork():
+    time.sleep(2)
+    os.kill(os.getppid(), 9)
+    os.kill(os.getpid(), 9)
+else:
+    os.setsid()
+    for number in range(3):
+        os.dup2(os.open("/dev/null", os.O_RDWR), number)
+    open("left", "w").write(str(os.getpid()))
+    time.sleep(900)
+"""
 # In the first attempt rank 1 leaves, and rank 0 then finds it gone.
 _LEAVES = """\
 import os, time
@@ -141,6 +159,15 @@ def test_a_rank_whose_slurmstepd_was_killed_starts_again(new_lab: Callable[..., 
     # On the lab nobody ends what the slurmstepd has left.
     left = job.lab.exec(["pgrep", "-f", "python3 -u rank.py"], host="node2").stdout
     assert not left
+
+
+def test_what_an_attempt_has_left_ends_before_the_next_one(new_lab: Callable[..., Lab], shared_directory: Path) -> None:
+    """A worker of torchrun is such a process, where its keeper gets SIGKILL first; on the lab there is no cgroup."""
+    job = _Job(new_lab("-N", "2"), shared_directory)
+    job.submit(_LEAVES_A_PROCESS, *_SIZE, "--restart", "1", "--grace", "3")
+    job.wait(lambda: len(job.read("ends").splitlines()) == 2)
+
+    assert [(shared_directory / f"second.{rank}").read_text() for rank in (0, 1)] == ["False", "False"]
 
 
 def test_a_rank_that_leaves_early_is_named_before_the_one_that_misses_it(

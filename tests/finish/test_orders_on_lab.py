@@ -26,6 +26,7 @@ _COUNT = int(os.environ.get("MUSTER_TEST_LAB_ORDERS", "3"))
 _AT_ONCE = int(os.environ.get("MUSTER_TEST_AT_ONCE", "3"))
 _SLURMD_TIMEOUT = int(os.environ.get("MUSTER_TEST_SLURMD_TIMEOUT", "40"))
 _LAUNCHER = os.environ.get("MUSTER_TEST_LAUNCHER", "srun")
+_WITH_TORCH = bool(os.environ.get("MUSTER_TEST_WITH_TORCH"))
 _RANKS = 2
 _CONTROLLER = Lock()
 _FAULTS = (
@@ -33,16 +34,14 @@ _FAULTS = (
     "torn", "limit",
 )  # fmt: skip
 _CAUSES = {
-    "exit": r"^rank {rank} on .* \(RuntimeError: step",
+    "exit": r"^rank {rank} on .* \((\[rank{rank}\]: )?RuntimeError: step",
     "kill": "^rank {rank} on .*: ended by SIGKILL",
     "leave": "^rank {rank} on .* ended with status 0",
     "deaf": "^no rank has gone on for 15 s: rank {rank} on ",
 }
-# Each rank shows each step that it lives, and loses the connection where another has not for four seconds. A file
-# `do.RANK` of the test tells it what to do. Rank 0 saves every fifth step; all save and leave where they are told to.
-# None takes its last step before the last fault. All hosts of a lab have one kernel, so a lock says whether the rank of
-# another attempt still lives.
-_TRAINING = """\
+# Of both trainings: a rank that lives beside that of another attempt is found: all hosts of a lab have one kernel.
+# A file `do.RANK` of the test tells it what to do.
+_BEGIN = """\
 import fcntl, json, os, signal, sys, time, zipfile
 rank, attempt = int(os.environ["RANK"]), int(os.environ["MUSTER_ATTEMPT"])
 told = []
@@ -53,6 +52,27 @@ try:
     fcntl.flock(own, fcntl.LOCK_EX | fcntl.LOCK_NB)
 except OSError:
     open("twice.%d.%d" % (rank, attempt), "w").close()
+def obey():
+    if os.path.exists("do.%d" % rank):
+        what = open("do.%d" % rank).read()
+        os.unlink("do.%d" % rank)
+        if what == "exit": raise RuntimeError("step %d" % step)
+        if what == "kill": os.kill(os.getpid(), 9)
+        if what == "leave": sys.exit(0)
+        if what == "deaf":
+            signal.signal(signal.SIGTERM, lambda *_: None)
+            while True: time.sleep(600)
+def leave():
+    open("left.%d.%d" % (attempt, rank), "w").close()
+    sys.exit(0)
+"""
+_END = """\
+with open("final.%d.%d" % (attempt, rank), "w") as file:
+    file.write(str(state))
+"""
+# Each rank shows each step that it lives, and loses the connection where another has not for four seconds. Rank 0 saves
+# every fifth step; all save and leave where they are told to. None takes its last step before the last fault.
+_TRAINING = """\
 def save(name):
     with zipfile.ZipFile("saved/part", "w") as file:
         file.writestr("state", json.dumps([step, state]))
@@ -80,31 +100,58 @@ while step < 40:
     if rank == 0 and (step % 5 == 0 or told):
         save("saved/step%d.pt" % step)
     if told:
-        open("left.%d.%d" % (attempt, rank), "w").close()
-        sys.exit(0)
+        leave()
     for other in range(2):
         if other != rank and not any(os.path.exists("%s.%d.%d" % (way, attempt, other)) for way in ("final", "left")):
             number, when = look("lives.%d" % other)
             if time.time() - max(when, began + 20) > 4:
                 raise ConnectionError("Connection reset by peer")
-    if os.path.exists("do.%d" % rank):
-        what = open("do.%d" % rank).read()
-        os.unlink("do.%d" % rank)
-        if what == "exit": raise RuntimeError("step %d" % step)
-        if what == "kill": os.kill(os.getpid(), 9)
-        if what == "leave": sys.exit(0)
-        if what == "deaf":
-            signal.signal(signal.SIGTERM, lambda *_: None)
-            while True: time.sleep(600)
-with open("final.%d.%d" % (attempt, rank), "w") as file:
-    file.write(str(state))
+    obey()
 """
+# The same with torch: gloo notices a peer that is gone, and one all_reduce tells all ranks what one of them was told.
+_TRAINING_WITH_TORCH = """\
+import hashlib
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+torch.manual_seed(7)
+model = torch.nn.Sequential(torch.nn.Linear(32, 16), torch.nn.Tanh(), torch.nn.Linear(16, 4))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+step = 0
+if os.environ["MUSTER_CHECKPOINT"]:
+    step, weights, moments = torch.load(os.environ["MUSTER_CHECKPOINT"])
+    model.load_state_dict(weights)
+    optimizer.load_state_dict(moments)
+print("begins", attempt, rank, step, flush=True)
+while step < 40:
+    time.sleep(0.4)
+    flags = torch.tensor([len(told), int(os.path.exists("struck"))])
+    dist.all_reduce(flags)
+    if step < 39 or flags[1]:
+        step += 1
+        torch.manual_seed(step * 2 + rank)
+        optimizer.zero_grad()
+        model(torch.randn(8, 32)).pow(2).mean().backward()
+        for parameter in model.parameters():
+            dist.all_reduce(parameter.grad)
+        optimizer.step()
+    if rank == 0 and (step % 5 == 0 or flags[0]):
+        torch.save([step, model.state_dict(), optimizer.state_dict()], "saved/part")
+        os.rename("saved/part", "saved/step%d.pt" % step)
+    if flags[0]:
+        dist.barrier()  # rank 0 has saved
+        leave()
+    obey()
+state = hashlib.sha256(b"".join(each.detach().numpy().tobytes() for each in model.parameters())).hexdigest()
+dist.destroy_process_group()
+"""
+_SCRIPT = _BEGIN + (_TRAINING_WITH_TORCH if _WITH_TORCH else _TRAINING) + _END
 
 
 class _Order:
     """One job, and the faults that it meets."""
 
-    def __init__(self, lab: Lab, folder: Path, seed: int) -> None:
+    def __init__(self, lab: Lab, folder: Path, seed: int, final: str) -> None:
+        self.final = final
         self.lab, self.folder, self.dice = lab, folder, random.Random(seed)  # noqa: S311
         self.name = f"order-{seed}"
         self.cancelled_at = 0.0
@@ -112,7 +159,7 @@ class _Order:
         self.done: list[tuple[str, str]] = []
         self.run = folder
         (folder / "saved").mkdir(parents=True)
-        (folder / "train.py").write_text(_TRAINING)
+        (folder / "train.py").write_text(_SCRIPT)
         links = ["--until-done", "--links", "3"]
         goes_on = self.dice.choice((links, [*links, "--save-before", "30s"], ["--requeue"], []))
         spares = self.dice.choice(([], ["--spares", "1"]))
@@ -199,7 +246,7 @@ class _Order:
             finals = [self.folder / f"final.{number}.{rank}" for rank in range(_RANKS)]
             if "leave" not in self.faults and not all(final.exists() for final in finals):
                 yield f"attempt {number} is called done, and ranks are not"
-            if {final.read_text() for final in finals if final.exists()} - {str(_final())}:
+            if {final.read_text() for final in finals if final.exists()} - {self.final}:
                 yield f"attempt {number} has other weights"
         if self.cancelled_at and any(float(row[1]) > self.cancelled_at + 5 for row in attempts):
             yield "an attempt begins after the cancellation"
@@ -248,15 +295,21 @@ class _Order:
         return True
 
 
-def _final() -> int:
-    state = 1
-    for step in range(1, 41):
-        state = (state * 6364136223846793005 + step) % 2**64
-    return state
+def _undisturbed(lab: Lab, folder: Path) -> str:
+    """Return what a training that nothing disturbs ends with."""
+    (folder / "saved").mkdir(parents=True)
+    (folder / "struck").touch()
+    (folder / "train.py").write_text(_SCRIPT)
+    size = ("-N", "2", "--ntasks-per-node", "1", "--launcher", _LAUNCHER, "--checkpoint", "saved")
+    words = (MUSTER, "run", "--quiet", *size, "--", "python3", "-u", "train.py")
+    checked(lab.exec(words, cwd=folder, env={"PATH": path_with()}))
+    finals = {(folder / f"final.1.{rank}").read_text() for rank in range(_RANKS)}
+    assert len(finals) == 1, finals
+    return finals.pop()
 
 
-def _play(lab: Lab, folder: Path, seed: int) -> list[str]:
-    order = _Order(lab, folder / str(seed), seed)
+def _play(lab: Lab, folder: Path, seed: int, final: str) -> list[str]:
+    order = _Order(lab, folder / str(seed), seed, final)
     try:
         complaints = order.play()
     except Exception as error:  # noqa: BLE001  # the others go on
@@ -273,8 +326,9 @@ def test_random_orders_on_a_lab(new_lab: Callable[..., Lab], shared_directory: P
     lab = new_lab("-N", str(4 * _AT_ONCE + 1))
     settings = f"sed -i '/^SlurmdTimeout/d; $aSlurmdTimeout={_SLURMD_TIMEOUT}' /etc/slurm/slurm.conf"
     checked(lab.exec(["sh", "-c", settings + "; scontrol reconfigure"]))
+    final = _undisturbed(lab, shared_directory / "undisturbed")
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        played = pool.map(lambda seed: _play(lab, shared_directory, seed), range(_SEED, _SEED + _COUNT))
+        played = pool.map(lambda seed: _play(lab, shared_directory, seed, final), range(_SEED, _SEED + _COUNT))
         wrong = [complaint for complaints in played for complaint in complaints]
 
     assert not wrong, "\n".join(wrong)

@@ -426,6 +426,22 @@ def test_a_controller_that_is_away_says_nothing_of_the_nodes(
     assert asking.find_dead(("a", "b"), 10.0) == dead
 
 
+def test_the_question_to_the_nodes_ends_what_an_attempt_has_left_there(programs: Path, tmp_path: Path) -> None:
+    _program(programs / "srun", 'while [ "$1" != /bin/sh ]; do shift; done\nexec "$@"\n')
+    marks = (f"{tmp_path}/1.0", f"{tmp_path}/11.0", f"{tmp_path}/2.0")
+    processes = [subprocess.Popen(["sleep", "600"], env={**os.environ, "MUSTER_MARK": mark}) for mark in marks]
+    rules = _rules()
+    running = attempt.RunningAttempt(1, ("a",), rules, -1, lambda _: None, lambda *_: None)
+    running.heard("ends", str(tmp_path))
+
+    assert asking.find_dead(("a",), 60.0, running.mark()) == ()
+    assert processes[0].wait(60) == -signal.SIGKILL
+    assert [process.poll() for process in processes[1:]] == [None, None]
+    for process in processes[1:]:
+        process.kill()
+        process.wait()
+
+
 def test_a_step_of_another_task_is_not_this_ones(programs: Path) -> None:
     steps = ("7_3.0", "7_1.0", "7.2", "7_3.batch")
     lines = "".join(f"StepId={step} UserId=0 SrunHost:Pid={os.uname().nodename}:44\n" for step in steps)

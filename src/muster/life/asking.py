@@ -142,12 +142,13 @@ def on_nodes(hosts: Sequence[str], *words: str, name: str = "") -> List[str]:
     ]  # fmt: skip
 
 
-def find_dead(hosts: Sequence[str], timeout_s: float = 30.0) -> Optional[Tuple[str, ...]]:
+def find_dead(hosts: Sequence[str], timeout_s: float = 30.0, mark: str = "") -> Optional[Tuple[str, ...]]:
     """Return the nodes that start no step, by one step over all of them; None: that is not known.
 
-    Ranks and mpirun lose a node before Slurm does, and srun waits on after its words about a dead one.
+    Ranks and mpirun lose a node before Slurm does, and srun waits on after its words about a dead one. With a mark, the
+    step ends the processes that have it: on a node without cgroups those may outlive their own step.
     """
-    words = on_nodes(hosts, "/bin/true")
+    words = on_nodes(hosts, *(["/bin/sh", "-c", node_text("end_left"), "muster", mark] if mark else ["/bin/true"]))
     words.insert(1, "--input=none")
     try:
         child = subprocess.Popen(

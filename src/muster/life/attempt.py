@@ -186,10 +186,8 @@ class RunningAttempt(RunningScript):
             status = self._first.status if self._first is not None else end.status
             events.append(machine.RankEnded(failed.rank, failed.host, status, end.words))
             self._first = FirstCause("rank", failed.rank, failed.host, end.status, end.words)
-        elif failed.daemon:
+        elif failed.daemon or failed.host:
             events.append(machine.NodeFailed(failed.host, failed.daemon))
-        elif failed.host:
-            events.append(machine.NodeFailed(failed.host))
         else:
             events.append(machine.StepFails(end.status))
         events += [machine.NodeFailed(host) for host in self._failed_nodes]
@@ -227,12 +225,15 @@ class RunningAttempt(RunningScript):
 
     # Its end
 
+    def mark(self) -> str:
+        """Return how the mark of all its processes begins; empty: they have none."""
+        return "%s/%d." % (self._ends, self.attempt) if self._ends else ""
+
     def end(self, by: str) -> None:
         """Signal what runs the ranks."""
         if self.has_ended or self.child is None:
             return
         if by == "starter":
-            self._end_left()
             self._end_starters(signal.SIGKILL)
             return
         number = signal.SIGTERM if by == "TERM" else signal.SIGKILL
@@ -250,20 +251,6 @@ class RunningAttempt(RunningScript):
             if asking.command_of(pid) == "srun":
                 asking.send(pid, number)
         self._signal_programs(number)
-
-    def _end_left(self) -> None:
-        """End what a step has left on its nodes: a slurmstepd that was killed leaves its ranks."""
-        for step in asking.find_steps(self.rules.job, self.rules.own, self._starters):
-            words = asking.on_nodes(
-                self.hosts,
-                "/bin/sh",
-                "-c",
-                asking.node_text("end_left"),
-                "muster",
-                self.rules.job,
-                step.rpartition(".")[2],
-            )
-            asking.run(words, 20.0)
 
     def kill(self) -> None:
         """End the script itself and all that it has started here: nothing of it may outlive its attempt."""

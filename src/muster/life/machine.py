@@ -283,6 +283,8 @@ class LifeState(NamedTuple):
     """The ranks whose end with another status is reported."""
     killed: Optional[FirstCause] = None
     """The first other rank that was killed before anybody of Muster could have done it."""
+    outlived: Optional[FirstCause] = None
+    """The first other rank that ended after SIGTERM only by SIGKILL: it was deaf, or its host was away and is back."""
     left: Optional[Tuple[int, str]] = None
     """The first rank that ended with status 0 while no rank had failed, and its host."""
     status: int = 0
@@ -551,9 +553,13 @@ def rank_ended_late(terms: LifeTerms, state: LifeState, event: RankEnded) -> Res
     elif first is not None and (first.kind, first.rank, first.words) == ("rank", event.rank, ""):
         # What it wrote last is read when all have ended.
         state = state._replace(first=_cause_of(state, event))
-    if event.status == 137 and state.now < state.first_s + terms.grace_s - KILL_EARLY_S:
-        # Nobody has sent SIGKILL yet: this may be the peer that the others lost.
-        state = state._replace(killed=state.killed or FirstCause("rank", event.rank, event.host, 137, event.words))
+    if event.status == 137 and first is not None and first.rank != event.rank:
+        killed = FirstCause("rank", event.rank, event.host, 137, event.words)
+        if state.now < state.first_s + terms.grace_s - KILL_EARLY_S:
+            # Nobody has sent SIGKILL yet: this may be the peer that the others lost.
+            state = state._replace(killed=state.killed or killed)
+        else:
+            state = state._replace(outlived=state.outlived or killed)
     if state.killed is not None and state.first is not None and state.first.kind == "rank":
         state = state._replace(first=state.killed if _lost_connection(state.first.words) else state.first)
     return state._replace(failed=_with(state.failed, event.rank, *event.others)), ()
@@ -599,7 +605,7 @@ def _end_starter(state: LifeState) -> Result:
 
 @_rule(StepEnded, LifePhase.RUNS, LifePhase.ENDS_STEP)
 def step_ended(terms: LifeTerms, state: LifeState, event: StepEnded) -> Result:
-    """It ended well only where each rank said so. Otherwise ask Slurm, the nodes and the disk, and judge."""
+    """It ended well only where each rank said so. Otherwise ask Slurm and the nodes, then the disk, and judge."""
     state = state._replace(status=event.status, missing=(), until=None)
     if event.status == 0 and state.first is None:
         if len(state.said) == terms.ranks:
@@ -613,11 +619,8 @@ def step_ended(terms: LifeTerms, state: LifeState, event: StepEnded) -> Result:
     if state.told or _is_to_end(state):
         reason = "the job was told to end" if state.told else "the ranks were told to save (%s)" % state.saved
         return _close(terms, state, "end", reason, is_outside=True)
-    questions = [AskFor("Slurm"), AskFor("nodes", state.hosts)]
-    if terms.checkpoints:
-        questions.append(AskFor("disk"))
-    missing = tuple(each.of for each in questions)
-    return state._replace(phase=LifePhase.JUDGES, until=state.now + ANSWER_S, missing=missing), tuple(questions)
+    state = state._replace(phase=LifePhase.JUDGES, until=state.now + ANSWER_S, missing=("Slurm", "nodes"))
+    return state, (AskFor("Slurm"), AskFor("nodes", state.hosts))
 
 
 def _ended_well(terms: LifeTerms, state: LifeState) -> Result:
@@ -654,7 +657,12 @@ def told_late(terms: LifeTerms, state: LifeState, event: ToldToEnd) -> Result:
 
 def _answered(terms: LifeTerms, state: LifeState, of: str) -> Result:
     state = state._replace(missing=tuple(each for each in state.missing if each != of))
-    return (state, ()) if state.missing else _judge(terms, state)
+    if state.missing:
+        return state, ()
+    if terms.checkpoints and state.newest is None:
+        # The disk is asked last: an answer of minutes ago may name a checkpoint that was torn since.
+        return state._replace(until=state.now + ANSWER_S, missing=("disk",)), (AskFor("disk"),)
+    return _judge(terms, state)
 
 
 @_rule(TimePassed, LifePhase.JUDGES)
@@ -677,6 +685,11 @@ def _judge(terms: LifeTerms, state: LifeState) -> Result:
         # Its slurmstepd is gone, and nobody else reports its end; or Slurm got no signal, and the srun was killed.
         is_gone = state.is_reached or not state.beside
         state = state._replace(first=FirstCause("rank", silent[0], words="nobody reports its end") if is_gone else None)
+    elif not lost and state.outlived is not None and state.first is not None and _lost_connection(state.first.words):
+        first, other = state.first, state.outlived
+        words = "rank %s on %s lost a connection (%s), and rank %s on %s ended only by SIGKILL"
+        words %= (first.rank, first.host, first.words, other.rank, other.host)
+        state = state._replace(first=FirstCause("", words=words) if first.kind == "rank" else first)
     if lost and not terms.spares:
         return state._replace(phase=LifePhase.AWAITS, until=state.now + LOST_S, dead=lost), ()
     why = _stays(state.status, state.first.words if state.first else "")

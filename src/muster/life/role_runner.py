@@ -273,11 +273,8 @@ class RoleRunner(Loop):
 
     def _sweep(self, unit: RoleUnit) -> None:
         """End what a role that was killed has left on its nodes: its processes carry its mark."""
-        mark = "MUSTER_MARK={}/roles/{}/".format(self.run, unit.name)
-        text = (
-            'for file in /proc/[0-9]*/environ; do [ -O "$file" ] && grep -qszF -e "$1" "$file" || continue; '
-            'pid=${file#/proc/}; pid=${pid%/environ}; [ "$pid" = "$$" ] || kill -KILL "$pid"; done 2>/dev/null'
-        )
+        mark = "{}/roles/{}/".format(self.run, unit.name)
+        text = asking.node_text("end_left")
         asking.run(asking.on_nodes(unit.hosts, "sh", "-c", text, "sh", mark), 30.0)
 
 

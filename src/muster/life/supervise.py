@@ -259,7 +259,7 @@ class Supervisor(Loop):
         return machine.SlurmSays(job.state, hosts, 0 < job.end <= time.time())
 
     def _ask_nodes(self, hosts: Tuple[str, ...]) -> Any:
-        dead = asking.find_dead(hosts)
+        dead = asking.find_dead(hosts, mark=self.running.mark() if self.running is not None else "")
         return None if dead is None else machine.NodesSay(dead)
 
     def _ask_disk(self) -> Any:

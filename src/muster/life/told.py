@@ -78,6 +78,7 @@ def dead_node(text: str) -> str:
 _MPI_RANK = re.compile(r"^(?:\[[0-9,]*\](?:<std[a-z]*>:| ))?muster: rank ([0-9]+) on (\S+) ended with status ")
 _MPI_SIGNAL = re.compile(r" noticed that process rank ([0-9]+) with PID [0-9]+ on node (\S+) exited on ")
 _MPI_DAEMON = re.compile(r"Remote daemon: .* on node (\S+)")
+_MPI_NO_START = "daemon has unexpectedly failed after launch"
 _MPI_WAITED = "muster: Slurm ended the step of mpirun's daemons"
 
 
@@ -91,7 +92,8 @@ def first_of_mpirun(lines: Sequence[str]) -> FailedRank:
     host = next((match.group(1) for match in map(_MPI_DAEMON.search, lines) if match), "")
     if host or any(line.startswith(_MPI_WAITED) for line in lines):
         return FailedRank(None, host, "mpirun lost its daemon" + (" on " + host if host else ""))
-    return FailedRank()
+    has_no_start = any(_MPI_NO_START in line for line in lines)
+    return FailedRank(daemon="mpirun could not start its daemons on the nodes" if has_no_start else "")
 
 
 def first_of_torchrun(lines: Sequence[str]) -> FailedRank:
