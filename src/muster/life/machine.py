@@ -351,7 +351,7 @@ def begin_rule(terms: LifeTerms, state: LifeState, event: LinkBegins) -> Result:
     if event.before and not is_known:
         return _close_idle(state, "the script is done" if event.before == "done" else "the link before ended by itself")
     if state.told:
-        return told_early(terms, state, ToldToEnd(state.told))
+        return told_between(terms, state, ToldToEnd(state.told))
     if is_known:
         return _begin_link(terms, state)
     return state._replace(phase=LifePhase.LOOKS_BACK, until=state.now + ANSWER_S), (AskFor("link before"),)
@@ -376,9 +376,9 @@ def look_back_later(terms: LifeTerms, state: LifeState, event: TimePassed) -> Re
     return state, ((QueueNext(),) if terms.link < terms.links else ()) + actions
 
 
-@_rule(ToldToEnd, LifePhase.LOOKS_BACK)
-def told_early(terms: LifeTerms, state: LifeState, event: ToldToEnd) -> Result:
-    """End without a start of the ranks."""
+@_rule(ToldToEnd, LifePhase.LOOKS_BACK, LifePhase.JUDGES, LifePhase.AWAITS)
+def told_between(terms: LifeTerms, state: LifeState, event: ToldToEnd) -> Result:
+    """End without another start of the ranks: the job was told to end."""
     return _close(terms, state._replace(told=event.status), "end", "the job was told to end", is_outside=True)
 
 
@@ -445,17 +445,11 @@ def _cause_of(state: LifeState, event: RankEnded) -> FirstCause:
     return FirstCause("rank", event.rank, event.host, event.status, event.words)
 
 
-@_rule(RanksLeft, LifePhase.RUNS)
+@_rule(RanksLeft, LifePhase.RUNS, LifePhase.ENDS_STEP)
 def ranks_left(terms: LifeTerms, state: LifeState, event: RanksLeft) -> Result:
-    """Count the ranks that ended well."""
-    left = state.left or (event.ranks[0], event.host)
-    return state._replace(said=_with(state.said, *event.ranks), left=left), ()
-
-
-@_rule(RanksLeft, LifePhase.ENDS_STEP)
-def ranks_left_late(terms: LifeTerms, state: LifeState, event: RanksLeft) -> Result:
-    """Count the ranks that ended well: after the first failure none of them is its cause."""
-    return state._replace(said=_with(state.said, *event.ranks)), ()
+    """Count the ranks that ended well; the first may be the cause of a failure that comes after it."""
+    first_left = state.left or ((event.ranks[0], event.host) if state.phase == LifePhase.RUNS else None)
+    return state._replace(said=_with(state.said, *event.ranks), left=first_left), ()
 
 
 @_rule(EndsCounted, LifePhase.RUNS)
@@ -545,7 +539,7 @@ def busy_too_long(terms: LifeTerms, state: LifeState, event: TimePassed) -> Resu
 def rank_ended_late(terms: LifeTerms, state: LifeState, event: RankEnded) -> Result:
     """Count a rank that ended well; what fails now was ended, or fails of the first failure."""
     if event.status == 0:
-        return state._replace(said=_with(state.said, event.rank)), ()
+        return ranks_left(terms, state, RanksLeft((event.rank,), event.host))
     first = state.first
     if first is not None and first.kind == "" and not first.words:
         # An agent, or mpirun, had failed; this is the rank.
@@ -647,12 +641,6 @@ def nodes_say(terms: LifeTerms, state: LifeState, event: NodesSay) -> Result:
 def newest_is(terms: LifeTerms, state: LifeState, event: Newest) -> Result:
     """Keep the answer; judge when it was the last that is missing."""
     return _answered(terms, state._replace(newest=event.checkpoint), "disk")
-
-
-@_rule(ToldToEnd, LifePhase.JUDGES, LifePhase.AWAITS)
-def told_late(terms: LifeTerms, state: LifeState, event: ToldToEnd) -> Result:
-    """The ranks do not start again: the job was told to end."""
-    return _close(terms, state._replace(told=event.status), "end", "the job was told to end", is_outside=True)
 
 
 def _answered(terms: LifeTerms, state: LifeState, of: str) -> Result:
