@@ -573,24 +573,47 @@ def _touched_by(part: int, parts: int) -> dict[str, tuple[float, list[str]]]:
     """Return what each test of a part runs, and its processor time; called in a fork that does nothing else."""
     files = sorted({item.path for item in _ready.session.items})
     _ready.session.items[:] = [item for item in _ready.session.items if files.index(item.path) % parts == part]
-    recorder = _Recorder()
-    for functions in _ready.functions.values():
-        for function in functions:
-            recorder.add(function)
-    _ready.session.config.pluginmanager.register(recorder)
-    with tempfile.TemporaryDirectory(prefix="map-", ignore_cleanup_errors=True) as folder:
-        os.environ["PYTEST_DEBUG_TEMPROOT"] = folder
+    with tempfile.TemporaryDirectory(prefix="map-", dir=WORK, ignore_cleanup_errors=True) as folder:
+        recorder = _Recorder(Path(folder) / "called")
+        for functions in _ready.functions.values():
+            for function in functions:
+                recorder.add(function)
+        _ready.session.config.pluginmanager.register(recorder)
+        words = {"SOURCE": f"{SOURCE}/", "CALLED": str(recorder.of_others)}
+        lines = [f"{name} = {value!r}\n" for name, value in words.items()]
+        (Path(folder) / "sitecustomize.py").write_text("".join(lines) + _NOTES_ITS_CALLS)
+        os.environ.update(PYTEST_DEBUG_TEMPROOT=folder, PYTHONPATH=f"{folder}:{SOURCE}")
         for item, following in itertools.zip_longest(_ready.session.items, _ready.session.items[1:]):
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
     return recorder.rows
 
 
+_NOTES_ITS_CALLS = """
+import os, sys
+
+def note(frame, event, _):
+    code = frame.f_code
+    if event == "call" and id(code) not in seen:
+        seen[id(code)] = code  # an id stays the code's own while the code is kept
+        if code.co_filename.startswith(SOURCE):
+            with open(CALLED, "a") as file:
+                file.write("%s:%s\\n" % (code.co_filename[len(SOURCE):], code.co_name))
+
+seen = {}
+sys.setprofile(note)
+"""
+"""What a Python that a test starts runs first."""
+
+
 class _Recorder:
     """Notes which functions each test runs: their first call in a test comes here, the others run as always."""
 
-    def __init__(self) -> None:
+    def __init__(self, of_others: Path) -> None:
         self.rows: dict[str, tuple[float, list[str]]] = {}
         self.called: dict[str, None] = {}
+        self.of_others = of_others
+        """What the forks of a test and its programs call."""
+        self.process = os.getpid()
         self.to_arm: list[tuple[FunctionType, CodeType]] = []
 
     def add(self, function: FunctionType) -> None:
@@ -602,8 +625,12 @@ class _Recorder:
 
         def note(*words: Any, **named: Any) -> Any:
             function.__code__ = original
-            self.called[name] = None
-            self.to_arm.append((function, armed))
+            if os.getpid() == self.process:
+                self.called[name] = None
+                self.to_arm.append((function, armed))
+            else:
+                with self.of_others.open("a") as file:
+                    file.write(f"{name}\n")
             return function(*words, **named)
 
         armed = _TEMPLATE.replace(co_consts=tuple(note if each == "note" else each for each in _TEMPLATE.co_consts))
@@ -616,9 +643,11 @@ class _Recorder:
             function.__code__ = armed
         self.to_arm.clear()
         self.called.clear()
+        self.of_others.write_text("")
         began = _spent_s()
         result = yield
-        self.rows[item.nodeid] = (round(_spent_s() - began, 3), list(self.called))
+        called = {*self.called, *self.of_others.read_text().splitlines()}
+        self.rows[item.nodeid] = (round(_spent_s() - began, 3), sorted(called))
         return result
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +13,7 @@ from muster.policy.names import unlisted_names
 from muster.policy.queues import choose_queue, longest_s
 from muster.policy.rules import Ask, refusals
 from muster.sites.when import Situation
+from muster.units import Memory, parse_walltime_s
 from sites.profiles import FILLED, SITES, bundled
 from sites.wrong import CATALOGUE, HOUR, RIGHT, Wrong
 
@@ -49,6 +53,34 @@ def test_a_wrong_request_is_refused_or_warned_of_by_its_rule_with_a_source(wrong
         origin = site.origin(refusal.key)
         assert origin.source is not None, refusal.key
         assert origin.line is not None
+
+
+def test_what_a_wrong_request_is_told(golden: Callable[[Path, str], None]) -> None:
+    rows = []
+    for wrong in CATALOGUE:
+        rows.append(str(wrong))
+        for each in refusals(bundled(wrong.site).profile, Ask(**{**RIGHT[wrong.site], **wrong.bent})):
+            accepted = "".join(f" | {name}={value}" for name, value in each.accepted.items())
+            rows.append(f"    {each.message} | {each.hint} | {each.key}{accepted}")
+    golden(Path(__file__).parent.parent / "golden/refused.txt", "\n".join([*rows, ""]))
+
+
+@pytest.mark.parametrize("wrong", CATALOGUE, ids=str)
+def test_a_request_at_its_limit_is_not_refused(wrong: Wrong) -> None:
+    bent = {**RIGHT[wrong.site], **wrong.bent}
+    profile = bundled(wrong.site).profile
+    for refusal in refusals(profile, Ask(**bent)):
+        typed: dict[str, Any] = {}
+        if refusal.hint.startswith("-N "):
+            typed["nodes"] = int(refusal.hint[3:].partition(" ")[0])
+        elif refusal.accepted.get("time"):
+            typed["time_s"] = parse_walltime_s(str(refusal.accepted["time"]))
+        elif refusal.accepted.get("mem"):
+            typed["mem"] = Memory.parse(str(refusal.accepted["mem"]))
+        elif refusal.hint.startswith("--cpus-per-task "):
+            typed["cpus_per_task"] = int(refusal.accepted["cpus-per-task"] or 0)
+        if typed:
+            assert refusal.rule not in {each.rule for each in refusals(profile, Ask(**{**bent, **typed}))}
 
 
 def test_one_bent_thing_breaks_one_rule_or_says_why_two() -> None:
