@@ -76,6 +76,8 @@ _LEFT_OUT = (
 _MARKS = "not (lab or torch or gpu or versions or long or wide)"
 _NEAREST_CPU_S = 20.0
 """Processor time of the tests of one change, as the map knows it."""
+_MAPPED_CASES = 6
+"""Cases of a test that the map is made of: the others count as running what these run."""
 # A condition decides something more often than a number does: how often each kind is drawn.
 _WEIGHTS = {"condition": 4, "comparison": 4, "not": 4, "test": 3, "value": 2, "number": 1}
 _TURNED = {
@@ -558,6 +560,14 @@ class _Server:
                 kept_map.write_text(json.dumps({test: row for part in parts for test, row in part.items()}))
         rows = json.loads(kept_map.read_text())
         touched = {test: (seconds, frozenset(names)) for test, (seconds, names) in rows.items()}
+        of_tests: dict[str, list[tuple[float, frozenset[str]]]] = defaultdict(list)
+        for test, row in touched.items():
+            of_tests[_test_of(test)].append(row)
+        for item in session.items:
+            known = of_tests.get(_test_of(item.nodeid))
+            if known and item.nodeid not in touched:
+                seconds = sum(row[0] for row in known) / len(known)
+                touched[item.nodeid] = (round(seconds, 3), frozenset().union(*(row[1] for row in known)))
         _ready = _ready._replace(touched=touched)
         with concurrent.futures.ProcessPoolExecutor(self.words.jobs, mp_context=fork) as pool:
             judged = pool.map(_judge_in_place, self.mutations, itertools.repeat(self.words.limit_s))
@@ -569,10 +579,22 @@ class _Server:
         return True
 
 
+def _test_of(nodeid: str) -> str:
+    return nodeid.partition("[")[0]
+
+
 def _touched_by(part: int, parts: int) -> dict[str, tuple[float, list[str]]]:
     """Return what each test of a part runs, and its processor time; called in a fork that does nothing else."""
+    cases: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in _ready.session.items:
+        cases[_test_of(item.nodeid)].append(item)
     files = sorted({item.path for item in _ready.session.items})
-    _ready.session.items[:] = [item for item in _ready.session.items if files.index(item.path) % parts == part]
+    _ready.session.items[:] = [
+        item
+        for each in cases.values()
+        for item in each[:: -(-len(each) // _MAPPED_CASES)]
+        if files.index(item.path) % parts == part
+    ]
     with tempfile.TemporaryDirectory(prefix="map-", dir=WORK, ignore_cleanup_errors=True) as folder:
         recorder = _Recorder(Path(folder) / "called")
         for functions in _ready.functions.values():
@@ -735,7 +757,7 @@ def _items_for(mutation: Mutation, outermost: str) -> list[pytest.Item]:
     rows = []
     cases: Counter[str] = Counter()
     for item in _ready.session.items:
-        file, test = item.nodeid.partition("::")[0], item.nodeid.partition("[")[0]
+        file, test = item.nodeid.partition("::")[0], _test_of(item.nodeid)
         seconds, touched = _ready.touched.get(item.nodeid, (0.1, None))
         if name in touched if touched is not None else names and file in near:
             rows.append((file not in near, cases[test], seconds, file, item))

@@ -300,13 +300,12 @@ def _total_gpus(profile: Profile, ask: Ask) -> Iterator[Refusal]:
         if queue.gpus_max is not None and gpus > queue.gpus_max:
             most = queue.gpus_max
             message = f"{ask.nodes} × {ask.gpus_per_node} = {gpus} GPUs, but {name} allows {most}"
-            yield Refusal(
-                "total-gpus-max", message, f"{most} GPUs on all nodes together", f"{key}.gpus_max", name, most
-            )
+            hint = f"at most {most} on all nodes together (-N, -g)"
+            yield Refusal("total-gpus-max", message, hint, f"{key}.gpus_max", name, most)
         if queue.gpus_min is not None and gpus < queue.gpus_min:
             message = f"{gpus or 'no'} GPU{'s' * (gpus > 1)}, but {name} is for jobs with {queue.gpus_min} or more"
-            hint, least = f"{queue.gpus_min} GPUs or more (-g)", queue.gpus_min
-            yield Refusal("total-gpus-min", message, hint, f"{key}.gpus_min", name, least)
+            hint = f"-g {queue.gpus_min} or more"
+            yield Refusal("total-gpus-min", message, hint, f"{key}.gpus_min", name, queue.gpus_min)
         counts = queue.gpus_per_node
         if counts is not None and ask.gpus_per_node and ask.gpus_per_node not in counts:
             listed = " or ".join(map(str, counts))

@@ -102,10 +102,10 @@ def say_when(condition: When | None) -> str:
             condition.nodes_max,
             "on one node" if condition.nodes_max == 1 else f"on {condition.nodes_max} nodes or fewer",
         ),
-        (condition.gpus_min, f"with {condition.gpus_min} GPUs or more a node"),
+        (condition.gpus_min, f"with {condition.gpus_min} GPU{'s' * (condition.gpus_min != 1)} or more a node"),
         (
             condition.gpus_max,
-            f"with {condition.gpus_max} GPUs or fewer a node" if condition.gpus_max else "without GPUs",
+            f"with {condition.gpus_max} or fewer GPUs a node" if condition.gpus_max else "without GPUs",
         ),
         (condition.all_gpus_max, f"with {condition.all_gpus_max} GPUs or fewer on all nodes together"),
         (condition.whole_node, "on whole nodes" if condition.whole_node else "on parts of nodes"),
