@@ -12,8 +12,9 @@ holds its difference, and each survivor that a user could meet wants a test.
 
 One process collects all fast tests, once. It forks for each change, puts the changed code into the function itself, and
 runs the tests that run this function, of other files one case of each test first, until they have taken 20 seconds of
-processor time. Which test runs which function is looked up in `.cache/mutate/touched.json`; `--fresh` writes this map
-again, which takes as long as all fast tests. Programs that a test starts find the changed source by PYTHONPATH.
+processor time. Which test runs which function, itself or in a fork or a program that it starts, is looked up in
+`.cache/mutate/touched.json`. This map is made of six cases of each test; new tests are added to it, and `--fresh` makes
+it again: two minutes of a core or three. Programs that a test starts find the changed source by PYTHONPATH.
 
 Code that no fast test runs in its own process, and a function that has made others, is judged the long way: a process
 that has nothing of Muster runs the files that name module and function, those that name the module, the room. What
@@ -153,7 +154,7 @@ def _read_words() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1, help="how many changes are judged beside each other")
     parser.add_argument("--limit-s", type=float, default=600.0, help="wall-clock time for the tests of one change")
     parser.add_argument("--report", default="", help="a file for the report")
-    parser.add_argument("--fresh", action="store_true", help="run all fast tests once, for a new map")
+    parser.add_argument("--fresh", action="store_true", help="make the map of the tests again")
     return parser.parse_args()
 
 
@@ -554,11 +555,14 @@ class _Server:
         kept_map = WORK / "touched.json"
         fork = multiprocessing.get_context("fork")
         _ready = _Ready(session, {}, self.functions, self.caches)
-        if self.words.fresh or not kept_map.exists():
+        rows = {} if self.words.fresh or not kept_map.exists() else json.loads(kept_map.read_text())
+        known_tests = frozenset(map(_test_of, rows))
+        if any(_test_of(item.nodeid) not in known_tests for item in session.items):
             with concurrent.futures.ProcessPoolExecutor(self.words.jobs, mp_context=fork) as pool:
-                parts = pool.map(_touched_by, range(self.words.jobs), itertools.repeat(self.words.jobs))
-                kept_map.write_text(json.dumps({test: row for part in parts for test, row in part.items()}))
-        rows = json.loads(kept_map.read_text())
+                parts = range(self.words.jobs), itertools.repeat(self.words.jobs), itertools.repeat(known_tests)
+                for part in pool.map(_touched_by, *parts):
+                    rows.update(part)
+            kept_map.write_text(json.dumps(rows))
         touched = {test: (seconds, frozenset(names)) for test, (seconds, names) in rows.items()}
         of_tests: dict[str, list[tuple[float, frozenset[str]]]] = defaultdict(list)
         for test, row in touched.items():
@@ -569,6 +573,7 @@ class _Server:
                 seconds = sum(row[0] for row in known) / len(known)
                 touched[item.nodeid] = (round(seconds, 3), frozenset().union(*(row[1] for row in known)))
         _ready = _ready._replace(touched=touched)
+        gc.freeze()  # a search for garbage in a fork would copy all of this
         with concurrent.futures.ProcessPoolExecutor(self.words.jobs, mp_context=fork) as pool:
             judged = pool.map(_judge_in_place, self.mutations, itertools.repeat(self.words.limit_s))
             for number, verdict in enumerate(judged):
@@ -583,11 +588,12 @@ def _test_of(nodeid: str) -> str:
     return nodeid.partition("[")[0]
 
 
-def _touched_by(part: int, parts: int) -> dict[str, tuple[float, list[str]]]:
-    """Return what each test of a part runs, and its processor time; called in a fork that does nothing else."""
+def _touched_by(part: int, parts: int, known_tests: frozenset[str]) -> dict[str, tuple[float, list[str]]]:
+    """Return what each other test of a part runs, and its processor time; called in a fork that does nothing else."""
     cases: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in _ready.session.items:
-        cases[_test_of(item.nodeid)].append(item)
+        if _test_of(item.nodeid) not in known_tests:
+            cases[_test_of(item.nodeid)].append(item)
     files = sorted({item.path for item in _ready.session.items})
     _ready.session.items[:] = [
         item

@@ -235,7 +235,8 @@ def _directives(site: Site, request: Request, shape: Shape, job: Situation) -> I
         elif value is not None and queue.gone is not None:
             yield Directive(name, value, Reason(queue.reason, SAID_HERE))
     constraint = (profile.request.constraint or {}).get(job.gpu_kind or "")
-    if constraint is not None and request.constraint is None and job.gpus_per_node:
+    is_of_type = request.gpu_type in {None, node_kind(site, request)[1].gpu_type}  # another type has other nodes
+    if constraint is not None and request.constraint is None and job.gpus_per_node and is_of_type:
         yield Directive(
             "constraint", constraint, reason_for(site, "request.constraint", f"selects the {job.gpu_kind} nodes")
         )
