@@ -35,9 +35,10 @@ from muster.sites.when import Situation, applies, holds, say_when
     ],
 )
 def test_a_condition_ends_where_its_words_say(
-    key: str, limit: object, about: str, met: list[Any], unmet: list[Any], words: str
+    key: str, limit: Any, about: str, met: list[Any], unmet: list[Any], words: str
 ) -> None:
-    condition = When(**{key: limit})
+    bent: dict[str, Any] = {key: limit}
+    condition = When(**bent)
     assert say_when(condition) == words
     assert [holds(condition, Situation(**{about: value})) for value in met] == [True] * len(met)
     assert [holds(condition, Situation(**{about: value})) for value in unmet] == [False] * len(unmet)
