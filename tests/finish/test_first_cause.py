@@ -312,9 +312,10 @@ def test_an_exit_status_in_words(status: int, words: str) -> None:
     ("line", "said"),
     [
         ("[1,0]<stderr>:ConnectionError[1,0]<stderr>:: refused", "ConnectionError: refused"),
+        ("0: [rank0]: RuntimeError: step 7", "RuntimeError: step 7"),
         ("0: ValueError: 0: is no rate", "ValueError: 0: is no rate"),
         ("[0] ValueError: [0] is no rate", "ValueError: [0] is no rate"),
     ],
 )
-def test_a_tag_of_open_mpi_is_no_part_of_a_rank_s_words(line: str, said: str) -> None:
+def test_the_tag_of_a_launcher_or_of_torch_is_no_part_of_a_rank_s_words(line: str, said: str) -> None:
     assert last_error([line], 0, True) == said

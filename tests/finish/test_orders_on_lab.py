@@ -34,7 +34,7 @@ _FAULTS = (
     "torn", "limit",
 )  # fmt: skip
 _CAUSES = {
-    "exit": r"^rank {rank} on .* \((\[rank{rank}\]: )?RuntimeError: step",
+    "exit": r"^rank {rank} on .* \(RuntimeError: step",
     "kill": "^rank {rank} on .*: ended by SIGKILL",
     "leave": "^rank {rank} on .* ended with status 0",
     "deaf": "^no rank has gone on for 15 s: rank {rank} on ",
@@ -265,6 +265,8 @@ class _Order:
         is_seen_late = what in {"leave", "deaf"} and len(self.done) > 1
         if what not in _CAUSES or is_seen_late or (self.folder / f"do.{where}").exists() or not ends:
             return
+        if what == "leave" and _LAUNCHER != "srun" and re.search("onnect", ends[0][7]):
+            return  # only srun tells which rank left; the others name the first that failed of it, and its words
         if ends[0][6] != "done" and not re.search(_CAUSES[what].format(rank=where), ends[0][7]):
             yield f"the first fault was {what} of rank {where}, and the first cause is: {ends[0][7]}"
 

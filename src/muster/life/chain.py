@@ -181,10 +181,6 @@ class LinkChain:
             return "the time limit was reached"
         return "it was preempted" if "DUE TO PREEMPTION" in last else ""
 
-    def idle_words(self) -> str:
-        """Return which links saved nothing."""
-        return "link %d and link %d saved nothing" % (self._rules.link - 2, self._rules.link - 1)
-
     def close(self, why: str) -> None:
         """Write down that the job is over, for good."""
         if self._rules.links and not self._files.has("over"):

@@ -307,7 +307,8 @@ class Supervisor(Loop):
             return "%s failed" % " ".join(self.lost)
         if self.running is not None:
             return self.running.cause_text(cause)
-        return self.chain.idle_words() if cause.kind == "idle" else "nothing was started"
+        idle_words = "link %d and link %d saved nothing" % (self.rules.link - 2, self.rules.link - 1)
+        return idle_words if cause.kind == "idle" else "nothing was started"
 
     def _say_not_started(self, action: machine.NoteEnd, cause: FirstCause, text: str, why: str) -> None:
         """Say why no ranks start; RUN/attempts has a line for it too, which no script writes."""

@@ -139,6 +139,7 @@ _ERROR = re.compile(
     "|can.t open|not match"
 )
 _OF_MUSTER = re.compile(r"srun: |slurmstepd|muster: (?:rank|attempt) ")
+_OF_TORCH = re.compile(r"^\[rank[0-9]+\]: ")
 _LABELS = (re.compile(r"^ *([0-9]+): "), re.compile(r"^\[[0-9]+,([0-9]+)\]<std[a-z]+>:"), re.compile(r"^\[([0-9]+)\] "))
 
 
@@ -163,6 +164,7 @@ def last_error(lines: Sequence[str], rank: Optional[int], is_labelled: bool) -> 
     common = labelled_line = ""
     for line in lines:
         who, text = _divide(line)
+        text = _OF_TORCH.sub("", text)
         is_other = rank is not None and who is not None and who != rank
         if is_other or _OF_MUSTER.match(text) or not _ERROR.search(text):
             continue
