@@ -113,7 +113,8 @@ def test_what_nohup_has_ignored_stays_ignored(steer: Steer, tmp_path: Path) -> N
 @pytest.fixture
 def shell(programs: Path, tmp_path: Path) -> Callable[[str], subprocess.CompletedProcess[str]]:
     """Return a function that runs a script up to its supervisor; a text of shell stands before that."""
-    text = (_LIFE.parent / "render" / "shell" / "again" / "supervise.sh").read_text()
+    parts = _LIFE.parent / "render" / "shell"
+    text = "".join((parts / name).read_text() for name in ("begin/python.sh", "begin/become.sh", "again/supervise.sh"))
     # Python's start takes its time, and meanwhile somebody asks the ranks to save.
     _program(programs / "slow", f'kill -USR1 "$$"\nexec {sys.executable} "$@"\n')
 
