@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import pty
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -50,6 +53,34 @@ def test_an_agent_that_cannot_write_ends_as_its_ranks_did_and_says_so(tmp_path: 
     assert result.status == 0
     assert "warning: the output could not be written: No space left on device" in result.stderr
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("muster-agent")] == []
+
+
+_AGENT = """\
+import os, signal, subprocess, sys, time
+rank = 'trap "" TERM; echo 0 $$ >$MUSTER_PIPES/400; echo 0 $$ >$MUSTER_PIPES/401; echo $$ >worker; sleep 600'
+subprocess.Popen(["sh", "-c", rank], start_new_session=True)
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+open("agent", "w").write(str(os.getpid()))
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_the_worker_of_an_agent_that_ends_first_is_ended(tmp_path: Path, told: bool) -> None:
+    """A second SIGTERM ends torchrun's agent while it waits for a worker that is deaf to the first."""
+    (tmp_path / "agent.py").write_text(_AGENT)
+    words = [sys.executable, agent_keeper.__file__, "plain", "true", "1", "1", "agent", *["--x"] * 6, ""]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "TMPDIR": str(tmp_path)}
+    keeper = subprocess.Popen(words, env=environment, cwd=tmp_path)
+    while not all((tmp_path / name).exists() and (tmp_path / name).read_text() for name in ("agent", "worker")):
+        time.sleep(0.05)
+    worker = int((tmp_path / "worker").read_text())
+    time.sleep(0.5)  # the keeper has heard of it
+    for pid in (*([keeper.pid] if told else []), int((tmp_path / "agent").read_text())):
+        os.kill(pid, signal.SIGTERM)
+
+    assert keeper.wait() == 1
+    assert not Path(f"/proc/{worker}/exe").exists()
 
 
 def test_a_terminal_that_nobody_controls_is_not_given_away(tmp_path: Path) -> None:

@@ -195,8 +195,7 @@ class Keeper:
             status = self._ended()
             self._hear()
             self._end_in_time()
-        if os.WIFSIGNALED(status):
-            self._end_ranks()
+        self._end_ranks()
         for pipe in self._pipes.values():
             os.close(pipe.writer)
         self._drain()
@@ -256,9 +255,10 @@ class Keeper:
                     pass
 
     def _end_ranks(self) -> None:
-        """End the ranks of an agent that was killed: no other process does."""
-        self._signal_ranks(signal.SIGTERM)
-        until = time.monotonic() + self._grace_s
+        """End the ranks that the agent has left: it was killed, or a second SIGTERM ended it while it waited for them."""
+        if self._ending_since is None:
+            self._signal_ranks(signal.SIGTERM)
+        until = (self._ending_since or time.monotonic()) + self._grace_s
         while time.monotonic() < until and any(born and _born(pid) == born for pid, born in self._ranks.items()):
             self._pass_on(_LOOK_S)
         self._signal_ranks(signal.SIGKILL)
