@@ -255,7 +255,7 @@ class Keeper:
                     pass
 
     def _end_ranks(self) -> None:
-        """End the ranks that the agent has left: it was killed, or a second SIGTERM ended it while it waited for them."""
+        """End the ranks that the agent has left: it was killed, or a second SIGTERM ended it early."""
         if self._ending_since is None:
             self._signal_ranks(signal.SIGTERM)
         until = (self._ending_since or time.monotonic()) + self._grace_s
