@@ -106,6 +106,10 @@ _TESTS = {
     "does-not": "own.double(3)",
     "fails-anyway": "assert own.double(3) == 7",
     "never-ends": "while not own.double(3): pass",
+    "in-a-program": "import subprocess, sys\n    words = 'import own; raise SystemExit(own.double(3) != 6)'\n    "
+    "assert subprocess.run([sys.executable, '-c', words], check=False).returncode == 0",
+    "in-a-fork": "import os\n    if not (child := os.fork()): os._exit(own.double(3) != 6)\n    "
+    "assert os.waitpid(child, 0)[1] == 0",
     "waits": "while not own.double(3): __import__('time').sleep(0.1)",
 }
 
@@ -117,6 +121,8 @@ _CASES: list[tuple[list[str], str | None, list[str]]] = [
     (["fails-anyway", "notices"], "notices", ["fails-anyway"]),
     (["never-ends"], "never-ends", []),
     (["waits"], "waits", []),
+    (["in-a-program"], "in-a-program", []),
+    (["in-a-fork"], "in-a-fork", []),
 ]
 # In a process of its own: the verdict forks, and the process of thousands of tests is ten times as large.
 _JUDGE = """\
