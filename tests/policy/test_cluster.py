@@ -380,6 +380,12 @@ def test_of_nodes_that_differ_in_memory_the_largest_counts(other: dict[str, Any]
     assert [each.rule for each in over] == ["mem-max", "gpus-max", "gpus-max"]
 
 
+@pytest.mark.parametrize(("mib", "is_refused"), [(4800, False), (4801, True)])
+def test_the_memory_of_a_cpu_may_be_limited_for_the_whole_cluster(mib: int, is_refused: bool) -> None:
+    known = mixed(MaxMemPerCPU="100")
+    assert bool(list(refusals_here(known, Ask(mem=Memory(mib), partition="batch")))) is is_refused
+
+
 def test_a_qos_of_reservations_takes_no_other_job() -> None:
     known = accounts("chem|chem||normal|", "normal|;flags=DenyOnLimit,RequiresReservation")
     assert [each.message for each in refusals_here(known, Ask())] == ["the QOS normal takes jobs of a reservation only"]

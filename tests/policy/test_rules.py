@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from muster.policy.names import unlisted_names
-from muster.policy.queues import choose_queue, longest_s
+from muster.policy.queues import choose_queue, kind_of, longest_s
 from muster.policy.rules import Ask, refusals
+from muster.sites.load import load
 from muster.sites.when import Situation
 from muster.units import Memory, parse_walltime_s
-from sites.profiles import FILLED, SITES, bundled
+from sites.profiles import FILLED, SITES, bundled, written
 from sites.wrong import CATALOGUE, HOUR, RIGHT, Wrong
 
 
@@ -147,3 +148,129 @@ def test_a_missing_queue_is_asked_for_with_those_that_suit_the_job() -> None:
     assert "gp_debug" not in for_gpus.hint
     without_gpus = Ask(**{**asked, "gpus_per_node": 0})
     assert any("gp_debug" in each.hint for each in refusals(profile, without_gpus) if each.rule == "required-qos")
+
+
+# Three kinds of node, two of them in one partition; a partition with QOS of its own.
+OF_TYPES = """\
+name = "mine"
+title = "a site for a test"
+[nodes.a]
+gpus = 4
+gpu_type = "a100"
+nodes = 4
+cores = 16
+cores_per_gpu = 4
+cores_per_gpu_required = true
+[nodes.h]
+gpus = 8
+gpu_type = "h100"
+nodes = 2
+[nodes.c]
+gpus = 0
+nodes = 8
+[partitions.old]
+node = "a"
+default = true
+[partitions.new]
+node = "h"
+other_nodes = ["a"]
+qos = ["long", "short"]
+[partitions.cpu]
+node = "c"
+gpus = 0
+[qos.long]
+[qos.short]
+[qos.other]
+default = true
+time_max = "01:00:00"
+[request]
+forbidden = [{ flag = "hint", value = "multithread", reason = "one thread a core" }]
+"""
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"partition": "old", "gpu_type": "a100"}, []),
+        (
+            {"partition": "old", "gpu_type": "h100", "gpus_per_node": 4},
+            ["old has GPUs of type a100, none of type h100 | --gpu-type a100"],
+        ),
+        (
+            {"partition": "old", "gpu_type": "v100"},
+            ["no partition has GPUs of type v100; there are a100 (old), h100 and a100 (new) | --gpu-type a100"],
+        ),
+        ({"partition": "new", "gpu_type": "a100", "qos": "short"}, []),
+        (
+            {"partition": "new", "qos": "other"},
+            ["new takes jobs of the QOS long or short, but this one has other | -q long"],
+        ),
+        ({"partition": "new"}, []),
+        ({"partition": "new", "nodes": 6}, []),
+        ({"partition": "new", "nodes": 7}, ["7 nodes, but new has 6 | -N 6"]),
+        ({"partition": "new", "nodes": 5, "gpu_type": "a100"}, ["5 nodes, but new has 4 of kind a | -N 4"]),
+        ({"partition": "new", "nodes": 3, "gpu_type": "h100"}, ["3 nodes, but new has 2 of kind h | -N 2"]),
+        ({"nodes": 5}, ["5 nodes, but old has 4 | -N 4"]),
+        ({"nodes": 5, "flags": {"reservation": "course"}}, []),
+        ({"partition": "old", "gpus_per_node": 5}, ["5 GPUs per node, but a node has 4"]),
+        ({"partition": "new", "gpus_per_node": 8}, []),
+        ({"partition": "cpu", "gpus_per_node": 1}, ["cpu has no GPUs | omit --gpus-per-node"]),
+        ({"partition": "old", "cpus_per_task": 4, "gpus_per_node": 0}, []),
+        ({"partition": "old", "cpus_per_task": 4, "gpus_per_node": 1}, []),
+        ({"cpus_per_task": 5, "gpus_per_node": 1}, ["5 CPUs for 1 GPUs, but at mine Muster wants 4 for each"]),
+        ({"partition": "old", "cpus_per_task": 17}, ["1 × 17 = 17 CPUs per node, but 16 can be had | --cpus-per-task 16"]),
+        ({"time_s": 3600}, []),
+        ({"time_s": 7200, "flags": {"reservation": "course"}}, ["02:00:00, but other allows 01:00:00 | --time 01:00"]),
+        ({"time_s": 7200, "qos": "long"}, []),
+        ({"flags": {"hint": "multithread"}}, ["--hint=multithread: one thread a core | omit it"]),
+        ({"flags": {"hint": "nomultithread"}}, []),
+    ],
+)
+def test_a_site_of_several_types_of_gpu(asked: dict[str, Any], told: list[str], tmp_path: Path) -> None:
+    profile = load(str(written(tmp_path, OF_TYPES))).profile
+    found = [f"{each.message} | {each.hint}" for each in refusals(profile, Ask(**asked))]
+    assert len(found) == len(told), found
+    assert all(text.startswith(start) for text, start in zip(found, told)), found
+
+
+@pytest.mark.parametrize(
+    ("asked", "partition"),
+    [
+        ({}, None),
+        ({"gpu_type": "a100"}, None),  # the default partition has it
+        ({"gpu_type": "h100"}, "new"),
+        ({"gpu_type": "h100", "there": frozenset({"old"})}, None),
+        ({"gpu_type": "v100"}, None),
+        ({"qos": "short"}, "new"),
+        ({"qos": "short", "gpu_type": "v100"}, None),
+        ({"qos": "other"}, None),
+        ({"partition": "cpu"}, "cpu"),
+    ],
+)
+def test_the_partition_follows_the_type_and_the_qos(
+    asked: dict[str, Any], partition: str | None, tmp_path: Path
+) -> None:
+    profile = load(str(written(tmp_path, OF_TYPES))).profile
+    chosen = choose_queue(profile, Situation(gpus_per_node=4), **asked)
+    assert chosen.partition == partition
+    assert chosen.qos == (asked.get("qos") or ("long" if partition == "new" else None))
+
+
+@pytest.mark.parametrize(
+    ("asked", "kind"),
+    [
+        ({}, "a"),
+        ({"gpus": 0}, "c"),
+        ({"gpu_type": "h100"}, "h"),
+        ({"gpu_type": "v100"}, None),
+        ({"partition": "new"}, "h"),
+        ({"partition": "new", "gpu_type": "a100"}, "a"),
+        ({"partition": "old", "gpu_type": "h100"}, "h"),
+        ({"partition": "cpu", "gpus": 4}, "c"),
+        ({"partition": "nobodys"}, None),
+        ({"qos": "nobodys"}, "a"),
+        ({"qos": "short"}, "a"),
+    ],
+)
+def test_the_kind_of_node_that_a_job_gets(asked: dict[str, Any], kind: str | None, tmp_path: Path) -> None:
+    assert kind_of(load(str(written(tmp_path, OF_TYPES))).profile, **asked) == kind

@@ -28,7 +28,7 @@ def node_kind(site: Site, request: Request) -> tuple[str | None, NodeKind]:
     """Return the kind of node that this request gets, by the queue that it names or that the site's rules give it."""
     profile = site.profile
     name = live_kind_name(site, request) or _kind_of(site, request)
-    return name, profile.nodes[name] if name is not None and name in profile.nodes else NodeKind()
+    return name, profile.nodes[name] if name in profile.nodes else NodeKind()
 
 
 def _kind_of(site: Site, request: Request) -> str | None:

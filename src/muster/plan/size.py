@@ -98,7 +98,7 @@ def _has_node_alone(site: Site, request: Request, partition: str | None, qos: st
     if not request.exclusive and sharing != "exclusive":
         return False
     for queue in queues:
-        kinds = [profile.nodes[name] for name in kinds_in(queue) if name in profile.nodes]
+        kinds = [profile.nodes[name] for name in kinds_in(queue)]
         if len({(kind.cores, kind.threads_per_core) for kind in kinds}) > 1:
             return False
     ask = replace(ask_of(request), partition=partition, qos=qos)

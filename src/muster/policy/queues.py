@@ -105,7 +105,7 @@ def kinds_in(queue: Queue) -> tuple[str, ...]:
 
 def gpu_types_of(profile: Profile, queue: Queue) -> tuple[str, ...]:
     """Return the types of GPU that the nodes of a queue have; none where a kind of them does not name its type."""
-    nodes = [profile.nodes[kind] for kind in kinds_in(queue) if kind in profile.nodes]
+    nodes = [profile.nodes[kind] for kind in kinds_in(queue)]
     types = [node.gpu_type for node in nodes if node.gpus != 0]
     return tuple(gpu_type for gpu_type in types if gpu_type is not None) if None not in types else ()
 
@@ -116,7 +116,7 @@ def may_have_type(profile: Profile, partition: str | None, gpu_type: str | None)
     if gpu_type is None or queue is None:
         return True
     types = gpu_types_of(profile, queue)
-    nodes = [profile.nodes[kind] for kind in kinds_in(queue) if kind in profile.nodes]
+    nodes = [profile.nodes[kind] for kind in kinds_in(queue)]
     has_gpus = queue.gpus != 0 and (not nodes or any(node.gpus != 0 for node in nodes))
     return gpu_type in types if types else has_gpus
 

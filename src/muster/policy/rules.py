@@ -75,7 +75,7 @@ def node_of(profile: Profile, ask: Ask) -> tuple[str, NodeKind] | None:
         gpu_type=ask.gpu_type,
         gpus=ask.gpus_per_node,
     )
-    return None if name is None or name not in profile.nodes else (name, profile.nodes[name])
+    return (name, profile.nodes[name]) if name in profile.nodes else None
 
 
 def _queues(profile: Profile, ask: Ask) -> Iterator[tuple[str, str, Queue]]:
@@ -194,7 +194,7 @@ def _with(
 def _renamed_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     for kind, word, name in (("partitions", "partition", ask.partition), ("qos", "QOS", ask.qos)):
         known_queues = getattr(profile, kind)
-        if name is not None and name not in known_queues and name in profile.queues_renamed:
+        if name in profile.queues_renamed and name not in known_queues:
             new = profile.queues_renamed[name]
             yield Refusal(
                 "renamed-queue", f"the {word} {name} is gone: it is {new} now", f"use {new}", f"queues_renamed.{name}"
@@ -246,9 +246,8 @@ def _nodes_there(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     if any(refusal.rule == "nodes-max" for refusal in _nodes_of_queue(profile, ask)):
         return
     for kind, name, queue in _queues(profile, ask):
-        kinds = [kind_name for kind_name in kinds_in(queue) if kind_name in profile.nodes]
-        if ask.gpu_type is not None:
-            kinds = [kind_name for kind_name in kinds if profile.nodes[kind_name].gpu_type in {None, ask.gpu_type}]
+        types = {None, ask.gpu_type}
+        kinds = [each for each in kinds_in(queue) if ask.gpu_type is None or profile.nodes[each].gpu_type in types]
         counts = [profile.nodes[kind_name].nodes for kind_name in kinds]
         key, count = f"{kind}.{name}.nodes", queue.nodes if len(kinds) == len(kinds_in(queue)) else None
         if count is None and counts and None not in counts:
