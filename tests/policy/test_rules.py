@@ -184,6 +184,7 @@ gpus = 0
 default = true
 time_max = "01:00:00"
 [request]
+constraint = { h = "fast", c = "slow" }
 forbidden = [{ flag = "hint", value = "multithread", reason = "one thread a core" }]
 """
 
@@ -218,9 +219,18 @@ forbidden = [{ flag = "hint", value = "multithread", reason = "one thread a core
         ({"partition": "old", "cpus_per_task": 4, "gpus_per_node": 0}, []),
         ({"partition": "old", "cpus_per_task": 4, "gpus_per_node": 1}, []),
         ({"cpus_per_task": 5, "gpus_per_node": 1}, ["5 CPUs for 1 GPUs, but at mine Muster wants 4 for each"]),
-        ({"partition": "old", "cpus_per_task": 17}, ["1 × 17 = 17 CPUs per node, but 16 can be had | --cpus-per-task 16"]),
+        ({"partition": "old", "cpus_per_task": 17}, ["1 × 17 = 17 CPUs per node, but 16 can be had"]),
+        ({"partition": "new", "constraint": "fast"}, []),
+        (
+            {"partition": "old", "constraint": "fast"},
+            ["old has nodes of kind a, but --constraint=fast selects h | for h: new"],
+        ),
+        (
+            {"partition": "new", "constraint": "slow"},
+            ["new has nodes of kind h and a, but --constraint=slow selects c | for c: cpu"],
+        ),
         ({"time_s": 3600}, []),
-        ({"time_s": 7200, "flags": {"reservation": "course"}}, ["02:00:00, but other allows 01:00:00 | --time 01:00"]),
+        ({"time_s": 7200, "flags": {"reservation": "course"}}, ["02:00:00, but other allows 01:00:00"]),
         ({"time_s": 7200, "qos": "long"}, []),
         ({"flags": {"hint": "multithread"}}, ["--hint=multithread: one thread a core | omit it"]),
         ({"flags": {"hint": "nomultithread"}}, []),
@@ -269,6 +279,9 @@ def test_the_partition_follows_the_type_and_the_qos(
         ({"partition": "cpu", "gpus": 4}, "c"),
         ({"partition": "nobodys"}, None),
         ({"qos": "nobodys"}, "a"),
+        ({"constraint": "fast"}, "h"),
+        ({"constraint": "big"}, "a"),
+        ({"partition": "old", "constraint": "fast"}, "a"),
         ({"qos": "short"}, "a"),
     ],
 )

@@ -53,7 +53,7 @@ def gpu_cores(node: NodeKind, *, threads: int = 1) -> tuple[tuple[int, ...], ...
     core_lists = []
     for gpu in range(node.gpus):
         domain = node.gpu_numa[gpu]
-        cores = _cores_around(node, domain)
+        cores = _cores_around(node.numa, set(node.gpu_numa), domain)
         mates = [mate for mate in range(node.gpus) if node.gpu_numa[mate] == domain]
         share = len(cores) // len(mates)
         start = mates.index(gpu) * share
@@ -63,9 +63,8 @@ def gpu_cores(node: NodeKind, *, threads: int = 1) -> tuple[tuple[int, ...], ...
     return tuple(core_lists)
 
 
-def _cores_around(node: NodeKind, domain: int) -> tuple[int, ...]:
+def _cores_around(numa: Sequence[str], with_gpu: set[int], domain: int) -> tuple[int, ...]:
     """Return the cores of a GPU's domain, and of the domains beside it that have no GPU: none stays idle."""
-    numa, with_gpu = node.numa or (), set(node.gpu_numa or ())
     width = len(numa) // len(with_gpu)
     block = range(domain // width * width, domain // width * width + width)
     if len(numa) % len(with_gpu) or len(with_gpu & set(block)) > 1:
@@ -92,7 +91,7 @@ def bind_ranks(profile: Profile, node: NodeKind, *, ranks: int, whole_node: bool
     if profile.binding.needs_whole_node and not whole_node:
         return Bound((), "part of a node: which cores and GPUs it will be is not known, so no mask would be right")
     tables = gpu_cores(node, threads=threads_counted(profile, node))
-    if tables is None or not node.gpus:
+    if tables is None:
         return Bound((), "the cores nearest to each GPU are not published")
     if ranks != node.gpus:
         return Bound((), f"the masks are for one rank on each of the {node.gpus} GPUs, but there are {ranks} ranks")
