@@ -65,7 +65,10 @@ def make(site: Path, *, work: Path) -> str:
         return re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
     for page in (work / "site").rglob("*.html"):
         ours = os.path.relpath(work / "site" / SHIM, page.parent)
-        page.write_text(page.read_text(encoding="utf-8").replace(FETCHED_SHIM, ours), encoding="utf-8")
+        text = page.read_text(encoding="utf-8").replace(FETCHED_SHIM, ours)
+        # In a cell of a table the mark of code keeps the backslash of `\|`, which is no part of the code.
+        text = re.sub(r"<td>.*?</td>", lambda cell: cell[0].replace(r"\|", "|"), text, flags=re.DOTALL)
+        page.write_text(text, encoding="utf-8")
     shutil.rmtree(site, ignore_errors=True)
     shutil.copytree(work / "site", site)
     return ""

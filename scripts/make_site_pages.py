@@ -72,10 +72,15 @@ def _code(value: object) -> str:
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Write a table; where all rows are from one source, one line under the table names it."""
+    rows, below = list(rows), []
+    if columns[-1] == "from" and len({row[-1] for row in rows}) == 1:
+        below = [f"\nFrom: {rows[0][-1]}"] if rows[0][-1] else []
+        columns, rows = columns[:-1], [row[:-1] for row in rows]
     body = [f"| {' | '.join(_cell(cell) for cell in row)} |" for row in rows]
     if not body:
         return ""
-    return "\n".join([f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}", *body]) + "\n"
+    return "\n".join([f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}", *body, *below]) + "\n"
 
 
 def _section(title: str, *parts: str) -> str:
@@ -224,13 +229,13 @@ def _first_job(site: Site) -> str:
     lines = [
         "See the script, and why each line is in it:",
         "\n".join(
-            ["```", *(f"muster plan {options} --as {form} -- python train.py" for form in ("script", "why")), "```"]
+            ["```sh", *(f"muster plan {options} --as {form} -- python train.py" for form in ("script", "why")), "```"]
         ),
         "Queue it:",
-        f"```\nmuster submit {options} -- python train.py\n```",
+        f"```sh\nmuster submit {options} -- python train.py\n```",
     ]
     if site.name != "laptop":
-        lines += ["A shell on a node, in one line:", f"```\n{_shell_line(site)}\n```"]
+        lines += ["A shell on a node, in one line:", f"```sh\n{_shell_line(site)}\n```"]
     return _section("A first job", *lines)
 
 

@@ -74,7 +74,8 @@ def as_text(
         if finding.also:
             yield f"    also: {_lines_of(finding)}"
         yield ""
-    yield _count(findings) + (f"; {silenced} silenced by the settings" if silenced else "")
+    not_shown = f"; {silenced} not shown: style (--select=style), or silenced by the settings" if silenced else ""
+    yield _count(findings) + not_shown
 
 
 def _lines_of(finding: LintFinding) -> str:

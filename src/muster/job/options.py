@@ -140,7 +140,7 @@ def _split(word: str, by_flag: Mapping[str, tuple[str, Option]], words_left: Seq
 # What people type who come from another tool, and what it is called here.
 _MEANT = {
     "--cpus": "-c N: the CPUs of each rank",
-    "--dry-run": "use muster plan instead of muster run: it shows what would happen and starts nothing",
+    "--dry-run": "muster plan shows what would happen, and starts nothing",
     "--gpu": "-g N: the GPUs of each node",
     "--np": "-N NODES with --ntasks-per-node RANKS",
     "--num-nodes": "-N NODES",
