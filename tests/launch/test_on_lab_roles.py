@@ -84,6 +84,44 @@ def test_trainers_ask_a_server_and_their_end_is_the_jobs(
     assert [line.split('"role": "')[1].split('"')[0] for line in order[:3]] == ["serve", "serve", "train"]
 
 
+def test_roles_on_nodes_of_several_kinds_are_one_heterogeneous_job(lab: Lab, shared_directory: Path) -> None:
+    serve = (
+        "--role",
+        "serve",
+        "--mem",
+        "1G",
+        "--ready",
+        "http://{host}:{port}/",
+        "--",
+        "python3",
+        "server.py",
+        "{port}",
+    )
+    waits = "[ $RANK = 0 ] || until [ -e looked ]; do sleep 0.2; done; exec python3 trainer.py {serve.url} 3"
+    train = ("--role", "train", "--mem", "2G", "-N", "2", "--after", "serve", "--restart", "1", "--", "sh", "-c", waits)
+    job = submit(lab, shared_directory, *serve, *train)
+    while '"train", "what": "ready"' not in "".join(
+        path.read_text() for path in shared_directory.glob("*/*/roles/events")
+    ):
+        time.sleep(0.3)
+    beside = said(
+        lab, "shell", job, "--role", "train", "--rank", "1", "--", "sh", "-c", "echo $MUSTER_ROLE $(hostname)"
+    )
+    stacks = said(lab, "stacks", job)
+    (shared_directory / "looked").touch()
+
+    assert beside.split() == ["train", "node3"]
+    assert stacks.startswith("role serve\n1 rank (0) on node1")
+    assert wait_until_ended(lab, job) == "FAILED"
+    why = said(lab, "why", job)
+    assert "first: role train, rank " in why
+    assert said(lab, "status", job).startswith(f"job {job} ")
+    assert "3 nodes on node1,node[2-3]" in said(lab, "status", job)
+    memory = lab.exec(["scontrol", "--oneliner", "show", "job", job]).stdout
+    assert memory.count("HetJobId=" + job) == 2
+    assert not lab.exec(["squeue", "--noheader"]).stdout.split()
+
+
 def test_a_job_that_goes_on_without_a_role_names_it_all_the_same(lab: Lab, shared_directory: Path) -> None:
     serve = ("--role", "serve", "--on-failure", "note", "--", "sh", "-c", "exit 5")
     train = ("--role", "train", "--", "sh", "-c", "until grep -q noted muster-runs/*/roles/events; do sleep 0.2; done")

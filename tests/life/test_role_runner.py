@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from muster.life import asking, roles
 from muster.life import role_runner as runner
-from muster.life import roles
 from muster.life.role_runner import RoleRunner, RoleUnit
 
 HOSTS = ("a", "b", "c")
@@ -195,6 +195,52 @@ def test_a_role_sees_its_own_nodes_as_the_allocation() -> None:
     assert variables["SLURM_JOB_NUM_NODES"] == "2"
     assert variables["MUSTER_B_URL"] == f"http://a:{b.port}"
     assert variables["MUSTER_ROLE_PORT"] == str(a.port)
+
+
+HETEROGENEOUS = {
+    "SLURM_HET_SIZE": "2",
+    "SLURM_JOB_ID": "7",
+    "SLURM_JOB_ID_HET_GROUP_0": "7",
+    "SLURM_JOB_ID_HET_GROUP_1": "8",
+    "SLURM_JOB_NODELIST": "a",
+    "SLURM_JOB_NODELIST_HET_GROUP_0": "a",
+    "SLURM_JOB_NODELIST_HET_GROUP_1": "b,c",
+    "SLURM_MEM_PER_NODE": "8192",
+    "SLURM_MEM_PER_NODE_HET_GROUP_0": "8192",
+    "SLURM_MEM_PER_NODE_HET_GROUP_1": "4096",
+    "SLURM_GPUS_PER_NODE": "4",
+    "SLURM_GPUS_PER_NODE_HET_GROUP_0": "4",
+    "SLURM_GPUS_PER_NODE_PACK_GROUP_0": "4",
+    "CUDA_VISIBLE_DEVICES": "0,1",
+}
+
+
+def test_a_role_of_another_part_has_the_variables_of_its_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in HETEROGENEOUS.items():
+        monkeypatch.setenv(name, value)
+    first, second = unit("a", part="0"), unit("b", first="1", nodes="2", part="1")
+    steers = of(first, second)
+    here, there = steers.environment(first), steers.environment(second)
+
+    assert runner._nodes_of_job(HETEROGENEOUS) == ["a", "b", "c"]
+    assert there["SLURM_JOB_ID"] == "7", "srun finds a part by the id of the job"
+    assert (here["muster_part_job"], there["muster_part_job"]) == ("7", "8"), "steps bear the id of the part"
+    assert (here["SLURM_MEM_PER_NODE"], there["SLURM_MEM_PER_NODE"]) == ("8192", "4096")
+    assert (here["SLURM_GPUS_PER_NODE"], here["CUDA_VISIBLE_DEVICES"]) == ("4", "0,1")
+    assert not {"SLURM_GPUS_PER_NODE", "CUDA_VISIBLE_DEVICES"} & there.keys(), "they are those of the script's node"
+    assert not any("_GROUP_" in name for name in there), "srun --gres=none fails beside the GPUs of any part"
+    assert second._job == "8"
+    assert "--het-group=1" in asking.on_nodes(second.hosts, "true", part=second.part)
+    monkeypatch.setenv("muster_part", "1")
+    assert "--het-group=1" in asking.on_nodes(second.hosts, "true"), "so asks the supervisor of the role itself"
+
+
+def test_a_job_of_one_part_is_as_slurm_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+
+    assert of(a := unit("a")).environment(a)["CUDA_VISIBLE_DEVICES"] == "0,1"
+    assert runner._nodes_of_job({"SLURM_JOB_NODELIST": "a,b"}) == ["a", "b"]
+    assert not any("het" in word for word in asking.on_nodes(("a",), "true"))
 
 
 def test_what_a_role_wrote_is_shown_in_any_locale_and_a_full_disk_ends_nothing(

@@ -79,6 +79,73 @@ def test_the_number_of_nodes_for_all_is_not_one_of_its_own() -> None:
     assert [role.plan.shape.nodes for role in plan.roles] == [3, 3]
 
 
+def test_roles_of_several_kinds_of_nodes_are_parts_of_one_job() -> None:
+    words = (
+        *(
+            "-p",
+            "gpu",
+            "--role",
+            "a",
+            "-g",
+            "4",
+            "--",
+            "x",
+            "--role",
+            "b",
+            "-p",
+            "cpu",
+            "-N",
+            "2",
+            "-g",
+            "0",
+            "-c",
+            "2",
+        ),
+        *("--", "y", "--role", "c", "-N", "3", "-g", "2", "--", "z", "--role", "d", "--beside", "b", "--", "w"),
+    )
+    plan = job(*words)
+    script = job_script(plan)
+
+    # Those of one kind lie beside each other, in the first part, whose first node runs the script.
+    assert {role.name: (role.part, role.first) for role in plan.roles} == {
+        "a": (0, 0),
+        "b": (1, 4),
+        "c": (0, 1),
+        "d": (1, 4),
+    }
+    assert header(plan)["nodes"] == "4"
+    assert header(plan)["gpus-per-node"] == "4"
+    assert header(plan)["partition"] == "gpu"
+    (directives,) = plan.parts
+    second = {directive.name: directive.value for directive in directives}
+    assert (second["nodes"], second["partition"]) == ("2", "cpu")
+    assert not {"gpus-per-node", "export", "comment"} & second.keys()
+    assert script.count("\n#SBATCH hetjob\n") == 1
+    assert {name: "--het-group=1" in flags(plan, name) for name in "abcd"} == {
+        "a": False,
+        "b": True,
+        "c": False,
+        "d": True,
+    }
+    assert subprocess.run(["bash", "-n"], input=script, text=True, check=False).returncode == 0
+    shown = plan_as_text(plan)
+    assert (
+        "part 2 of the job, srun --het-group=1\n      a heterogeneous job: the roles ask for nodes of several" in shown
+    )
+    assert "[-p cpu]" in shown
+    assert digest_of(job(*words[:6], *words[6:], "-N", "2")) != digest_of(plan)
+    more_memory = job(*(word if word != "cpu" else "other" for word in words))
+    assert digest_of(more_memory) != digest_of(plan), "the header of a further part counts"
+
+
+def test_nodes_of_one_kind_are_one_allocation() -> None:
+    plan = job("-p", "gpu", "--role", "a", "-p", "gpu", "--", "x", "--role", "b", "--", "y")
+
+    assert plan.parts == ()
+    assert [role.part for role in plan.roles] == [None, None]
+    assert "het" not in job_script(plan).partition("# ------")[0]
+
+
 def test_the_last_role_is_the_main_one_unless_another_is_named() -> None:
     assert [role.name for role in job(*LAYOUT).roles if role.is_main] == ["train"]
     named = job("--role", "a", "--main", "--", "x", "--role", "b", "--", "y")
@@ -135,7 +202,10 @@ def test_a_gap_of_the_shell_stays() -> None:
         (("--role", "a"), "role a has no command"),
         (("--role", "a", "--after", "b", "--", "x", "--role", "b", "--after", "a", "--", "y"), "wait for each other"),
         (("--role", "a", "--main", "--", "x", "--role", "b", "--main", "--", "y"), "two roles are the main one"),
-        (("--role", "a", "-p", "gpu", "--", "x"), "-p gpu is for the whole job"),
+        (("--role", "a", "-t", "9", "--", "x"), "-t 9 is for the whole job"),
+        (("--role", "a", "-p", "gpu", "--beside", "b", "--", "x", "--role", "b", "--", "y"), "runs on nodes of b"),
+        (("-w", "n1", "--role", "a", "-p", "gpu", "--", "x", "--role", "b", "--", "y"), "-w n1 names nodes for all"),
+        (("--role", "a", "-p", "p", "--launcher", "mpirun", "--", "x", "--role", "b", "--", "y"), "several kinds"),
         (("--role", "a", "--until-done", "--", "x"), "is not known to a job with roles"),
         (("--spares", "1", "--role", "a", "--", "x"), "is not known to a job with roles"),
         (("--role", "a", "--ready", "soon", "--", "x"), "does not say when it is ready"),

@@ -106,6 +106,29 @@ def test_a_name_stays_a_name(name: str) -> None:
     assert [job.name for job in jobs] == [name, name]
 
 
+def test_the_parts_of_a_heterogeneous_job_are_one_job() -> None:
+    names = [word.partition(":")[0] for word in ask_controller().argv[-1].removeprefix("--Format=").split(",")]
+
+    def row(**values: str) -> str:
+        return "\x1f".join(values.get(name, "(null)") for name in names) + "\x1e\n"
+
+    second = row(
+        JobID="8", JobArrayID="7+1", State="PENDING", NumNodes="2", NodeList="b[1-2]", Partition="cpu", Reason="None"
+    )
+    first = row(
+        JobID="7", JobArrayID="7+0", State="PENDING", NumNodes="1", NodeList="a", Partition="gpu", Reason="Resources"
+    )
+    other = row(JobID="9", JobArrayID="9", State="RUNNING", NumNodes="3", NodeList="c")
+    whole, alone = parse_squeue(HEADING + second + first + other) or ()
+
+    assert (whole.id, whole.shown_id, whole.nodes, whole.node_list) == ("7", "7", 3, "a,b[1-2]")
+    assert (whole.partition, whole.reason.code) == ("gpu,cpu", "Resources")
+    assert [part.id for part in whole.parts] == ["7", "8"]
+    assert (whole.nodes_of_parts, alone.nodes_of_parts) == ((1, 2), (3,))
+    (part,) = parse_squeue(HEADING + second) or ()
+    assert (part.id, part.shown_id) == ("8", "7+1"), "a part that was asked for alone stays one"
+
+
 def test_the_fields_that_are_asked_for_are_those_of_squeue_and_sacct() -> None:
     """squeue leaves a name that it does not know empty: the reason of a job that waits was None for ever."""
     squeue = {field.partition(":")[0] for field in ask_controller().argv[-1].removeprefix("--Format=").split(",")}

@@ -70,6 +70,7 @@ def _attach(words: Words) -> int:
     from muster.cli.asked_jobs import ask, cases, running_case
     from muster.follow.roles import role_of, stands_of
     from muster.job.options import read_words
+    from muster.rank.hostlist import expand
 
     job_id, *rest = words.operands
     behind = read_words(rest, {name: COMMAND.own[name] for name in ("role", "rank")})
@@ -84,7 +85,9 @@ def _attach(words: Words) -> int:
     else:
         host = _host_of(case, rank)
     command = behind.rest or (os.environ.get("SHELL", "/bin/sh"), "-i")
-    attach(case.shown_id, host, role or "", rank, command, os.environ)
+    parts = case.job.parts if case.job is not None else ()
+    part = next((number for number, each in enumerate(parts) if host in expand(each.node_list or "")), None)
+    attach(case.shown_id, host, role or "", rank, command, os.environ, part)
 
 
 def _host_of(case: JobCase, rank: int) -> str:

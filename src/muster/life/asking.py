@@ -131,11 +131,18 @@ def expand(nodes: str) -> Tuple[str, ...]:
     return tuple(names)
 
 
-def on_nodes(hosts: Sequence[str], *words: str, name: str = "") -> List[str]:
-    """Return the words of a step beside that of the ranks, once on each of these nodes."""
+def of_part(part: str) -> List[str]:
+    """Return the option by which srun finds a part of a heterogeneous job, else that of this role, if it has one."""
+    number = part or os.environ.get("muster_part", "")  # noqa: SIM112  # the runner of the roles sets it
+    return ["--het-group=" + number] if number else []
+
+
+def on_nodes(hosts: Sequence[str], *words: str, name: str = "", part: str = "") -> List[str]:
+    """Return the words of a step beside that of the ranks, once on each of these nodes, which are in one part."""
     count = str(len(hosts))
     return [
-        "srun", "--overlap", *(["--job-name=" + name] if name else []), "--nodes=" + count,
+        "srun", "--overlap", *of_part(part),
+        *(["--job-name=" + name] if name else []), "--nodes=" + count,
         "--nodelist=" + ",".join(hosts), "--ntasks=" + count, "--ntasks-per-node=1",
         "--cpus-per-task=1", "--mem=0", "--gres=none", "--mpi=none",
         "--quiet", "--export=NONE", "--chdir=/", *words,

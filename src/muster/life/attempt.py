@@ -44,7 +44,7 @@ class RunningAttempt(RunningScript):
         post: Callable[[Callable[[], None]], None],
         ended: Callable[["RunningAttempt", ScriptEnd], None],
     ) -> None:
-        super().__init__(rules.job, rules.own)
+        super().__init__(rules.steps_of, rules.own)
         self.attempt, self.hosts, self.rules = attempt, tuple(hosts), rules
         self.has_ended = False
         self.status = 1

@@ -26,6 +26,8 @@ _TICK_S = 0.5
 _OFTEN_S = 60.0
 _LINES = 15
 _TEXT_BYTES = 1 << 20
+# What Slurm tells of the GPUs of the script's own node: a step on nodes without GPUs would leave it as it is.
+_OF_GPUS = re.compile("SLURM_JOB_GPUS|GPU_DEVICE_ORDINAL|.*(_VISIBLE_DEVICES|_AFFINITY_MASK)")
 _WORDS = {
     "ready": "role {0} is ready",
     "ended": "role {0} ended with status {1}",
@@ -40,7 +42,11 @@ class RoleUnit(RunningScript):
     """One role as it runs: its place, its addresses and its script."""
 
     def __init__(self, words: Mapping[str, str], hosts: Sequence[str]) -> None:
-        super().__init__(os.environ.get("SLURM_JOB_ID", "0"), own_id(os.environ))
+        self.part = words.get("part", "")
+        self.variables = _variables_of_part(self.part, os.environ)
+        super().__init__(
+            self.variables.get("muster_part_job") or os.environ.get("SLURM_JOB_ID", "0"), own_id(os.environ)
+        )
         self.name = words["role"]
         first, nodes = int(words["first"]), int(words["nodes"])
         self.hosts = tuple(hosts[first : first + nodes])
@@ -177,7 +183,7 @@ class RoleRunner(Loop):
 
     def environment(self, unit: RoleUnit) -> Dict[str, str]:
         """Return the variables of a role: the addresses of all roles, and Slurm's names for its own nodes alone."""
-        variables = dict(os.environ)
+        variables = dict(unit.variables)
         for other in self.units.values():
             for gap, value in other.addresses().items():
                 variables["MUSTER_{}_{}".format(other.name, gap).upper()] = value
@@ -267,7 +273,17 @@ class RoleRunner(Loop):
     def _succeeds(self, unit: RoleUnit) -> bool:
         """Return whether the command of --ready succeeds on the role's first node, beside the role."""
         text = self._filled(unit, unit.text, unit.hosts[0])
-        words = ["srun", "--overlap", "--quiet", "--nodes=1", "--ntasks=1", "--mem=0", "--input=none", "--mpi=none"]
+        words = [
+            "srun",
+            "--overlap",
+            *asking.of_part(unit.part),
+            "--quiet",
+            "--nodes=1",
+            "--ntasks=1",
+            "--mem=0",
+            "--input=none",
+            "--mpi=none",
+        ]
         words += ["--nodelist=" + unit.hosts[0], "sh", "-c", text]
         return asking.run(words, 30.0, self.environment(unit)).status == 0
 
@@ -275,7 +291,34 @@ class RoleRunner(Loop):
         """End what a role that was killed has left on its nodes: its processes carry its mark."""
         mark = "{}/roles/{}/".format(self.run, unit.name)
         text = asking.node_text("end_left")
-        asking.run(asking.on_nodes(unit.hosts, "sh", "-c", text, "sh", mark), 30.0)
+        asking.run(asking.on_nodes(unit.hosts, "sh", "-c", text, "sh", mark, part=unit.part), 30.0, unit.variables)
+
+
+def _variables_of_part(part: str, environment: Mapping[str, str]) -> Dict[str, str]:
+    """Return the variables of the job as those of one part of it: Slurm gives the batch script those of the first.
+
+    The names of all parts go: srun takes the GPUs of each of them for an option of its own.
+    """
+    if not part:
+        return dict(environment)
+    of_parts = {name: name.partition("_HET_GROUP_")[::2] for name in environment if "_HET_GROUP_" in name}
+    own = {plain: environment[name] for name, (plain, number) in of_parts.items() if number == part}
+    named = {plain for plain, _ in of_parts.values()}
+    others = {
+        name: value
+        for name, value in environment.items()
+        if name not in named and not re.search("_(HET|PACK)_GROUP_", name)
+        if part == "0" or not _OF_GPUS.fullmatch(name)
+    }
+    own_job = own.pop("SLURM_JOB_ID")
+    return dict(others, **own, SLURM_JOB_ID=environment["SLURM_JOB_ID"], muster_part=part, muster_part_job=own_job)
+
+
+def _nodes_of_job(environment: Mapping[str, str]) -> List[str]:
+    """Return the nodes of the job, part by part."""
+    count = int(environment.get("SLURM_HET_SIZE") or 0)
+    lists = ["SLURM_JOB_NODELIST_HET_GROUP_%d" % part for part in range(count)] or ["SLURM_JOB_NODELIST"]
+    return [host for name in lists for host in asking.expand(environment.get(name, ""))]
 
 
 def _text(path: str) -> str:
@@ -359,7 +402,7 @@ def main(words: Sequence[str]) -> int:
             described.append({})
         described[-1][name] = value
     of_job, *of_roles = described
-    names = asking.expand(os.environ.get("SLURM_JOB_NODELIST", ""))
+    names = _nodes_of_job(os.environ)
     needed = max(int(role["first"]) + int(role["nodes"]) for role in of_roles)
     if len(names) < needed:
         sentence = "muster: error: the roles need {} nodes, but the job has {}".format(needed, len(names))

@@ -37,6 +37,8 @@ class Rules:
         self.grace_s = float(values.get("grace") or 10)
         self.job = environment["SLURM_JOB_ID"]
         self.task = environment.get("SLURM_ARRAY_TASK_ID", "")
+        self.steps_of = environment.get("muster_part_job") or self.job
+        """The id that the steps bear: that of a part of a heterogeneous job."""
         self.own = own_id(environment)
         self.host = environment.get("SLURMD_NODENAME", "")
 

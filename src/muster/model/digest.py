@@ -34,7 +34,7 @@ DIGESTED = (
     ),
     *("output", "label", "within", "overlap", "grace_s", "visibility", "node_prologue", "python", "rank_library"),
     *("agent", "gate", "staging", "hang", "ready", "may_be_alone", "cpu_flags", "finish", "sweep", "pack"),
-    "roles",
+    *("roles", "parts"),
 )
 """The fields of a plan that make it this launch."""
 
@@ -53,7 +53,7 @@ def digest_of(plan: Plan) -> str:
     """Return a digest that is the same for the same launch: what two submissions of one job have in common."""
     import hashlib  # costs as much as a dozen of our modules, and only a job that is queued needs it
 
-    values = {name: getattr(plan, name) for name in DIGESTED if name != "roles" or plan.roles}
+    values = {name: getattr(plan, name) for name in DIGESTED if name not in {"roles", "parts"} or getattr(plan, name)}
     # The comment holds the digest.
     values["directives"] = tuple(each for each in plan.directives if each.name != "comment")
     # In ASCII: a word may hold bytes that no UTF-8 has.

@@ -383,6 +383,9 @@ class Role(msgspec.Struct, frozen=True):
     ports: int = 1
     """How many ports in a row its program takes on each of its nodes."""
 
+    part: int | None = None
+    """The part of the job that has its nodes; None: all nodes of the job are of one kind."""
+
     @property
     def hosts_held(self) -> range:
         """Return the numbers of its nodes among those of the job."""
@@ -464,6 +467,9 @@ class Plan(msgspec.Struct, frozen=True):
 
     roles: tuple[Role, ...] = ()
     """The programs of the job, each with a plan of its own; empty: the job is one program, and this is its plan."""
+
+    parts: tuple[tuple[Directive, ...], ...] = ()
+    """The headers of the job's further parts, whose nodes are of other kinds; empty: it is one allocation."""
 
     own_python: str | None = None
     """Muster's own Python, which steers the roles where the first node has it; None: any other does."""

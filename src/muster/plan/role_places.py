@@ -13,6 +13,12 @@ from muster.job.request import Request
 from muster.model.plan import Plan, Reason, Role, Shape
 from muster.plan.shape import NodeShape
 
+OF_THE_PART = (
+    *("account", "partition", "qos", "constraint", "nodelist", "exclude"),
+    *("mem", "exclusive", "gpu_type", "gres"),
+)
+"""What the nodes of a role may have of their own: where roles differ in it, the job is heterogeneous and has parts."""
+
 
 def name_of(request: Request) -> str:
     return request.role or ""
@@ -26,18 +32,21 @@ class Placed(msgspec.Struct, frozen=True):
     nodes: int
     is_shared: bool
     reason: Reason
+    part: int
+    """The part of the job that has its nodes, counted from 0."""
 
 
 def place_roles(roles: Sequence[Request], job: Request) -> list[Placed]:
     """Return the roles with their nodes: nodes of its own for each, or those of the role that it is beside."""
     by_name = {name_of(role): role for role in roles}
+    hosts_of = {name: _root(by_name, name) for name in by_name}
+    kinds = {name: _kind(by_name[name]) for name in hosts_of.values()}
+    parts = list(dict.fromkeys(kinds[name_of(role)] for role in roles if not role.beside))
     first_of: dict[str, int] = {}
     next_node = 0
-    for role in roles:
-        if not role.beside:
-            first_of[name_of(role)] = next_node
-            next_node += role.nodes or 1
-    hosts_of = {name: _root(by_name, name) for name in by_name}
+    for role in sorted((role for role in roles if not role.beside), key=lambda role: parts.index(_kind(role))):
+        first_of[name_of(role)] = next_node
+        next_node += role.nodes or 1
     crowded = [hosts_of[name_of(role)] for role in roles if role.beside]
     places = []
     for role in roles:
@@ -53,8 +62,29 @@ def place_roles(roles: Sequence[Request], job: Request) -> list[Placed]:
             if role.beside
             else Reason("nodes of its own", role.origin("nodes"))
         )
-        places.append(Placed(role, first_of[name_of(root)], nodes, name_of(root) in crowded, reason))
+        placed_role = with_kind_of(role, root, job)
+        part = parts.index(_kind(root))
+        places.append(Placed(placed_role, first_of[name_of(root)], nodes, name_of(root) in crowded, reason, part))
+    if max(placed.part for placed in places) and job.given("nodelist"):
+        message = f"{job.origin('nodelist')} names nodes for all roles, but the nodes of the job are of several kinds"
+        raise RequestError(message, hint="write it behind the --role that it is for")
     return places
+
+
+def _kind(request: Request) -> tuple[object, ...]:
+    return tuple(getattr(request, field) for field in OF_THE_PART)
+
+
+def with_kind_of(request: Request, other: Request, job: Request) -> Request:
+    """Return the request with the nodes of the other; refused where it asks for nodes of another kind itself."""
+    for field in OF_THE_PART:
+        asked, held = getattr(request, field), getattr(other, field)
+        if asked != held and request.given(field) and asked != getattr(job, field):
+            message = f"role {name_of(request)}: {request.origin(field)}, but it runs on nodes of {name_of(other)}"
+            raise RequestError(message, hint=f"write it behind --role {name_of(other)}, or omit --beside")
+    origins = {name: each for name, each in request.origins.items() if name not in OF_THE_PART}
+    origins.update((name, each) for name, each in other.origins.items() if name in OF_THE_PART)
+    return replace(request, **{field: getattr(other, field) for field in OF_THE_PART}, origins=origins)
 
 
 def _own_nodes(role: Request, job: Request) -> bool:
@@ -119,15 +149,16 @@ def cores_of(shape: Shape) -> int:
     return shape.ntasks_per_node * (shape.cpus_per_task or 1)
 
 
-def sum_of_roles(roles: Sequence[Role], nodes: int, node: NodeShape) -> tuple[int, int, int | None]:
-    """Return GPUs of a node, ranks of a node and CPUs of a rank that hold all roles of every node."""
-    there = [[role.plan.shape for role in roles if number in role.hosts_held] for number in range(nodes)]
+def sum_of_roles(roles: Sequence[Role], node: NodeShape) -> tuple[int, int, int, int | None]:
+    """Return the nodes, GPUs of a node, ranks of a node and CPUs of a rank that hold these roles of one part."""
+    numbers = sorted({number for role in roles for number in role.hosts_held})
+    there = [[role.plan.shape for role in roles if number in role.hosts_held] for number in numbers]
     gpus = max(sum(shape.gpus_per_node for shape in shapes) for shapes in there)
     ranks = max(sum(shape.ntasks_per_node for shape in shapes) for shapes in there)
     if all(shape.cpus_per_task is None for shapes in there for shape in shapes) and (ranks <= gpus or not gpus):
-        return gpus, ranks, None
+        return len(numbers), gpus, ranks, None
     cpus = max(sum(map(cores_of, shapes)) for shapes in there)
     each = -(-cpus // ranks)
     if (gpus and ranks > gpus) or (node.cpus and ranks * each > node.cpus):
-        return gpus, 1, cpus
-    return gpus, ranks, each
+        return len(numbers), gpus, 1, cpus
+    return len(numbers), gpus, ranks, each

@@ -17,10 +17,12 @@ from muster.launchers import launcher_named
 from muster.launchers.base import Starter
 from muster.model.plan import Directive, Engine, Flag, Note, Plan, Ready, ReadyKind, Reason, Role, Variable
 from muster.model.words import Fragment, Template, Word
+from muster.older import zip_equal
 from muster.plan.build import make_plan
 from muster.plan.header import add_comment
 from muster.plan.presets import has_key, offered_variables, preset_of, with_preset
 from muster.plan.role_places import (
+    OF_THE_PART,
     Placed,
     check_room,
     listens,
@@ -35,11 +37,10 @@ from muster.plan.size import node_shape
 from muster.rank import contract
 from muster.sites.site import Site
 
-# What the whole job has: one allocation, one place in the queue.
-_OF_THE_JOB = (
-    *("account", "partition", "qos", "trial", "constraint", "nodelist", "exclude", "mem", "exclusive", "time"),
-    *("gpu_type", "gres", "job_name", "sbatch", "site", "site_set", "fresh", "requeue"),
-)
+# What the whole job has: one place in the queue.
+_OF_THE_JOB = ("trial", "time", "job_name", "sbatch", "site", "site_set", "fresh", "requeue")
+# What stays in one part's header: Slurm takes these from the first.
+_OF_THE_FIRST_PART = frozenset({"comment", "export", "output", "error", "open-mode"})
 # What a job of several programs cannot do yet, and what does instead.
 _NOT_WITH_ROLES = {
     "here": "muster lab: a cluster on this machine",
@@ -87,19 +88,31 @@ def make_job_of_roles(request: Request, site: Site, look: Callable[[Request], Fa
     main_name = _main_of(roles)
     places = place_roles(roles, request)
     plans: dict[str, Plan] = {}
-    node = node_shape(site, request)
+    parts = [_request_of_part(request, places, part) for part in sorted({placed.part for placed in places})]
+    nodes = [node_shape(site, part) for part in parts]
     for placed in sorted(places, key=lambda placed: not placed.request.beside):
-        own_request = _request_of(placed, places, plans, node)
+        own_request = _request_of(placed, places, plans, nodes[placed.part])
         try:
             plan = make_plan(own_request, site, look(own_request), typed=typed, within=True)
         except RequestError as error:
             message = f"role {name_of(placed.request)}: {error.message}"
             raise RequestError(message, hint=error.hint, refusals=error.refusals) from None
         plans[name_of(placed.request)] = plan
-    check_room(places, plans, node)
+    for part, node in enumerate(nodes):
+        check_room([placed for placed in places if placed.part == part], plans, node)
     gives_gpus = _gives_gpus(site, places, plans)
-    roles_made = tuple(_role(placed, plans, roles, main_name, gives_gpus=gives_gpus) for placed in places)
-    return _job(request, site, look, typed, places, roles_made, node)
+    roles_made = tuple(
+        _role(placed, plans, roles, main_name, gives_gpus=gives_gpus, of_parts=len(parts) > 1) for placed in places
+    )
+    return _job(parts, site, look, typed, places, roles_made, nodes)
+
+
+def _request_of_part(request: Request, places: Sequence[Placed], part: int) -> Request:
+    """Return the request of the job, with the kind of nodes that the roles of this part have."""
+    own = next(placed.request for placed in places if placed.part == part)
+    origins = {name: each for name, each in request.origins.items() if name not in OF_THE_PART}
+    origins.update((name, each) for name, each in own.origins.items() if name in OF_THE_PART)
+    return replace(request, **{field: getattr(own, field) for field in OF_THE_PART}, origins=origins)
 
 
 def _check(request: Request) -> None:
@@ -113,8 +126,8 @@ def _check(request: Request) -> None:
         name = name_of(role)
         for field in _OF_THE_JOB:
             if role.given(field) and getattr(role, field) != getattr(request, field):
-                message = f"role {name}: {role.origin(field)} is for the whole job, whose nodes are of one kind"
-                raise RequestError(message, hint="write it before the first --role; nodes of two kinds: two jobs")
+                message = f"role {name}: {role.origin(field)} is for the whole job"
+                raise RequestError(message, hint="write it before the first --role")
         if not role.command and role.preset is None:
             raise RequestError(f"role {name} has no command", hint=f"--role {name} -N 1 -- python {name}.py")
         for field, others in (("after", role.after), ("beside", (role.beside,) if role.beside else ())):
@@ -157,7 +170,7 @@ def _request_of(placed: Placed, places: Sequence[Placed], plans: Mapping[str, Pl
         for field in msgspec.structs.fields(Request)
         if field.name in {*_NOT_WITH_ROLES, *_OF_ROLES, "gres", "sbatch", "nodelist", "exclude", "mem"}
     }
-    origins = {name: each for name, each in request.origins.items() if name not in {*_OF_THE_JOB, *reset}}
+    origins = {name: each for name, each in request.origins.items() if name not in {*_OF_THE_JOB, *OF_THE_PART, *reset}}
     changed = replace(request, **reset, origins=origins, nodes=placed.nodes)
     if listens(request) and not request.given("ntasks_per_node"):
         origin = ValueOrigin(OriginKind.PROFILE, "the role listens at one port")
@@ -184,7 +197,9 @@ def _gives_gpus(site: Site, places: Sequence[Placed], plans: Mapping[str, Plan])
     return False
 
 
-def _role(placed: Placed, plans: Mapping[str, Plan], roles: Sequence[Request], main: str, *, gives_gpus: bool) -> Role:
+def _role(
+    placed: Placed, plans: Mapping[str, Plan], roles: Sequence[Request], main: str, *, gives_gpus: bool, of_parts: bool
+) -> Role:
     """Return the role, with the plan that keeps to its part of the nodes and knows all addresses."""
     request, name = placed.request, name_of(placed.request)
     plan = plans[name]
@@ -192,6 +207,9 @@ def _role(placed: Placed, plans: Mapping[str, Plan], roles: Sequence[Request], m
     if launcher.starter(Engine.SLURM) is Starter.PROGRAM and placed.is_shared:
         message = f"role {name} shares its nodes, but {plan.launcher} takes whole nodes"
         raise RequestError(message, hint="--launcher srun or torchrun, or nodes of its own")
+    if launcher.starter(Engine.SLURM) is Starter.PROGRAM and of_parts:
+        message = f"role {name}: {plan.launcher} starts nothing in a part of a job whose nodes are of several kinds"
+        raise RequestError(message, hint="--launcher srun or torchrun; or nodes of one kind for all roles")
     names = [name_of(role) for role in roles]
     gaps = tuple(f"{role}.{what}" for role in names for what in (*_WHATS, "key"))
     own_variables = (*offered_variables(roles, name), *plan.variables)
@@ -200,6 +218,11 @@ def _role(placed: Placed, plans: Mapping[str, Plan], roles: Sequence[Request], m
     site_flags = [flag for flag in plan.step_flags if not (placed.is_shared and str(flag.word).startswith(bound))]
     ready = _ready(request, name, names, gaps)
     reasons = [(f"nodes {_range(placed.first, placed.nodes)} of the job", placed.reason)]
+    if of_parts:
+        part_reason = Reason(
+            "a heterogeneous job: the roles ask for nodes of several kinds", _origin_of_part(request, roles)
+        )
+        reasons.append((f"part {placed.part + 1} of the job, srun --het-group={placed.part}", part_reason))
     reasons += _reasons_of_order(request, name == main, ready)
     scheme, port = _port_of(request)
     preset = preset_of(request)
@@ -207,7 +230,7 @@ def _role(placed: Placed, plans: Mapping[str, Plan], roles: Sequence[Request], m
         plan,
         command=tuple(_filled(word, name, names, gaps) for word in plan.command),
         variables=variables,
-        step_flags=(*site_flags, *_flags(placed, plan, gives_gpus=gives_gpus)),
+        step_flags=(*site_flags, *_flags(placed, plan, gives_gpus=gives_gpus, of_parts=of_parts)),
         overlap=False,
         notes=(*plan.notes, *_note_of_cores(placed, plan)),
     )
@@ -223,17 +246,26 @@ def _role(placed: Placed, plans: Mapping[str, Plan], roles: Sequence[Request], m
         scheme=scheme,
         port=port,
         ports=1 if preset is None else preset.ports,
+        part=placed.part if of_parts else None,
     )
+
+
+def _origin_of_part(request: Request, roles: Sequence[Request]) -> str:
+    """Return what was asked for the nodes of a role, where others have asked for other ones."""
+    differing = (field for field in OF_THE_PART if len({getattr(role, field) for role in roles}) > 1)
+    return ", ".join(request.origin(field) for field in differing)
 
 
 def _range(first: int, nodes: int) -> str:
     return str(first + 1) if nodes == 1 else f"{first + 1}-{first + nodes}"
 
 
-def _flags(placed: Placed, plan: Plan, *, gives_gpus: bool) -> Iterator[Flag]:
+def _flags(placed: Placed, plan: Plan, *, gives_gpus: bool, of_parts: bool) -> Iterator[Flag]:
     """Yield the flags by which the step of a role keeps to its part of the job."""
     name = name_of(placed.request)
     yield Flag(f"--job-name={name}", Reason("the step is known by the role's name"))
+    if of_parts:
+        yield Flag(f"--het-group={placed.part}", Reason("the part of the job that has the role's nodes"))
     yield Flag(Fragment('--nodelist="$SLURM_JOB_NODELIST"'), Reason("the role's nodes among those of the job"))
     if gives_gpus and plan.shape.gpus_per_node:
         yield Flag(f"--gpus-per-node={plan.shape.gpus_per_node}", Reason("the GPUs of this role, and no others"))
@@ -329,33 +361,33 @@ def _reasons_of_order(request: Request, is_main: bool, ready: Ready) -> Iterator
 
 
 def _job(
-    request: Request,
+    parts: Sequence[Request],
     site: Site,
     look: Callable[[Request], Facts],
     typed: Sequence[str],
     places: Sequence[Placed],
     roles: tuple[Role, ...],
-    node: NodeShape,
+    nodes: Sequence[NodeShape],
 ) -> Plan:
-    """Return the plan of the job that holds the roles: its header asks for what they need together."""
+    """Return the plan of the job: the header of each part asks for what its roles need together."""
     main = next(role for role in roles if role.is_main)
     main_request = next(placed.request for placed in places if name_of(placed.request) == main.name)
-    nodes = max(role.first + role.plan.shape.nodes for role in roles)
-    gpus, ranks, cpus = sum_of_roles(roles, nodes, node)
-    origin = ValueOrigin(OriginKind.OPTION, "the roles")
-    held: dict[str, Any] = {"nodes": nodes, "ntasks_per_node": ranks, "gpus_per_node": gpus, "cpus_per_task": cpus}
-    own_fields = {name: getattr(request, name) for name in _OF_THE_JOB}
-    origins = {name: each for name, each in request.origins.items() if name in _OF_THE_JOB}
-    origins.update((name, origin) for name, value in held.items() if value is not None)
-    job_request = Request(command=main_request.command, **own_fields, **held, origins=origins)
-    facts = look(job_request)
-    plan = make_plan(job_request, site, facts, typed=typed)
-    directives = tuple(directive for directive in plan.directives if directive.name != "comment")
     noted = next((placed.request for placed in places if placed.request.on_failure == "note"), None)
-    if noted is not None:
-        reason = Reason("the job outlives a node of a role whose failure is noted", noted.origin("on_failure"))
-        directives += (Directive("no-kill", None, reason),)
-    notes = tuple(dict.fromkeys(plan.notes))
+    headers: list[tuple[Directive, ...]] = []
+    plans: list[Plan] = []
+    for number, (request, node) in enumerate(zip_equal(parts, nodes)):
+        there = [role for role, placed in zip_equal(roles, places) if placed.part == number]
+        job_request = _sum_request(request, main_request.command, there, node)
+        facts = look(job_request)
+        plan = make_plan(job_request, site, facts, typed=typed)
+        left_out = _OF_THE_FIRST_PART if number else frozenset({"comment"})
+        directives = tuple(directive for directive in plan.directives if directive.name not in left_out)
+        if noted is not None:
+            reason = Reason("the job outlives a node of a role whose failure is noted", noted.origin("on_failure"))
+            directives += (Directive("no-kill", None, reason),)
+        plans.append(plan)
+        headers.append(directives)
+    notes = tuple(dict.fromkeys(note for plan in plans for note in plan.notes))
     notes_of_roles = (
         replace(note, text=f"role {role.name}: {note.text}")
         for role in roles
@@ -363,8 +395,9 @@ def _job(
         if note not in notes
     )
     bare = replace(
-        plan,
-        directives=directives,
+        plans[0],
+        directives=headers[0],
+        parts=tuple(headers[1:]),
         prelude=(),
         variables=(),
         conditions=(),
@@ -375,3 +408,14 @@ def _job(
         notes=(*notes, *notes_of_roles),
     )
     return add_comment(bare)
+
+
+def _sum_request(request: Request, command: tuple[str, ...], roles: Sequence[Role], node: NodeShape) -> Request:
+    """Return the request of one part of the job: what its roles need together."""
+    count, gpus, ranks, cpus = sum_of_roles(roles, node)
+    origin = ValueOrigin(OriginKind.OPTION, "the roles")
+    held: dict[str, Any] = {"nodes": count, "ntasks_per_node": ranks, "gpus_per_node": gpus, "cpus_per_task": cpus}
+    fields = (*_OF_THE_JOB, *OF_THE_PART)
+    origins = {name: each for name, each in request.origins.items() if name in fields}
+    origins.update((name, origin) for name, value in held.items() if value is not None)
+    return Request(command=command, **{name: getattr(request, name) for name in fields}, **held, origins=origins)

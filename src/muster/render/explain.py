@@ -19,9 +19,11 @@ def explain(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
     """Yield every decision of the plan: its section, its text, its reason."""
     for name, reason in plan.shape.reasons:
         yield "shape", f"{name} = {getattr(plan.shape, name)}", reason
-    for directive in plan.directives:
-        text = f"--{directive.name}" + (f"={directive.value}" if directive.value is not None else "")
-        yield "header", f"#SBATCH {text}", directive.reason
+    for number, directives in enumerate((plan.directives, *plan.parts), 1):
+        section = f"header of part {number}" if plan.parts else "header"
+        for directive in directives:
+            text = f"--{directive.name}" + (f"={directive.value}" if directive.value is not None else "")
+            yield section, f"#SBATCH {text}", directive.reason
     yield from _explain_sweep(plan)
     if not plan.roles:
         yield from _explain_ranks(plan)

@@ -24,6 +24,8 @@ def _words(role: Role) -> Iterator[Word]:
     text = role.ready.text.text if isinstance(role.ready.text, Template) else role.ready.text
     yield named("first", role.first)
     yield named("nodes", shape.nodes)
+    if role.part is not None:
+        yield named("part", role.part)
     yield named("ranks", shape.ntasks_per_node)
     if role.after:
         yield named("after", ",".join(role.after))

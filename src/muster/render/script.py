@@ -11,7 +11,17 @@ from typing import Any
 from muster.images import engine_named
 from muster.launchers import launcher_named
 from muster.launchers.base import DOOR, KEEPER, RANK, Launcher, Part, Prologue, python_of_ranks
-from muster.model.plan import SNAPSHOT_HERE, Condition, ConditionKind, Engine, Output, Plan, PreludeKind, Variable
+from muster.model.plan import (
+    SNAPSHOT_HERE,
+    Condition,
+    ConditionKind,
+    Directive,
+    Engine,
+    Output,
+    Plan,
+    PreludeKind,
+    Variable,
+)
 from muster.model.words import WIDTH, Fragment, Hidden, Template, Word, fold, line, named, noted, quote
 from muster.plan.effect import narrows
 from muster.plan.secret import hidden_names
@@ -93,6 +103,7 @@ def job_part(plan: Plan, shown_rows: int | None = None) -> str:
         f"# Written by muster {plan.version} for the site '{plan.site}'. It runs with {runs_with} alone.",
         *wrap(f"muster {verb} {typed_line}", WIDTH, initial_indent="#   ", subsequent_indent="#     ", **_UNBROKEN),
         *format_header((directive.name, directive.value) for directive in plan.directives),
+        *(line for directives in plan.parts for line in _header_of_part(directives)),
         "# shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged",
         "",
         "job() {",
@@ -103,6 +114,12 @@ def job_part(plan: Plan, shown_rows: int | None = None) -> str:
         *row_lines(plan, shown_rows),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _header_of_part(directives: Sequence[Directive]) -> Iterator[str]:
+    """Yield the header of a further part of a heterogeneous job."""
+    yield "#SBATCH hetjob"
+    yield from format_header((directive.name, directive.value) for directive in directives)
 
 
 _UNBROKEN: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False, "drop_whitespace": True}

@@ -32,25 +32,23 @@ def ask_nodes_of(count: str, script: str) -> Question[str]:
     return Question((*words, "sh", "-c", script), str)
 
 
-def step_of_job(job: str, nodes: int) -> list[str]:
-    """Return the words of a step in a running job, one task on each node, that takes nothing from its ranks."""
-    return [
-        "srun",
-        f"--jobid={job}",
-        "--overlap",
-        f"--nodes={nodes}",
-        f"--ntasks={nodes}",
-        "--ntasks-per-node=1",
-        "--cpus-per-task=1",
-        "--mem=0",
-        "--gres=none",
-        "--mpi=none",
-        "--input=none",
-        "--label",
-        "--quiet",
-        "--export=NONE",
-        "--chdir=/",
-    ]
+def step_of_job(job: str, nodes: Sequence[int]) -> list[str]:
+    """Return the words of a step in a running job, one task on each node, that takes nothing from its ranks.
+
+    A heterogeneous job has several numbers of nodes, one for each part.
+    """
+    words = ["srun", f"--jobid={job}"]
+    for number, count in enumerate(nodes):
+        words += [":"] * (number > 0) + [f"--het-group={number}"] * (len(nodes) > 1)
+        words += [f"--nodes={count}", f"--ntasks={count}", *_ASIDE]
+    return words
+
+
+# A step that takes nothing from the ranks.
+_ASIDE = (
+    *("--overlap", "--ntasks-per-node=1", "--cpus-per-task=1", "--mem=0", "--gres=none", "--mpi=none"),
+    *("--input=none", "--label", "--quiet", "--export=NONE", "--chdir=/"),
+)
 
 
 def cancel_softly(job: str) -> list[str]:

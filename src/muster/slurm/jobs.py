@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from muster.errors import RequestError
 from muster.older import pairwise, zip_equal
@@ -85,6 +86,14 @@ class SlurmJob(msgspec.Struct, frozen=True):
     comment: str | None = None
     is_batch: bool | None = None
     """Whether a script is the job's first process (sbatch), and no command outside of it (salloc, srun)."""
+
+    parts: tuple[SlurmJob, ...] = ()
+    """The parts of a heterogeneous job, in their order; empty: its nodes are of one kind."""
+
+    @property
+    def nodes_of_parts(self) -> tuple[int, ...]:
+        """Return the number of nodes of each part; a job whose nodes are of one kind has one part."""
+        return tuple(part.nodes or 1 for part in self.parts or (self,))
 
     @property
     def is_ours(self) -> bool:
@@ -229,7 +238,32 @@ def _jobs(names: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[SlurmJob
     """Return a job for each row; None where one of them cannot be read."""
     jobs = [_job(names, row) for row in rows]
     known_jobs = tuple(job for job in jobs if job is not None)
-    return known_jobs if len(known_jobs) == len(jobs) else None
+    return _joined(known_jobs) if len(known_jobs) == len(jobs) else None
+
+
+def _joined(jobs: Sequence[SlurmJob]) -> tuple[SlurmJob, ...]:
+    """Return the jobs, with the parts of a heterogeneous job, 57+0 and 57+1, as the one job 57."""
+    groups: dict[str | int, list[SlurmJob]] = {}
+    for number, job in enumerate(jobs):
+        name, plus, _ = job.shown_id.partition("+")
+        groups.setdefault(name if plus else number, []).append(job)
+    return tuple(_whole(name, parts) if len(parts) > 1 else parts[0] for name, parts in groups.items())
+
+
+def _whole(name: str | int, unsorted: Sequence[SlurmJob]) -> SlurmJob:
+    """Return a heterogeneous job: its first part runs the script and has its id; one part may wait for the others."""
+    parts = sorted(unsorted, key=lambda part: int(part.id))
+    first = next((part for part in parts if part.reason.code not in _NOTHING), parts[0])
+    return replace(
+        parts[0],
+        shown_id=str(name),
+        reason=first.reason,
+        partition=",".join(dict.fromkeys(part.partition for part in parts if part.partition)) or None,
+        nodes=sum(part.nodes or 0 for part in parts) or None,
+        cpus=sum(part.cpus or 0 for part in parts) or None,
+        node_list=",".join(part.node_list for part in parts if part.node_list) or None,
+        parts=tuple(parts),
+    )
 
 
 def _job(names: Sequence[str], values: Sequence[str]) -> SlurmJob | None:
@@ -240,7 +274,7 @@ def _job(names: Sequence[str], values: Sequence[str]) -> SlurmJob | None:
     if not job_fields["id"].strip().isdigit():
         return None
     exit_code, signal = _exit(job_fields["exit"])
-    return SlurmJob(
+    job = SlurmJob(
         id=job_fields["id"].strip(),
         shown_id=job_fields["shown_id"].strip() or job_fields["id"].strip(),
         name=job_fields["name"],
@@ -255,8 +289,8 @@ def _job(names: Sequence[str], values: Sequence[str]) -> SlurmJob | None:
         started=_number(job_fields["started"]),
         ended=_number(job_fields["ended"]),
         is_batch={"1": True, "0": False}.get(job_fields.get("batch", "").strip()),
-        **dict(_texts(job_fields)),
     )
+    return replace(job, **dict(_texts(job_fields)))
 
 
 def _texts(job_fields: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -83,10 +83,10 @@ def why_unseen_here(environment: Mapping[str, str], proc: Path = Path("/proc")) 
     return FORBIDDEN if scope and not int(powers, 16) >> _CAP_SYS_PTRACE & 1 else ""
 
 
-def ask_job(job: str, nodes: int, environment: Mapping[str, str], question: StackQuestion) -> str:
-    """Return what the nodes of a running Slurm job answer; a node that does not answer is not waited for long."""
+def ask_job(job: str, nodes: Sequence[int], environment: Mapping[str, str], question: StackQuestion) -> str:
+    """Return what the nodes of a job answer, `nodes` for each part; a node without an answer is not waited for long."""
     words = [*step_of_job(job, nodes), *gather_words(job, question)]
-    status, text, answer = _hear(words, scheduler_environment(environment), nodes, question)
+    status, text, answer = _hear(words, scheduler_environment(environment), sum(nodes), question)
     if "@node" not in text:
         raise not_answered(answer, status, job)
     return sort_by_task(text)

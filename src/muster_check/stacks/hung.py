@@ -108,7 +108,7 @@ class Ranks:
         return standstill
 
     def _ask(self, question: StackQuestion) -> tuple[Round, ...]:
-        return read_rounds(ask_job(self._watched.job, len(self._watched.nodes), self._environment, question))
+        return read_rounds(ask_job(self._watched.job, (len(self._watched.nodes),), self._environment, question))
 
 
 def _goes_on_here(watched: Watched, spy: str | None) -> bool:

@@ -88,7 +88,7 @@ def _merged(rounds: Sequence[Round]) -> Round:
 class StepWatch:
     """One step beside a running job that looks at its ranks until it is ended: one request to the controller."""
 
-    def __init__(self, job: str, nodes: int, environment: Mapping[str, str], question: StackQuestion) -> None:
+    def __init__(self, job: str, nodes: Sequence[int], environment: Mapping[str, str], question: StackQuestion) -> None:
         self._answers = tempfile.TemporaryFile()  # noqa: SIM115  # as long as the step
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
         self._read = 0

@@ -52,7 +52,6 @@ def look_at_ranks(case: JobCase) -> tuple[Verdict, tuple[str, ...]]:
 
     job = case.job
     assert job is not None  # noqa: S101  # of a running job
-    nodes = job.nodes or 1
     question = StackQuestion(
         find_spy(os.environ),
         rounds=3,
@@ -61,7 +60,7 @@ def look_at_ranks(case: JobCase) -> tuple[Verdict, tuple[str, ...]]:
         records=True,
         directory=directory_of_row(case.run, job),
     )
-    rounds = read_rounds(ask_job(job.id, nodes, dict(os.environ), question))
+    rounds = read_rounds(ask_job(job.id, job.nodes_of_parts, dict(os.environ), question))
     verdict = judge_job(rounds, expand(job.node_list or ""))
     return verdict, own_words(rounds[-1].stacks) if rounds and verdict.is_hang else ()
 

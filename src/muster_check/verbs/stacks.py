@@ -128,7 +128,7 @@ def _ask_job(ids: Sequence[str], rank: int | None, options: Sequence[str]) -> tu
     assert case.job is not None  # noqa: S101  # it runs
     directory = directory_of_row(case.run, case.job)
     question = StackQuestion(find_spy(os.environ), rank, options=tuple(options), records=True, directory=directory)
-    answer = ask_job(case.job.id, case.job.nodes or 1, dict(os.environ), question)
+    answer = ask_job(case.job.id, case.job.nodes_of_parts, dict(os.environ), question)
     return answer, tuple(expand(case.job.node_list or ""))
 
 

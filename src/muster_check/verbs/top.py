@@ -50,7 +50,7 @@ def main(words: Words) -> int:
         at_once=_AT_ONCE,
         directory=directory_of_row(case.run, case.job),
     )
-    watch = StepWatch(case.job.id, case.job.nodes or 1, dict(os.environ), question)
+    watch = StepWatch(case.job.id, case.job.nodes_of_parts, dict(os.environ), question)
     try:
         return _live(case, watch) if live else _once(case, watch)
     finally:

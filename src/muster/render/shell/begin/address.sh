@@ -6,7 +6,8 @@ muster_choose_address() {
     muster_first_host "$SLURM_JOB_NODELIST"
     host=$muster_first${MUSTER_HOST_SUFFIX:-}
     if [ -n "$muster_interface" ]; then
-        MUSTER_ADDRESS=$(srun --overlap --mpi=none --nodes=1 --ntasks=1 --nodelist="$muster_first" \
+        MUSTER_ADDRESS=$(srun --overlap ${muster_part:+"--het-group=$muster_part"} --mpi=none --nodes=1 --ntasks=1 \
+            --nodelist="$muster_first" \
             ip -o -4 address show dev "$muster_interface" | awk '{ sub("/.*", "", $4); print $4; exit }')
     else
         MUSTER_ADDRESS=$(getent ahostsv4 "$host" | awk 'NR == 1 { print $1 }')

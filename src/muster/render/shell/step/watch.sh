@@ -27,7 +27,7 @@ muster_watch() {
 muster_end_step() {
     (
         [ -z "${3:-}" ] || read -rt "$3" <> <(:)
-        step=$(scontrol --oneliner show step "$SLURM_JOB_ID" |
+        step=$(scontrol --oneliner show step "${muster_part_job:-$SLURM_JOB_ID}" |
             sed -nE "s/^StepId=([^ ]*) .*SrunHost:Pid=$(uname -n | cut -d. -f1)(\.[^ :]*)?:$2( .*|$)/\\1/p")
         [ -n "$step" ] || exec kill "$2"
         exec scancel --quiet --signal="$1" "$step"
