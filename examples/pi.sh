@@ -25,7 +25,7 @@ job() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Below is Muster's own text (0.2.0, sha256 40fcc9fd), explained in docs/explanation/script.md.
+# Below is Muster's own text (0.2.0, sha256 b10502d0), explained in docs/explanation/script.md.
 
 muster_common=$(
     cat <<'MUSTER_TEXT'
@@ -284,7 +284,7 @@ muster_watch() {
 muster_end_step() {
     (
         [ -z "${3:-}" ] || read -rt "$3" <> <(:)
-        step=$(scontrol --oneliner show step "$SLURM_JOB_ID" |
+        step=$(scontrol --oneliner show step "${muster_part_job:-$SLURM_JOB_ID}" |
             sed -nE "s/^StepId=([^ ]*) .*SrunHost:Pid=$(uname -n | cut -d. -f1)(\.[^ :]*)?:$2( .*|$)/\\1/p")
         [ -n "$step" ] || exec kill "$2"
         exec scancel --quiet --signal="$1" "$step"

@@ -153,11 +153,11 @@ muster_read() {
     local word file text
     for word in "${@:2}"; do
         file=${word#*=}
-        [ -O "$1/$file" ] && text=$(<"$1/$file") || {
+        if ! { [ -O "$1/$file" ] && text=$(<"$1/$file"); }; then
             printf 'muster: warning: %s does not see %s: the job runs without %s\n\nhint: %s\n' "$(uname -n)" "$1/$file" \
                 "${*:2}" 'muster submit writes this folder; XDG_DATA_HOME names a place that the nodes see' >&2
             return
-        }
+        fi
         case $word in
         *+=*) word=${word%%+*} text=${!word%%"# muster_read $file"$'\n'*}$text${!word#*"# muster_read $file"} ;;&
         *=*) printf -v "${word%%=*}" %s "$text" ;;
