@@ -148,8 +148,9 @@ class BatchScript(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def nodes(self) -> int | None:
-        """Return the number of nodes; None where the header does not fix it."""
-        return self._number("nodes") if "nodes" in self.header else None
+        """Return the number of nodes, lowered to that of --ntasks; None where the header does not fix it."""
+        nodes, tasks = self._number("nodes"), self._number("ntasks")
+        return min(nodes, tasks) if nodes and tasks else nodes
 
     @cached_property
     def tasks_per_node(self) -> int | None:

@@ -41,6 +41,7 @@ def _first_mark(text: str) -> tuple[int, str] | None:
         found = _IN_DIRECTIVE.search(line) if line.startswith("#SBATCH") else _BLOCK.match(line)
         if number <= header and re.search(r"^#SBATCH.*\$\{", text, re.MULTILINE):
             found = found or re.match(r"\$\{[A-Z_]+\}\s*$", line)  # where the directives stand no shell has set it
+        found = found or re.match(r"\w+=\S*(\$\$[({]\w+[)}])", line)  # Python's string.Template: $$ becomes $
         if found is not None:
             return number, found[0].strip()
     return None

@@ -635,11 +635,6 @@ _WRONG = {
         "agent-on-first-node",
         _NODES + "torchrun --nproc-per-node=4 x.py\n",
     ),
-    "a step behind one that never ends": (
-        "hangs",
-        "steps-wait-for-each-other",
-        _TWO + "srun nvidia-smi -l 5 &\nsrun -K python x.py\n",
-    ),
     "pip in a job": ("fragile", "install-in-job", _GPU + "pip install -r requirements.txt\npython x.py\n"),
     "python -m pip in a job": ("fragile", "install-in-job", _GPU + "python -m pip install torch\npython x.py\n"),
     "a status behind python": ("fragile", "status-lost-at-end", _GPU + "python train.py\nnvidia-smi\n"),

@@ -12,7 +12,7 @@ import pytest
 from muster.cli.app import main
 
 _HEAD = b"#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --time=10\n"
-_GOOD = _HEAD + b"# SBATCH --gres=gpu:4\nsrun --kill-on-bad-exit=1 python train.py\n"
+_GOOD = _HEAD + b"#SBTACH --gres=gpu:4\nsrun --kill-on-bad-exit=1 python train.py\n"
 
 
 def _make_pipe(path: Path) -> None:

@@ -162,7 +162,6 @@ _RIGHT = {
     "a step of options that nobody knows": ("tasks-of-node-unused", _ONE_TASK + "srun $OPTIONS -K a\n"),
     "a step in the place of its output": ("tasks-of-node-unused", _ONE_TASK + "H=$(srun hostname)\n"),
     "tasks of a node by a variable": ("tasks-of-node-unused", _ONE + "srun -n 1 --ntasks-per-node=$N a\n"),
-    "a short step, by which": ("steps-wait-for-each-other", _TWO + "srun $(which mkdir) a &\nsrun -K python t.py\n"),
     "a bound program by which": ("gpu-bind-hides", _TWO + "srun --gpu-bind=single:1 -K $(which lmp)\n"),
     "a whole node by its feature": ("one-cpu", _ONE + "#SBATCH --gpus-per-node=4\n#SBATCH -C gpu\npython t.py\n"),
     "a script beside one GPU": ("one-cpu", _ONE + "#SBATCH --gres=gpu:1\nbash t.sh\n"),
@@ -207,6 +206,52 @@ _RIGHT = {
         "gpus-not-asked-for",
         _ONE + "#SBATCH hetjob\n#SBATCH --gres=gpu:1\nnvidia-smi\npython t.py\n",
     ),
+    "ranks that mpi4py ends": ("srun-survivors", _TWO + "export NCCL_DEBUG=WARN\nsrun python -m mpi4py train.py\n"),
+    "an MPI program, then its plot": ("one-process-many-gpus", _FOUR + "mpirun lmp -in a\npython plot.py\n"),
+    "a folder made before": ("cd-may-fail", _ONE + "mkdir -p $D/run/\ncd $D/run\nrm -rf old\n"),
+    "the folder of before": ("cd-may-fail", _ONE + "cd -\nrm -rf old\n"),
+    "the batch host left out": ("hostname-too-early", _TWO + "srun -x $(hostname) python t.py\n"),
+    "a module of another branch": (
+        "modules-after-environment",
+        _ONE + "if [ $A ]; then\n  source e/bin/activate\nelse\n  module load python\nfi\npython t.py\n",
+    ),
+    "a module that one branch loads": (
+        "modules-after-environment",
+        _ONE + "source e/bin/activate\nif [ $A ]; then\n  module load python\nfi\npython t.py\n",
+    ),
+    "a module loaded again": (
+        "modules-after-environment",
+        _ONE + "module load python\nsource e/bin/activate\nmodule load python\npython t.py\n",
+    ),
+    "two names of a job": ("directive-twice", _ONE + "#SBATCH -J a\n#SBATCH -J b\ndate\n"),
+    "a place for a key": ("secret-in-script", _ONE + "export HF_TOKEN='{6. the token of you}'\npython t.py\n"),
+    "a port of another branch": (
+        "variable-unread",
+        _TWO + "if [ $A ]; then\n  srun torchrun t.py\nelse\n  export MASTER_PORT=1234\n  srun python t.py\nfi\n",
+    ),
+    "no GPU for each task": ("gpus-per-task", _TWO + "#SBATCH --gpus-per-task=0\nsrun -K python t.py\n"),
+    "one GPU, bound": (
+        "gpu-bind-hides",
+        _HEAD + "#SBATCH --gpus=1\n#SBATCH --gpu-bind=single:1\nsrun python t.py\n",
+    ),
+    "nodes of a graph": ("size-told-differs", _ONE + "#SBATCH --gres=gpu:1\npython t.py --num_nodes 20\n"),
+    "devices of a radio": ("size-told-differs", _FOUR + "python t.py --devices 50\n"),
+    "nodes that sbatch takes away": (
+        "standalone-on-nodes",
+        _HEAD + "#SBATCH -N 4 -n 1 --gres=gpu:4\nsrun -K torchrun --nproc-per-node=4 t.py\n",
+    ),
+    "as many tasks as nodes": ("tasks-of-node-unused", _HEAD + "#SBATCH -N 4 -n 4\nsrun -K a\n"),
+    "a size for a sum alone": ("world-size-literal", _TWO + "WORLD_SIZE=64\nsrun -K python t.py\n"),
+    "a port that nobody reads": ("port-fixed", _ONE + "#SBATCH --gres=gpu:1\nMASTER_PORT=1234\npython t.py\n"),
+    "a queue of the site": ("slurm-variable-misspelt", _ONE + "sinfo -p $SLURM_QUEUE\n"),
+    "a size that an agent in the task sets": (
+        "not-exported",
+        _TWO + "WORLD_SIZE=8\nL='torchrun t.py'\nsrun -K bash -c \"$L\"\n",
+    ),
+    "a switch with its reason": (
+        "debug-switch-left-on",
+        _ONE + "# do not remove: it hangs without\nexport CUDA_LAUNCH_BLOCKING=1\npython t.py\n",
+    ),
 }
 
 
@@ -217,7 +262,20 @@ def test_what_is_right_is_not_blamed(name: str) -> None:
 
 
 _WRONG = {
-    "a long step": ("slow", "steps-wait-for-each-other", _TWO + "srun $(which vmstat) 60 &\nsrun -K python t.py\n"),
+    "fewer tasks than nodes": ("fragile", "tasks-of-node-unused", _HEAD + "#SBATCH -N 4 -n 1\nsrun -K a\n"),
+    "blanks behind export": ("breaks", "assignment-with-blanks", _ONE + "export A = 1\ndate\n"),
+    "a size that the tasks read": ("fragile", "world-size-literal", _TWO + "W=1\nWORLD_SIZE=64\nsrun a $WORLD_SIZE\n"),
+    "a port for a URL": (
+        "fragile",
+        "port-fixed",
+        _ONE + "#SBATCH --gres=gpu:1\nMASTER_PORT=1234\npython t.py --url tcp://h:$MASTER_PORT\n",
+    ),
+    "a port exported later": (
+        "fragile",
+        "port-fixed",
+        _ONE + "#SBATCH --gres=gpu:1\nMASTER_PORT=1234\nexport MASTER_ADDR MASTER_PORT\npython t.py\n",
+    ),
+    "a directive behind a blank": ("style", "directive-misspelt", _ONE + "# SBATCH --gres=gpu:4\npython t.py\n"),
     "a bound python": ("fragile", "gpu-bind-hides", _TWO + "srun --gpu-bind=single:1 -K $(which python) t.py\n"),
     "an installer by which": ("fragile", "install-in-job", _ONE + "$(which pip) install torch\npython t.py\n"),
     "an installer in a folder of a variable": (
@@ -377,6 +435,7 @@ _WRONG = {
         _ONE + "if [ ! -e a ]; then\n  echo error: no a\n  exit 0\nfi\n",
     ),
     "usage": ("fragile", "exit-without-status", _ONE + "if [ $# = 0 ]; then\n  echo usage: a\n  exit 0\nfi\n"),
+    "a name with two dollars": ("fragile", "template", _ONE + "D=$${DATA}/a\npython t.py\n"),
     "a mark": ("fragile", "template", _ONE + "#SBATCH -o ${A}/a\n${SETUP}\npython t.py\n"),
     "a late mark": ("breaks", "directive-expands", _ONE + "#SBATCH -o ${A}/a\ndate\n${CMD}\n#SBATCH -N2\n"),
     "standalone agents": ("fragile", "agents-on-every-task", _AGENTS.replace("--rdzv-backend=c10d", "--standalone")),

@@ -59,7 +59,6 @@ def test_a_container_with_either_vendors_flag_has_its_gpus(flag: str, is_found: 
         ("container-without-gpus", _HEAD + "#SBATCH --gres=gpu:4\nV=$(apptainer exec a.sif python3 -V)\n"),
         ("python-on-first-node", _HEAD + "python drive.py run.launcher=slurm\n"),
         ("slurm-variable-unset", _HEAD + 'echo "CPUs: $SLURM_CPUS_PER_GPU"\nsrun -K hostname\n'),
-        ("steps-wait-for-each-other", _HEAD + "srun rm -rf /tmp/old &\nsrun -K python x.py\n"),
         ("visible-devices-literal", _HEAD + "export CUDA_VISIBLE_DEVICES=0,1\nsrun -K --gres=gpu:2 python x.py\n"),
         ("srun-survivors", "#!/bin/bash\n#SBATCH --ntasks=1\n#SBATCH --time=10\nsrun python x.py\n"),
         ("srun-survivors", "#!/bin/bash\n#SBATCH --ntasks-per-node=1\n#SBATCH --time=10\nsrun python x.py\n"),

@@ -45,20 +45,20 @@ def _activates(command: SimpleCommand) -> bool:
 def find_late_modules(job: BatchScript) -> Iterator[Hit]:
     """Yield module loads behind an activation."""
     activations = _activations(job)
+    first = activations[0] if activations else None
+    loaded: set[str] = set()
     for command in job.shell.commands:
-        is_load = command.program in {"module", "ml"} and not {
-            "purge",
-            "list",
-            "avail",
-            "use",
-            "unload",
-            "rm",
-            "del",
-        } & {word.value for word in command.words[1:2]}
-        brings_python = any(_OF_PYTHON.search(word.value) for word in command.words[1:])
+        named = [word.value for word in command.words[1:]]
+        if command.program not in {"module", "ml"} or {"purge", "list", "avail", "use", "unload", "rm", "del"} & set(
+            named[:1]
+        ):
+            continue
+        brings_python = any(_OF_PYTHON.search(name) and name not in loaded for name in named)
+        loaded |= set(named)
         is_renewed = any(activation.order > command.order for activation in activations)
-        if is_load and brings_python and not is_renewed and activations and activations[0].order < command.order:
-            yield Hit(command.place, f"it puts itself before the environment of line {activations[0].place.line}")
+        is_apart = first is not None and (first.is_conditional or command.is_conditional)  # of another branch
+        if first is not None and brings_python and not is_renewed and first.order < command.order and not is_apart:
+            yield Hit(command.place, f"it puts itself before the environment of line {first.place.line}")
 
 
 _OF_PYTHON = re.compile(r"python|conda|mamba|forge|torch|tensorflow|scipy", re.IGNORECASE)

@@ -107,7 +107,7 @@ def find_misspelt_directives(job: BatchScript) -> Iterator[Hit]:
             f"{match[0].strip()!r} is a comment for sbatch",
             edits=edits,
             unknown="whether the line is switched off on purpose" if is_doubtful else "",
-            severity=Severity.BREAKS if is_missed else Severity.FRAGILE,
+            severity=Severity.STYLE if is_doubtful else Severity.BREAKS if is_missed else Severity.FRAGILE,
         )
 
 
@@ -292,7 +292,7 @@ def find_gpus_per_task(job: BatchScript) -> Iterator[Hit]:
         if option is not None:
             hits.append((option.place, option.value.partition("=")[2] or option.value))
     for place, value in hits:
-        if job.tasks_per_node != 1 and not job.header.keys() & {"ntasks-per-gpu"}:
+        if job.tasks_per_node != 1 and value != "0" and "ntasks-per-gpu" not in job.header:
             message = f"each task sees {value} GPU{'' if value == '1' else 's'} alone"
             yield Hit(place, message, unknown="how the program chooses its device")
 
@@ -379,7 +379,7 @@ def find_memory_twice(job: BatchScript) -> Iterator[Hit]:
 def find_repeated_options(job: BatchScript) -> Iterator[Hit]:
     """Yield options that a later line overrides with another value."""
     for each in job.directives[: job.first_header]:
-        if each.name not in DECIDES and each.name not in {"output", "error", "job-name", "chdir"}:
+        if each.name not in DECIDES and each.name not in {"output", "error", "chdir"}:
             continue
         last = job.header[each.name]
         if last.value != each.value and last.place.line != each.place.line:

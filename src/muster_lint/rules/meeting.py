@@ -174,6 +174,7 @@ def _fixed_ports(job: BatchScript) -> Iterator[Hit]:
             and each.value is not None
             and each.value.value.isdigit()
             and not takes_none
+            and (each.exported or re.search(rf"\$\{{?{each.name}\b|\bexport .*{each.name}\b", job.body))
         ):
             said.add(each.value.value)
             yield Hit(each.place, f"the port {each.value.value} is the same in every job")
@@ -315,7 +316,8 @@ def find_literal_sizes(job: BatchScript) -> Iterator[Hit]:
     size = (job.nodes or 0) * (job.tasks_per_node or 0)
     beside = f"the header asks for {size} tasks" if size else "the header's numbers are others'"
     for each in job.assignments:
-        told = each.value.value if each.name == "WORLD_SIZE" and each.value is not None else ""
+        is_read = each.exported or re.search(r"\$\{?WORLD_SIZE", job.body)
+        told = each.value.value if each.name == "WORLD_SIZE" and each.value is not None and is_read else ""
         if told.isdigit() and int(told) not in {0, 1, size}:
             yield Hit(each.place, f"WORLD_SIZE={told}, and {beside}")
 

@@ -23,7 +23,7 @@ from muster_lint.sizes import (
     uses_of,
 )
 from muster_lint.values import Hit, Severity
-from muster_lint.works import MODEL_SERVER, is_work, text_of
+from muster_lint.works import AT_ONCE, MODEL_SERVER, is_work, text_of
 
 _ONE = "#!/bin/bash\n#SBATCH --nodes=1\n"
 _SPREADS = r"\b(srun|mpi\w*|horovodrun|ibrun|ssh|pdsh|parallel|ray|dask|SLURM_\w*(NTASKS|NPROCS|NODELIST)\w*)\b"
@@ -99,8 +99,8 @@ def _names_python(launch: LaunchCommand) -> bool:
 @rule(
     "tasks-of-node-unused",
     Severity.FRAGILE,
-    "fewer tasks in all than --ntasks-per-node names",
-    why="Where both stand --ntasks counts, and --ntasks-per-node is the most that a node may get: --ntasks=1 is one task.",
+    "fewer tasks in all than another option names",
+    why="Where both stand --ntasks counts, and --ntasks-per-node is the most that a node may get: --ntasks=1 is one task. sbatch lowers --nodes to --ntasks.",
     instead="Remove --ntasks, or give all tasks: nodes times tasks of a node.",
     source=sources.SBATCH,
     bad=_ONE + TIME + "#SBATCH --ntasks=1\n#SBATCH --ntasks-per-node=4\n" + STEP,
@@ -110,6 +110,9 @@ def find_unused_tasks(job: BatchScript) -> Iterator[Hit]:
     """Yield --ntasks-per-node above --ntasks: of a header whose size a step takes, and of a step."""
     steps = [stage for each in job.steps if not each.command.in_substitution and (stage := each.stage("step"))]
     total, per_node = job.header.get("ntasks"), job.header.get("ntasks-per-node")
+    nodes = job.header.get("nodes")
+    if total is not None and nodes is not None and _is_below(total.value, nodes.value):
+        yield Hit(nodes.place, f"--ntasks={total.value} counts: sbatch lowers the nodes to {total.value}")
     takes_header = any(not (stage.has(*TASKS_OF_STEP) or stage.hidden) for stage in steps)
     if total is not None and per_node is not None and takes_header and _is_below(total.value, per_node.value):
         yield Hit(per_node.place, f"--ntasks={total.value} counts: a step has no {per_node.value} tasks")
@@ -293,6 +296,9 @@ def find_lone_processes(job: BatchScript) -> Iterator[Hit]:
         return
     if command.in_background or command.in_loop or launch.unknown or command.function:
         return
+    beside = [each for each in job.launches if each is not launch and (each.stage("mpi") or each.stage("step"))]
+    if any(each.stages[-1].name not in AT_ONCE and not each.command.in_substitution for each in beside):
+        return  # what srun or mpirun starts may use them
     if uses[0].is_agent:
         sizes = (*RANKS_OF_AGENT, "--num_processes", "--config_file")
         is_known = program.name in {"torchrun", "torch.distributed.run", "torch.distributed.launch"}
@@ -350,10 +356,10 @@ def find_told_sizes(job: BatchScript) -> Iterator[Hit]:
         nodes = nodes_of(job, use.step)
         its_nodes = f"{'the job' if nodes == job.nodes else 'its step'} has {nodes}"
         for name, number, word in _told_numbers(job, use):
-            if name in _TELLS_NODES and number != (nodes or number) and number <= max(64, 4 * (nodes or 1)):
+            if name in _TELLS_NODES and (nodes or 1) > 1 and number != nodes and number <= max(64, 4 * (nodes or 1)):
                 message = f"{name} tells the program {number} nodes, and {its_nodes}"
                 yield Hit(word.place, message, unknown=f"what {name} means to it")
-            elif name in _TELLS_GPUS:
+            elif name in _TELLS_GPUS and number <= _MOST_GPUS:
                 yield from _compared(job, use, number, word, f"{name} tells the program", f"what {name} means to it")
         path, script = beside.get(id(use.launch)), use.launch.script
         for name, number in (
@@ -391,6 +397,9 @@ def _told_numbers(job: BatchScript, use: Use) -> Iterator[tuple[str, int, Word]]
         if re.fullmatch(r"[1-9][0-9]{0,3}", number):
             yield name, int(number), word
 
+
+_MOST_GPUS = 16
+"""A node has no more: a larger number behind --devices counts something else."""
 
 _TELLS_GPUS = frozenset(
     "--gpus --num_gpus --num-gpus --ngpus --n_gpus --devices --gpus_per_node trainer.devices trainer.gpus".split()  # noqa: SIM905

@@ -29,9 +29,10 @@ def find_misspelt_variables(job: BatchScript) -> Iterator[Hit]:
     for place, name in _expansions(job, without_default=True, without_echo=True):
         known = re.sub(r"_(HET|PACK)_GROUP_\d+$", "", name) in _SLURM_NAMES
         if name.startswith(("SLURM_", "SLRUM_")) and not known and name not in own:
-            near_name = nearest_name(name, sorted(_SLURM_NAMES))
+            near_name = nearest_name(name[6:], sorted(each[6:] for each in _SLURM_NAMES))
             if near_name is not None:
-                yield Hit(place, f"Slurm sets no {name}: did you mean {near_name!r}?", unknown="what the site sets")
+                message = f"Slurm sets no {name}: did you mean 'SLURM_{near_name}'?"
+                yield Hit(place, message, unknown="what the site sets")
 
 
 @rule(

@@ -195,11 +195,15 @@ def find_unchecked_cd(job: BatchScript) -> Iterator[Hit]:
     if job.stops_at_errors:
         return
     moved: SimpleCommand | None = None
+    made = {"-"}  # where the script was before
     for each in job.shell.commands:
-        if each.program in {"cd", "pushd"}:
+        if each.program == "mkdir":
+            made |= {word.value.rstrip("/") for word in each.words[1:]}
+        elif each.program in {"cd", "pushd"}:
             following = job.lines[each.place.end_line - 1][each.place.end_column - 1 :].lstrip()
             is_checked = each.is_conditional or each.in_substitution or following.startswith(("||", "&&"))
-            moved = None if is_checked or len(each.words) < 2 else each
+            is_there = len(each.words) < 2 or each.words[1].value.rstrip("/") in made
+            moved = None if is_checked or is_there else each
         elif each.program == "rm" and moved is not None and _deletes_here(each):
             target = moved.words[1].value
             yield Hit(moved.place, f"rm in line {each.place.line} deletes elsewhere if {target} is missing")

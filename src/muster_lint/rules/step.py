@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from muster.words.chain import looked_up
 from muster_lint import sources
 from muster_lint.bash import SimpleCommand, Word
 from muster_lint.job import BatchScript
@@ -146,7 +145,9 @@ def _is_apart(launch: LaunchCommand) -> bool:
     agent = launch.stage("agent")
     if agent is not None and is_of_one_node(agent):
         return True
-    if (python is not None and python.has("-c")) or re.search(r"serv(e|er|ing)(?![a-z])", name):
+    if (python is not None and (python.has("-c") or python.text("-m") == "mpi4py")) or re.search(
+        r"serv(e|er|ing)(?![a-z])", name
+    ):
         return True
     text = " ".join(word.text for word in launch.command.words)
     takes_number = re.search(r"SLURM_(PROCID|LOCALID)", text)
@@ -327,10 +328,11 @@ def find_unexported_in_script(job: BatchScript) -> Iterator[Hit]:
         return
     starters = [each for each in job.launches if each.stage("python") or each.stage("agent") or each.stage("step")]
     by_slurm = {"CUDA_VISIBLE_DEVICES"} if job.asks_for_gpus else set()  # set already, and exported
+    has_agent = re.search(r"torchrun|torch\.distributed\.|\baccelerate\b|\bdeepspeed\b|\bcomposer\b", job.body)
     for each in job.shell.assignments:
         if each.exported or each.of_command or not _is_for_programs(each.name) or each.name in by_slurm:
             continue
-        if each.name in {"WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} and any(each.stage("agent") for each in starters):
+        if each.name in {"WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} and has_agent:
             continue  # an agent gives its ranks these itself
         is_used = re.search(rf"\$\{{?{each.name}\b|export\s+(\w+\s+)*{each.name}\b", job.text)
         if not is_used and any(launch.command.order > each.order for launch in starters):
@@ -416,73 +418,6 @@ def _is_long(word: Word) -> bool:
 
 
 @rule(
-    "steps-wait-for-each-other",
-    Severity.SLOW,
-    "a second step while the first holds all resources",
-    why="""Since Slurm 20.11 a step takes what it is given for itself. A second srun waits until the first has ended: "step creation
-    temporarily disabled".""",
-    instead="Give the small step --overlap, or both --exact with their sizes.",
-    source=sources.SRUN,
-    bad=_TWO + "srun --ntasks-per-node=1 vmstat 60 &\nsleep 5\nsrun --kill-on-bad-exit=1 python train.py\n",
-    good=_TWO + "srun --overlap --ntasks-per-node=1 vmstat 60 &\nsleep 5\nsrun --kill-on-bad-exit=1 python train.py\n",
-)
-def find_competing_steps(job: BatchScript) -> Iterator[Hit]:
-    """Yield a step in the background without --overlap that another step follows before a wait."""
-    waits = [each.order for each in job.shell.commands if each.program == "wait"]
-    for index, launch in enumerate(job.steps):
-        stage = launch.stage("step")
-        if stage is None or not launch.command.in_background or stage.has("--overlap", "--exact"):
-            continue
-        if stage.hidden or launch.unknown or job.has_one_task:
-            continue
-        if stage.has("-N", "--nodes", "-w", "--nodelist", "-r", "--relative", "-n", "--ntasks") and not stage.has(
-            "--overlap"
-        ):
-            continue  # steps of parts of the job
-        if _ends_at_once(stage):
-            continue
-        following = next(
-            (each for each in job.steps[index + 1 :] if not (each.stage("step") or stage).has("--overlap")), None
-        )
-        if following is None or _waited(launch.command.order, following.command.order, waits):
-            continue
-        severity = Severity.HANGS if _goes_on_for_ever(stage) else None
-        place, line = stage.word.place, following.command.place.line
-        if line == place.line:
-            continue
-        yield Hit(place, f"the step in line {line} waits for this one", severity=severity)
-
-
-def _goes_on_for_ever(stage: Stage) -> bool:
-    """Tell whether the step's program ends only when somebody ends it."""
-    text = " ".join(word.value for word in stage.words)
-    return re.search(_ENDLESS, text) is not None
-
-
-_ENDLESS = (
-    r"\bray start\b.*--block|\b(dstat|tensorboard|htop|jupyter|vllm serve|redis-server)\b"
-    r"|\bnvidia-smi\b.*\s(-l|--loop|dmon)|\bwatch\b|while true|sleep infinity|tail -f"
-)
-
-
-def _ends_at_once(stage: Stage) -> bool:
-    """Tell whether the step's program is one that ends by itself in a moment."""
-    words = stage.words
-    return bool(words) and looked_up(words[0].value).rpartition("/")[2] in {
-        "rm",
-        "mkdir",
-        "touch",
-        "echo",
-        "hostname",
-        "true",
-    }
-
-
-def _waited(first: int, second: int, waits: list[int]) -> bool:
-    return any(first < wait < second for wait in waits)
-
-
-@rule(
     "hostname-too-early",
     Severity.FRAGILE,
     "the batch host's name where each task's is meant",
@@ -498,8 +433,11 @@ def find_early_hostname(job: BatchScript) -> Iterator[Hit]:
         stage = launch.stage("step")
         if stage is None or _has_one_task(stage) or _is_one_task(job, stage):
             continue  # the one task runs on the batch host
+        hosts = stage.option("-w", "--nodelist", "-x", "--exclude")
         for word in launch.command.words:
-            early = [each for each in word.substitutions if re.match(r"[$`(]+\s*hostname\b", each)]
+            early = (
+                [] if word == hosts else [each for each in word.substitutions if re.match(r"[$`(]+\s*hostname\b", each)]
+            )
             if early and not re.search(
                 r"tcp://|dist|init|rdzv|master|main_process_ip|coordinator|endpoint|ADDR", word.text, re.IGNORECASE
             ):
@@ -579,7 +517,8 @@ def find_ssh(job: BatchScript) -> Iterator[Hit]:
 )
 def find_gpu_bind(job: BatchScript) -> Iterator[Hit]:
     """Yield --gpu-bind other than none."""
-    if 1 in {job.tasks_per_node, job.gpus_per_node}:
+    in_all = job.header.get("gpus")
+    if 1 in {job.tasks_per_node, job.gpus_per_node} or (in_all is not None and in_all.value == "1"):
         return  # nothing to hide
     directive = job.header.get("gpu-bind")
     if directive is not None and directive.value and _hides(directive.value) and starts_python(job.steps):

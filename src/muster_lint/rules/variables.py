@@ -139,6 +139,8 @@ def find_fabric_off(job: BatchScript) -> Iterator[Hit]:
 def find_debug_switches(job: BatchScript) -> Iterator[Hit]:
     """Yield switches that make the program wait."""
     for place, name, value in _set(job, "CUDA_LAUNCH_BLOCKING", "TORCH_DISTRIBUTED_DEBUG", "AMD_SERIALIZE_KERNEL"):
+        if re.match(r"\s*#.*(remov|hang|without|workaround|need)", job.lines[place.line - 2], re.IGNORECASE):
+            continue  # its reason stands above it
         if (name == "TORCH_DISTRIBUTED_DEBUG" and value == "DETAIL") or (
             name != "TORCH_DISTRIBUTED_DEBUG" and value not in {"0", ""}
         ):
@@ -192,7 +194,8 @@ def find_unread(job: BatchScript) -> Iterator[Hit]:
         port = "" if agents[0].has("--rdzv-backend", "--rdzv_backend") else ": it takes 29500"
         for each in job.shell.assigned("MASTER_PORT") if not re.search(r"\$\{?MASTER_PORT|PET_", job.body) else ():
             message = f"{agents[0].name} does not read MASTER_PORT{port}"
-            yield Hit(each.place, message, 'Give it --master_port "$MASTER_PORT".')
+            if not each.may_not_run:  # else it is for what another branch starts
+                yield Hit(each.place, message, 'Give it --master_port "$MASTER_PORT".')
 
 
 @rule(
@@ -268,7 +271,7 @@ def find_secrets(job: BatchScript) -> Iterator[Hit]:
     for assignment in job.assignments:
         key = assignment.value.value if assignment.value is not None and assignment.value.is_literal else ""
         is_named = re.search(r"(TOKEN|API_KEY|SECRET|PASSWORD)$", assignment.name)
-        if is_named and len(key) >= 16 and not re.search(r"[<>]|your|xxx|\.\.\.", key, re.IGNORECASE):
+        if is_named and len(key) >= 16 and not re.search(r"[<>{}\s]|your|xxx|\.\.\.", key, re.IGNORECASE):
             yield Hit(assignment.place, f"{assignment.name} holds a key in clear text")
 
 
