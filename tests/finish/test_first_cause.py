@@ -21,16 +21,7 @@ from muster.render.parts import compose
 from muster.runner import run
 
 # Open MPI 4.1.4, whose srun found no controller.
-_NO_START = """\
---------------------------------------------------------------------------
-An ORTE daemon has unexpectedly failed after launch and before
-communicating back to mpirun. This could be caused by a number
-of factors, including an inability to create a connection back
-to mpirun due to a lack of common network interfaces and/or no
-route found between them. Please check network connectivity
-(including firewalls and network routing requirements).
---------------------------------------------------------------------------
-"""
+_NO_START = ["An ORTE daemon has unexpectedly failed after launch and before", "communicating back to mpirun."]
 _WAITED = "muster: Slurm ended the step of mpirun's daemons, and mpirun waited on: it was ended"
 _KINDS = {"rank": "rank ", "node": "node"}
 """What the words of a cause begin with, by its kind."""
@@ -105,8 +96,8 @@ def test_of_srun(status: int, lines: list[str], cause: str) -> None:
         (["  Remote daemon: [[27343,0],2] on node node3", _WAITED], "mpirun lost its daemon on node3"),
         (["muster: rank 1 on node2 ended with status 7", _WAITED], "rank 1 on node2: exit status 7"),
         (["[1,3]<stderr>:muster: rank 3 on node2 ended with status 7"], "rank 3 on node2: exit status 7"),
-        (_NO_START.splitlines(), "mpirun could not start its daemons on the nodes"),
-        ([*_NO_START.splitlines(), "muster: rank 1 on node2 ended with status 7"], "rank 1 on node2: exit status 7"),
+        (_NO_START, "mpirun could not start its daemons on the nodes"),
+        ([*_NO_START, "muster: rank 1 on node2 ended with status 7"], "rank 1 on node2: exit status 7"),
         (["nothing to do with it"], "exit status 7"),
     ],
 )

@@ -62,13 +62,10 @@ def obey():
         if what == "deaf":
             signal.signal(signal.SIGTERM, lambda *_: None)
             while True: time.sleep(600)
-def leave():
-    open("left.%d.%d" % (attempt, rank), "w").close()
+def end(way, text=""):
+    with open("%s.%d.%d" % (way, attempt, rank), "w") as file:
+        file.write(text)
     sys.exit(0)
-"""
-_END = """\
-with open("final.%d.%d" % (attempt, rank), "w") as file:
-    file.write(str(state))
 """
 # Each rank shows each step that it lives, and loses the connection where another has not for four seconds. Rank 0 saves
 # every fifth step; all save and leave where they are told to. None takes its last step before the last fault.
@@ -100,13 +97,14 @@ while step < 40:
     if rank == 0 and (step % 5 == 0 or told):
         save("saved/step%d.pt" % step)
     if told:
-        leave()
+        end("left")
     for other in range(2):
         if other != rank and not any(os.path.exists("%s.%d.%d" % (way, attempt, other)) for way in ("final", "left")):
             number, when = look("lives.%d" % other)
             if time.time() - max(when, began + 20) > 4:
                 raise ConnectionError("Connection reset by peer")
     obey()
+end("final", str(state))
 """
 # The same with torch: gloo notices a peer that is gone, and one all_reduce tells all ranks what one of them was told.
 _TRAINING_WITH_TORCH = """\
@@ -139,12 +137,12 @@ while step < 40:
         os.rename("saved/part", "saved/step%d.pt" % step)
     if flags[0]:
         dist.barrier()  # rank 0 has saved
-        leave()
+        end("left")
     obey()
-state = hashlib.sha256(b"".join(each.detach().numpy().tobytes() for each in model.parameters())).hexdigest()
 dist.destroy_process_group()
+end("final", hashlib.sha256(b"".join(each.detach().numpy().tobytes() for each in model.parameters())).hexdigest())
 """
-_SCRIPT = _BEGIN + (_TRAINING_WITH_TORCH if _WITH_TORCH else _TRAINING) + _END
+_SCRIPT = _BEGIN + (_TRAINING_WITH_TORCH if _WITH_TORCH else _TRAINING)
 
 
 class _Order:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from finish.faults import final_of
 from launch.lab_runs import path_with
 from muster.runner import ProgramResult
 from plugins.labs import MUSTER, Lab
@@ -38,14 +39,6 @@ while step < steps:
 if rank == 0:
     print("final", state)
 """
-
-
-def final_of(steps: int) -> int:
-    """The state of a training that nothing disturbed."""
-    state = 1
-    for step in range(1, steps + 1):
-        state = (state * 6364136223846793005 + step) % 2**64
-    return state
 
 
 def _train(lab: Lab, folder: Path, *fails: int, every: int = 5) -> ProgramResult:

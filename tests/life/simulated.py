@@ -864,8 +864,3 @@ class World:
         """The newest turns out half written: the one before it is the newest whole one."""
         if len(self.saved) > 2 and self.step is not None and self.saved[-2] >= self.step.first_step:
             self.saved.pop()
-
-
-def phases() -> list[str]:
-    """Return all phases."""
-    return [value for name, value in vars(LifePhase).items() if name.isupper()]

@@ -128,14 +128,14 @@ def test_an_order_that_was_wrong_once(seed: int) -> None:
 @pytest.mark.parametrize(
     ("words", "killed_s", "dead", "cause"),
     [
-        ("ConnectionError: reset", 12.0, (), "both"),
-        ("ConnectionError: reset", 9.0, (), "rank 1"),
-        ("ConnectionError: reset", 12.0, ("n2",), "node n2"),
-        ("ValueError: 7", 12.0, (), "rank 0"),
+        ("ConnectionError: reset", 12.0, (), ("", None)),
+        ("ConnectionError: reset", 9.0, (), ("rank", 1)),
+        ("ConnectionError: reset", 12.0, ("n2",), ("node", None)),
+        ("ValueError: 7", 12.0, (), ("rank", 0)),
     ],
 )
 def test_a_rank_that_only_sigkill_ended_may_be_the_peer_that_was_lost(
-    words: str, killed_s: float, dead: tuple[str, ...], cause: str
+    words: str, killed_s: float, dead: tuple[str, ...], cause: tuple[str, int | None]
 ) -> None:
     """It was deaf, or its host was away and is back: nobody has looked which."""
     terms, state = LifeTerms(2, 2, spares=1), LifeState(phase=LifePhase.RUNS, hosts=("n1", "n2"), pool=("n1", "n2"))
@@ -150,30 +150,9 @@ def test_a_rank_that_only_sigkill_ended_may_be_the_peer_that_was_lost(
         state, actions = decide(terms, state, event, now)
 
     (first,) = [action.cause or machine.FirstCause("") for action in actions if isinstance(action, machine.NoteEnd)]
+    assert (first.kind, first.rank) == cause
     both = "rank 0 on n1 lost a connection (ConnectionError: reset), and rank 1 on n2 ended only by SIGKILL"
-    named = {"node": f"node {first.host}", "rank": f"rank {first.rank}", "": "both" if first.words == both else ""}
-    assert named[first.kind] == cause
-
-
-def test_the_disk_is_asked_when_all_others_have_answered() -> None:
-    """An answer that waits for that of a controller may name a checkpoint that was torn since."""
-    terms = LifeTerms(1, 1, restarts=1, checkpoints=True)
-    state = LifeState(phase=LifePhase.RUNS, hosts=("n1",), pool=("n1",))
-    asked = []
-    for event, now in (
-        (machine.RankEnded(0, "n1", 1), 1.0),
-        (machine.StepEnded(1), 2.0),
-        (machine.NodesSay(()), 3.0),
-        (machine.SlurmSays("RUNNING", ("n1",)), 50.0),
-        (machine.TimePassed(), 70.0),
-        (machine.TimePassed(), 110.0),
-        (machine.Newest("5 step5.pt"), 111.0),
-    ):
-        state, actions = decide(terms, state, event, now)
-        asked.append([action.of for action in actions if isinstance(action, machine.AskFor)])
-
-    assert asked == [[], ["Slurm", "nodes"], [], ["disk"], [], ["disk"], []]
-    assert actions[-1] == machine.StartRanks(1, ("n1",), "5 step5.pt", beside=False)
+    assert first.kind or first.words == both
 
 
 def test_a_node_that_no_spare_replaces_is_waited_for_with_a_bound() -> None:

@@ -411,20 +411,16 @@ def test_a_text_that_is_not_there_is_said_at_the_beginning(programs: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("words", "dead"),
+    "words",
     [
-        ("srun: error: Unable to confirm allocation: Unable to contact slurm controller (connect failure)", None),
-        ("srun: error: Unable to confirm allocation for job 7: Socket timed out on send/recv operation", None),
-        ("srun: error: Unable to create step: Invalid generic resource", ()),
-        ("srun: error: Task launch for StepId=7.1 failed on node b: Communication connection failure", ("b",)),
+        "srun: error: Unable to confirm allocation: Unable to contact slurm controller (connect failure)",
+        "srun: error: Unable to confirm allocation for job 7: Socket timed out on send/recv operation",
     ],
 )
-def test_a_controller_that_is_away_says_nothing_of_the_nodes(
-    programs: Path, words: str, dead: tuple[str, ...] | None
-) -> None:
+def test_a_controller_that_is_away_says_nothing_of_the_nodes(programs: Path, words: str) -> None:
     _program(programs / "srun", f"echo '{words}' >&2; exit 1\n")
 
-    assert asking.find_dead(("a", "b"), 10.0) == dead
+    assert asking.find_dead(("a", "b"), 10.0) is None
 
 
 def test_the_question_to_the_nodes_ends_what_an_attempt_has_left_there(programs: Path, tmp_path: Path) -> None:
