@@ -20,7 +20,7 @@ from itertools import count
 from typing import Any
 
 from muster.life import machine
-from muster.life.machine import LifePhase, LifeState, LifeTerms, decide
+from muster.life.machine import LifeState, LifeTerms, decide
 
 __all__ = ["FAULTS", "World"]
 
