@@ -536,6 +536,7 @@ def test_where_a_plugin_picks_the_partition_the_nodes_alone_refuse(qos: str, clo
     assert list(refusals_here(known, Ask(nodes=4, gpus_per_node=4))) == []
     reasons = [why_not_default(known, ask) for ask in (Ask(nodes=4, gpus_per_node=4), Ask(nodes=5))]
     assert reasons == [closed, ""]
+    assert why_not_default(msgspec.structs.replace(known, routes=False), Ask(nodes=4, gpus_per_node=4)) == ""
     (refusal,) = refusals_here(known, Ask(nodes=5, gpus_per_node=4))
     assert "(5 nodes, but main has 4)" in refusal.message
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from muster.policy.elsewhere import name_others
 from muster.policy.names import unlisted_names
 from muster.policy.queues import choose_queue, kind_of, longest_s
 from muster.policy.rules import Ask, refusals
@@ -60,7 +61,8 @@ def test_what_a_wrong_request_is_told(golden: Callable[[Path, str], None]) -> No
     rows = []
     for wrong in CATALOGUE:
         rows.append(str(wrong))
-        for each in refusals(bundled(wrong.site).profile, Ask(**{**RIGHT[wrong.site], **wrong.bent})):
+        site, ask = bundled(wrong.site), Ask(**{**RIGHT[wrong.site], **wrong.bent})
+        for each in name_others(site, ask, (ask.partition, ask.qos), list(refusals(site.profile, ask))):
             accepted = "".join(f" | {name}={value}" for name, value in each.accepted.items())
             rows.append(f"    {each.message} | {each.hint} | {each.key}{accepted}")
     golden(Path(__file__).parent.parent / "golden/refused.txt", "\n".join([*rows, ""]))

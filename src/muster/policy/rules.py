@@ -248,10 +248,10 @@ def _nodes_there(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     for kind, name, queue in _queues(profile, ask):
         types = {None, ask.gpu_type}
         kinds = [each for each in kinds_in(queue) if ask.gpu_type is None or profile.nodes[each].gpu_type in types]
-        counts = [profile.nodes[kind_name].nodes for kind_name in kinds]
+        counts = [count for each in kinds if (count := profile.nodes[each].nodes) is not None]
         key, count = f"{kind}.{name}.nodes", queue.nodes if len(kinds) == len(kinds_in(queue)) else None
-        if count is None and counts and None not in counts:
-            key, count = f"nodes.{kinds[0]}.nodes", sum(node_count or 0 for node_count in counts)
+        if count is None and kinds and len(counts) == len(kinds):
+            key, count = f"nodes.{kinds[0]}.nodes", sum(counts)
         if count is not None and ask.nodes > count:
             of_kind = f" of kind {' and '.join(kinds)}" if len(kinds) < len(kinds_in(queue)) else ""
             message = f"{nodes_of(ask)}, but {name} has {count}{of_kind}"
