@@ -257,8 +257,6 @@ def _dotted(version: tuple[int, int]) -> str:
 
 def keep_host_outside(use: ImageUse) -> Iterator[Variable]:
     """Yield what of the host's environment does not enter; what the user or the site sets stands after it."""
-    if use.image is None:
-        return
     reason = Reason(
         "the image has its own: the host's stays outside unless asked for (--env)",
         short="the host's: the image has its own",

@@ -54,8 +54,6 @@ def check_places(use: ImageUse, working_directory: str, variables: Sequence[Vari
 
 def image_notes(use: ImageUse, image_facts: ImageFacts | None, words: Sequence[Word], *, gpus: int) -> Iterator[Note]:
     """Yield what to know before pressing return: paths that the image does not see, and what starting it costs."""
-    if use.image is None:
-        return
     image_facts = image_facts or ImageFacts()
     yield from _unseen(use, image_facts, words)
     yield from _outputs_inside(use, image_facts, words)

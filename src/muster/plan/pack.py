@@ -34,11 +34,8 @@ _OF_WHOLE_JOBS = {
 }
 
 
-def _make_pack(request: Request, node: NodeShape, launcher: Launcher) -> Pack | None:
-    """Return how many rows share a node and what each of them has; None: each row is a job of its own."""
-    count = request.sweep_per_node
-    if count is None:
-        return None
+def _make_pack(request: Request, node: NodeShape, launcher: Launcher, count: int) -> Pack:
+    """Return what each of so many rows has of a node."""
     option = request.origin("sweep_per_node")
     if request.nodes is not None and request.nodes > 1:
         raise RequestError(
@@ -84,11 +81,9 @@ def _check_room(shape: Shape, node: NodeShape, count: int, option: str) -> None:
             )
 
 
-def packed(request: Request, node: NodeShape, launcher: Launcher) -> tuple[Request, Pack | None]:
+def packed(request: Request, node: NodeShape, launcher: Launcher, count: int) -> tuple[Request, Pack]:
     """Return the request of the job that holds the rows, which is their sum, and what each row has of it."""
-    pack = _make_pack(request, node, launcher)
-    if pack is None:
-        return request, None
+    pack = _make_pack(request, node, launcher, count)
     origin = request.origins["sweep_per_node"]
     whole = replace(
         request,
@@ -101,10 +96,8 @@ def packed(request: Request, node: NodeShape, launcher: Launcher) -> tuple[Reque
     return whole, pack
 
 
-def packed_terms(terms: Terms, pack: Pack | None) -> Terms:
+def packed_terms(terms: Terms, pack: Pack) -> Terms:
     """Return the site's terms; masks of the CPUs of a whole node are for no row."""
-    if pack is None:
-        return terms
     if pack.shape.gpus_per_node and terms.gpu_form == "none":
         raise RequestError(
             f"--sweep-per-node: at {terms.site} Slurm does not give out single GPUs",
@@ -114,10 +107,8 @@ def packed_terms(terms: Terms, pack: Pack | None) -> Terms:
     return replace(terms, step_flags=flags)
 
 
-def pack_flags(pack: Pack | None) -> Iterator[Flag]:
+def pack_flags(pack: Pack) -> Iterator[Flag]:
     """Yield the flags by which the step of a row leaves the rest of the node to its neighbours."""
-    if pack is None:
-        return
     yield Flag("--exact", Reason("this row's share of the node; without it a step takes all CPUs"))
     if pack.shape.gpus_per_node:
         yield Flag(f"--gpus-per-node={pack.shape.gpus_per_node}", Reason("the GPUs of this row, and no others"))

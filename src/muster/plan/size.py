@@ -49,7 +49,7 @@ def make_size(asked: Asked, facts: Facts, launcher: Launcher) -> tuple[Asked, Si
     if asked.request.sweep_per_node is not None:
         from muster.plan.pack import packed
 
-        request, pack = packed(asked.request, node, launcher)
+        request, pack = packed(asked.request, node, launcher, asked.request.sweep_per_node)
         asked = replace(asked, request=request)
     try:
         shape = make_shape(asked.request, node, gpus_asked=gpus_in_gres(asked.request.gres))
