@@ -118,7 +118,7 @@ def take_new_names(draft: Draft, way: Route) -> None:
         draft.revise_one("module", name, Fate.CHANGED if fits else Fate.ASKED, new if fits else None, reason)
     for field in ("partition", "qos"):
         old = draft.get(field)
-        if old is not None and old in profile.queues_renamed:
+        if old in profile.queues_renamed:
             draft.revise(field, Fate.CHANGED, profile.queues_renamed[old], f"{way.there} has renamed it")
 
 
