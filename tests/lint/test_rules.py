@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,18 @@ def test_the_good_example_has_no_serious_fault(rule: Rule) -> None:
         if (each.severity is not Severity.STYLE and each.is_certain) or each.rule == rule.name
     ]
     assert [(each.rule, each.message) for each in serious] == []
+
+
+def test_what_is_found_in_each_example(golden: Callable[[Path, str], None]) -> None:
+    rows = []
+    for rule in _RULES:
+        for name, text in (("bad", rule.bad), ("good", rule.good)):
+            found = [
+                f"{each.place.line}:{each.place.column} {each.rule} ({each.severity.value}{'?' * bool(each.unknown)})"
+                for each in _findings(rule, text)
+            ]
+            rows.append(f"{rule.name}, {name}: {', '.join(found)}".rstrip())
+    golden(Path(__file__).parent.parent / "golden/found.txt", "\n".join([*rows, ""]))
 
 
 @pytest.mark.parametrize("rule", _RULES, ids=lambda rule: rule.name)
