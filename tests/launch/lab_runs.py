@@ -105,11 +105,12 @@ def path_with(*folders: Path) -> str:
 
 
 def wait_until_ended(lab: Lab, job: str) -> str:
-    """Wait for a batch job; the state that it ended in."""
+    """Wait for a batch job; the state that it ended in, which is that of each of its parts."""
     for _ in range(300):
-        state = checked(lab.exec(["squeue", "--noheader", "--states=all", f"--jobs={job}", "--format=%T"])).stdout
-        if state.strip() not in {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING"}:
-            return state.strip()
+        answer = checked(lab.exec(["squeue", "--noheader", "--states=all", f"--jobs={job}", "--format=%T"])).stdout
+        states = set(answer.split())
+        if not states & {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING"}:
+            return "".join(states)
         time.sleep(0.2)
     raise AssertionError(f"job {job} has not ended")
 

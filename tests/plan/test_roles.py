@@ -107,12 +107,8 @@ def test_roles_of_several_kinds_of_nodes_are_parts_of_one_job() -> None:
     script = job_script(plan)
 
     # Those of one kind lie beside each other, in the first part, whose first node runs the script.
-    assert {role.name: (role.part, role.first) for role in plan.roles} == {
-        "a": (0, 0),
-        "b": (1, 4),
-        "c": (0, 1),
-        "d": (1, 4),
-    }
+    places = [(role.name, role.part, role.first) for role in plan.roles]
+    assert places == [("a", 0, 0), ("b", 1, 4), ("c", 0, 1), ("d", 1, 4)]
     assert header(plan)["nodes"] == "4"
     assert header(plan)["gpus-per-node"] == "4"
     assert header(plan)["partition"] == "gpu"
@@ -121,21 +117,15 @@ def test_roles_of_several_kinds_of_nodes_are_parts_of_one_job() -> None:
     assert (second["nodes"], second["partition"]) == ("2", "cpu")
     assert not {"gpus-per-node", "export", "comment"} & second.keys()
     assert script.count("\n#SBATCH hetjob\n") == 1
-    assert {name: "--het-group=1" in flags(plan, name) for name in "abcd"} == {
-        "a": False,
-        "b": True,
-        "c": False,
-        "d": True,
-    }
+    assert [name for name in "abcd" if "--het-group=1" in flags(plan, name)] == ["b", "d"]
     assert subprocess.run(["bash", "-n"], input=script, text=True, check=False).returncode == 0
     shown = plan_as_text(plan)
     assert (
         "part 2 of the job, srun --het-group=1\n      a heterogeneous job: the roles ask for nodes of several" in shown
     )
     assert "[-p cpu]" in shown
-    assert digest_of(job(*words[:6], *words[6:], "-N", "2")) != digest_of(plan)
-    more_memory = job(*(word if word != "cpu" else "other" for word in words))
-    assert digest_of(more_memory) != digest_of(plan), "the header of a further part counts"
+    other_part = job(*(word if word != "cpu" else "other" for word in words))
+    assert digest_of(other_part) != digest_of(plan), "the header of a further part counts"
 
 
 def test_nodes_of_one_kind_are_one_allocation() -> None:

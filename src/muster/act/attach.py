@@ -41,23 +41,12 @@ exec "${inside[@]}" env -i "${variables[@]}" "TERM=${TERM:-dumb}" "$@"
 """
 
 
-def attach_words(
-    job: str, host: str, role: str, rank: int, command: Sequence[str], *, part: int | None, on_terminal: bool
-) -> list[str]:
-    """Return the srun that starts the command beside a rank, whose host is in this part of a heterogeneous job."""
-    words = ["srun", f"--jobid={job}", "--overlap", "--nodes=1", "--ntasks=1", f"--nodelist={host}", "--mem=0"]
-    words += [
-        "--mpi=none",
-        "--quiet",
-        *([] if part is None else [f"--het-group={part}"]),
-        *(["--pty"] if on_terminal else []),
-    ]
-    return [*words, "bash", "-c", _BESIDE, "muster", job, role, str(rank), *command]
-
-
 def attach(
     job: str, host: str, role: str, rank: int, command: Sequence[str], environment: Mapping[str, str], part: int | None
 ) -> NoReturn:
-    """Become the shell beside the rank."""
-    words = attach_words(job, host, role, rank, command, part=part, on_terminal=os.isatty(0))
+    """Become the srun that starts the command beside a rank, whose host is in this part of a heterogeneous job."""
+    words = ["srun", f"--jobid={job}", "--overlap", "--nodes=1", "--ntasks=1", f"--nodelist={host}", "--mem=0"]
+    words += ["--mpi=none", "--quiet", *([] if part is None else [f"--het-group={part}"])]
+    words += ["--pty"] if os.isatty(0) else []
+    words += ["bash", "-c", _BESIDE, "muster", job, role, str(rank), *command]
     become(words, scheduler_environment(environment))

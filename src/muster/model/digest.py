@@ -21,20 +21,10 @@ _VERSION = 1
 
 DIGESTED = (
     *("version", "site", "engine", "command", "working_directory", "snapshot", "job_name", "shape", "launcher", "mpi"),
-    *(
-        "wireup",
-        "directives",
-        "step_flags",
-        "mpirun_flags",
-        "prelude",
-        "variables",
-        "conditions",
-        "rendezvous",
-        "image",
-    ),
-    *("output", "label", "within", "overlap", "grace_s", "visibility", "node_prologue", "python", "rank_library"),
-    *("agent", "gate", "staging", "hang", "ready", "may_be_alone", "cpu_flags", "finish", "sweep", "pack"),
-    *("roles", "parts"),
+    *("wireup", "directives", "step_flags", "mpirun_flags", "prelude", "variables", "conditions", "rendezvous"),
+    *("image", "output", "label", "within", "overlap", "grace_s", "visibility", "node_prologue", "python"),
+    *("rank_library", "agent", "gate", "staging", "hang", "ready", "may_be_alone", "cpu_flags", "finish", "sweep"),
+    *("pack", "roles", "parts"),
 )
 """The fields of a plan that make it this launch."""
 

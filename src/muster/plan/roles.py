@@ -13,6 +13,7 @@ from muster.errors import RequestError, nearest_hint
 from muster.facts import Facts
 from muster.job.option import OriginKind, ValueOrigin
 from muster.job.request import Request
+from muster.job.roles import ROLE_OPTIONS
 from muster.launchers import launcher_named
 from muster.launchers.base import Starter
 from muster.model.plan import Directive, Engine, Flag, Note, Plan, Ready, ReadyKind, Reason, Role, Variable
@@ -31,6 +32,7 @@ from muster.plan.role_places import (
     small_part,
     sum_of_roles,
     what_is_left,
+    with_kind_of,
 )
 from muster.plan.shape import NodeShape
 from muster.plan.size import node_shape
@@ -62,19 +64,6 @@ _NOT_WITH_ROLES = {
     "snapshot": "omit it, and leave the project as it is until the job has begun",
     "check": "muster check in a job of its own",
 }
-_OF_ROLES = (
-    "preset",
-    "after",
-    "beside",
-    "port",
-    "ready",
-    "ready_within",
-    "main",
-    "on_failure",
-    "role",
-    "roles",
-    "file",
-)
 _ADDRESS = re.compile(r"(?<!\$)\{([a-z][a-z0-9_]*)\.(host|hosts|port|url|key)\}")
 _OWN = re.compile(r"(?<!\$)\{(host|hosts|port|url)\}")
 _WHERE = "the roles, and where they are"
@@ -88,7 +77,8 @@ def make_job_of_roles(request: Request, site: Site, look: Callable[[Request], Fa
     main_name = _main_of(roles)
     places = place_roles(roles, request)
     plans: dict[str, Plan] = {}
-    parts = [_request_of_part(request, places, part) for part in sorted({placed.part for placed in places})]
+    kinds = {placed.part: placed.request for placed in places}
+    parts = [with_kind_of(request, kinds[part], request) for part in sorted(kinds)]
     nodes = [node_shape(site, part) for part in parts]
     for placed in sorted(places, key=lambda placed: not placed.request.beside):
         own_request = _request_of(placed, places, plans, nodes[placed.part])
@@ -105,14 +95,6 @@ def make_job_of_roles(request: Request, site: Site, look: Callable[[Request], Fa
         _role(placed, plans, roles, main_name, gives_gpus=gives_gpus, of_parts=len(parts) > 1) for placed in places
     )
     return _job(parts, site, look, typed, places, roles_made, nodes)
-
-
-def _request_of_part(request: Request, places: Sequence[Placed], part: int) -> Request:
-    """Return the request of the job, with the kind of nodes that the roles of this part have."""
-    own = next(placed.request for placed in places if placed.part == part)
-    origins = {name: each for name, each in request.origins.items() if name not in OF_THE_PART}
-    origins.update((name, each) for name, each in own.origins.items() if name in OF_THE_PART)
-    return replace(request, **{field: getattr(own, field) for field in OF_THE_PART}, origins=origins)
 
 
 def _check(request: Request) -> None:
@@ -168,7 +150,7 @@ def _request_of(placed: Placed, places: Sequence[Placed], plans: Mapping[str, Pl
     reset = {
         field.name: field.default
         for field in msgspec.structs.fields(Request)
-        if field.name in {*_NOT_WITH_ROLES, *_OF_ROLES, "gres", "sbatch", "nodelist", "exclude", "mem"}
+        if field.name in {*_NOT_WITH_ROLES, *ROLE_OPTIONS, "roles", "gres", "sbatch", "nodelist", "exclude", "mem"}
     }
     origins = {name: each for name, each in request.origins.items() if name not in {*_OF_THE_JOB, *OF_THE_PART, *reset}}
     changed = replace(request, **reset, origins=origins, nodes=placed.nodes)
@@ -343,17 +325,11 @@ def _reasons_of_order(request: Request, is_main: bool, ready: Ready) -> Iterator
         yield words, Reason("starts when they are ready", request.origin("after"))
     text = ready.text.text if isinstance(ready.text, Template) else str(ready.text)
     detail = f" {text}" if text else ""
-    yield (
-        f"ready: {ready.kind.value}{detail}, within {ready.within_s} s",
-        Reason("others may wait for it", request.origin("ready")),
-    )
+    words = f"ready: {ready.kind.value}{detail}, within {ready.within_s} s"
+    yield words, Reason("others may wait for it", request.origin("ready"))
     if is_main:
-        yield (
-            "main",
-            Reason(
-                "its end ends the job, with its status", request.origin("main") if request.main else "the last role"
-            ),
-        )
+        origin = request.origin("main") if request.main else "the last role"
+        yield "main", Reason("its end ends the job, with its status", origin)
     elif request.on_failure == "note":
         yield "its failure is noted", Reason("the job goes on without it", request.origin("on_failure"))
     else:

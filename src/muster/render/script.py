@@ -15,7 +15,6 @@ from muster.model.plan import (
     SNAPSHOT_HERE,
     Condition,
     ConditionKind,
-    Directive,
     Engine,
     Output,
     Plan,
@@ -103,7 +102,11 @@ def job_part(plan: Plan, shown_rows: int | None = None) -> str:
         f"# Written by muster {plan.version} for the site '{plan.site}'. It runs with {runs_with} alone.",
         *wrap(f"muster {verb} {typed_line}", WIDTH, initial_indent="#   ", subsequent_indent="#     ", **_UNBROKEN),
         *format_header((directive.name, directive.value) for directive in plan.directives),
-        *(line for directives in plan.parts for line in _header_of_part(directives)),
+        *(
+            line
+            for part in plan.parts
+            for line in ("#SBATCH hetjob", *format_header((each.name, each.value) for each in part))
+        ),
         "# shellcheck disable=SC2016,SC2034,SC2119,SC2154  # the user's words reach the ranks unchanged",
         "",
         "job() {",
@@ -114,12 +117,6 @@ def job_part(plan: Plan, shown_rows: int | None = None) -> str:
         *row_lines(plan, shown_rows),
     ]
     return "\n".join(lines) + "\n"
-
-
-def _header_of_part(directives: Sequence[Directive]) -> Iterator[str]:
-    """Yield the header of a further part of a heterogeneous job."""
-    yield "#SBATCH hetjob"
-    yield from format_header((directive.name, directive.value) for directive in directives)
 
 
 _UNBROKEN: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False, "drop_whitespace": True}
