@@ -499,9 +499,14 @@ def test_of_several_kinds_of_node_a_whole_one_may_be_any() -> None:
 
 def test_less_memory_for_each_gpu_leaves_the_default_partition() -> None:
     lines = [partition_line("gpu", Default="YES", JobDefaults="DefMemPerGPU=16384"), partition_line("small")]
-    known = cluster(lines, [kind_line("gpu,small", 4, gres="gpu:4")])
+    known = cluster(lines, [kind_line("gpu,small", 4, 64, gres="gpu:4")])
     assert header(plan_on(known, "-g", "4")).get("partition") == "small"
-    assert "partition" not in header(plan_on(known, "-g", "4", "--sbatch=--mem-per-gpu=4G"))
+    less = ("-g", "4", "--sbatch=--mem-per-gpu=4G")
+    assert "partition" not in header(plan_on(known, *less))
+    # also where a rule of the profile names a partition that is gone
+    words = ("-A", "project_465000000", "-t", "60")
+    assert header(plan_on(known, *words, *less[:2], site="lumi"))["partition"] == "small"
+    assert header(plan_on(known, *words, *less, site="lumi"))["partition"] == "gpu"
 
 
 def test_a_qos_that_lifts_the_time_of_its_partition_is_held_to_its_own() -> None:

@@ -44,11 +44,9 @@ from muster.plan.notes import notes_before, notes_of_files, notes_of_nodes, note
 from muster.plan.python_environment import refuse_missing_python
 from muster.plan.script_fit import script_notes
 from muster.plan.secret import without
-from muster.plan.site_queue import queue_of
 from muster.plan.site_values import node_kind
 from muster.plan.size import Size, make_size
 from muster.sites.site import Site
-from muster.sites.when import Situation
 
 
 class Sections(msgspec.Struct, frozen=True):
@@ -111,7 +109,7 @@ def make_plan(
     node_prologue = make_node_prologue(asked.request, launch.terms)
     refuse_unknown_address(meeting, step_flags, launch.terms.site)
     directives = _make_header(asked, size, launch, launcher, finish, command.job_name)
-    notes += _live_notes(asked, size, launcher, launch.job, directives)
+    notes += _live_notes(asked, size, launcher, launch.queue.gone, directives)
     notes += [*_sweep_notes(asked, size, words, environment, directives), *notes_of_nodes(asked, facts, size)]
     notes += _notes_of_names(asked, size, launcher, directives)
     return _join(
@@ -247,14 +245,13 @@ def _notes_of_names(asked: Asked, size: Size, launcher: Launcher, directives: Se
 
 
 def _live_notes(
-    asked: Asked, size: Size, launcher: Launcher, job: Situation, directives: Sequence[Directive]
+    asked: Asked, size: Size, launcher: Launcher, gone: str | None, directives: Sequence[Directive]
 ) -> Iterator[Note]:
     if asked.site.cluster is not None and asked.has_header:
         from muster.plan.header import ask_of_header
 
         ask = ask_of_header(asked, size, launcher, directives)
         kind_name, _ = node_kind(asked.site, replace(asked.request, partition=ask.partition))
-        gone = queue_of(asked.site, asked.request, job).gone
         queues = {f"partitions.{name}" for name in (ask.partition, gone)}
         yield from live_notes(asked, ask, queues | {f"nodes.{kind_name}", "memory", "request"})
 

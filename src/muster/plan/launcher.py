@@ -18,10 +18,12 @@ from muster.model.words import Fragment
 from muster.plan.asked import Asked
 from muster.plan.effect import flags_within, refuse_idle_options, refuse_wireup
 from muster.plan.script_fit import wants_mpi
+from muster.plan.site_queue import queue_of
 from muster.plan.site_terms import situation_of, terms_of
 from muster.plan.site_values import reason_for
 from muster.plan.size import Size
 from muster.plan.terms import Terms
+from muster.policy.queues import Choice
 from muster.sites.site import Site
 from muster.sites.when import Situation
 from muster.slurm.flags import SlurmFlag, whole_step_flags
@@ -31,6 +33,7 @@ class LaunchTerms(msgspec.Struct, frozen=True):
     """What holds for this launch at its site."""
 
     job: Situation
+    queue: Choice
     terms: Terms
     mpi: str | None
     """What srun is told of MPI."""
@@ -90,7 +93,8 @@ def settle_terms(asked: Asked, facts: Facts, size: Size, launcher: Launcher) -> 
     """Return what the site lays down for a launch of this size."""
     request, site = asked.request, asked.site
     job = situation_of(site, request, size.shape, launcher, nccl=facts.nccl)
-    terms = terms_of(site, request, size.shape, job)
+    queue = queue_of(asked, job)
+    terms = terms_of(site, request, size.shape, job, queue)
     if size.pack is not None:
         from muster.plan.pack import packed_terms
 
@@ -99,7 +103,7 @@ def settle_terms(asked: Asked, facts: Facts, size: Size, launcher: Launcher) -> 
     if mpi is None and launcher.rank_tasks and wants_mpi(facts.script):
         mpi = site.profile.launch.mpi
     refuse_wireup(request, launcher, mpi)
-    return LaunchTerms(job, terms, mpi)
+    return LaunchTerms(job, queue, terms, mpi)
 
 
 def make_step(asked: Asked, size: Size, launcher: Launcher, terms: Terms, finish: Finish | None) -> tuple[Flag, ...]:

@@ -40,6 +40,11 @@ def ask_of(request: Request) -> Ask:
     )
 
 
+def ask_of_asked(asked: Asked) -> Ask:
+    """Return the same with the flags that Muster has no option for."""
+    return replace(ask_of(asked.request), flags={flag.name: flag.value for flag in asked.flags})
+
+
 def says_gpus(request: Request) -> bool:
     """Return whether the request says how many GPUs it wants, be it none."""
     return request.gpus_per_node is not None or gpus_in_gres(request.gres) is not None
@@ -73,7 +78,7 @@ def with_cluster(asked: Asked) -> Asked:
     site, request = asked.site, asked.request
     if site.cluster is None or not asked.has_header:
         return asked
-    ask = replace(ask_of(request), flags={flag.name: flag.value for flag in asked.flags})
+    ask = ask_of_asked(asked)
     if site.is_described or "reservation" in ask.flags or request.partition or request.nodelist:
         return asked
     chosen = choose_partition(site.cluster, ask, trial=request.trial, any_nodes=not says_gpus(request))

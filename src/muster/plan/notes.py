@@ -22,7 +22,7 @@ def notes_before(
     """Yield what the request itself makes worth knowing: its command, its site, what it leaves behind."""
     if news:
         yield Note(news)
-    yield from site_notes(asked.site, asked.request, size.shape, launch.job)
+    yield from site_notes(asked.site, asked.request, size.shape, launch.job, launch.queue)
     yield from (Note(sentence, warning=True) for sentence in unknown_flags(asked.flags))
     yield from left_over(asked.request, facts)
     if asked.queued:

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from muster.errors import Refusal, refused
 from muster.job.request import Request
 from muster.model.plan import Directive, Reason, Shape
-from muster.plan.live import ask_of
+from muster.plan.asked import Asked
+from muster.plan.live import ask_of, ask_of_asked
 from muster.plan.site_values import node_kind, reason_for
 from muster.policy.cluster import choose_partition
 from muster.policy.given import qos_of
@@ -29,13 +30,12 @@ _REQUEUE = {
 }
 
 
-def requeue_of(site: Site, request: Request, job: Situation) -> tuple[str, Reason]:
+def requeue_of(site: Site, request: Request, queue: Choice) -> tuple[str, Reason]:
     """Return when a job runs again: as the site has it, else where jobs of its queue make room for others."""
     requeue = site.profile.request.requeue
     reason = reason_for(site, "request.requeue", _REQUEUE.get(requeue, ""))
     if requeue != "asked":
         return requeue, reason
-    queue = queue_of(site, request, job)
     cluster = site.cluster
     partition = queue.partition or (cluster.default_partition.name if cluster and cluster.default_partition else None)
     qos = queue.qos or (qos_of(cluster, ask_of(request)) if cluster else None)
@@ -47,18 +47,18 @@ def requeue_of(site: Site, request: Request, job: Situation) -> tuple[str, Reaso
     return requeue, reason
 
 
-def queue_of(site: Site, request: Request, job: Situation) -> Choice:
+def queue_of(asked: Asked, job: Situation) -> Choice:
     """Return the queue of the job; what a rule of the profile names has to be there, where Slurm says what there is."""
-    profile, cluster = site.profile, site.cluster
+    request, profile, cluster = asked.request, asked.site.profile, asked.site.cluster
     gpu_type = request.gpu_type or gpu_type_in_gres(request.gres)
     if cluster is None:
         return choose_queue(profile, job, partition=request.partition, qos=request.qos, gpu_type=gpu_type)
     queue = choose_queue(
-        profile, job, partition=request.partition, qos=request.qos, gpu_type=gpu_type, there=site.partitions_there
+        profile, job, partition=request.partition, qos=request.qos, gpu_type=gpu_type, there=asked.site.partitions_there
     )
     if queue.gone is None:
         return queue
-    ask = replace(ask_of(request), nodes=job.nodes, gpus_per_node=job.gpus_per_node)
+    ask = replace(ask_of_asked(asked), nodes=job.nodes, gpus_per_node=job.gpus_per_node)
     open_partitions = tuple(each for each in cluster.partitions if profile.partitions[each.name].open)
     known = replace(cluster, partitions=open_partitions)
     chosen = choose_partition(known, ask, trial=request.trial, any_nodes=not job.gpus_per_node)

@@ -15,10 +15,11 @@ from muster.model.plan import Directive, Engine, Flag, Note, Prelude, PreludeKin
 from muster.model.words import Fragment, Word, template
 from muster.plan.live import live_gpu_type
 from muster.plan.secret import shown_assignment
-from muster.plan.site_queue import memory_of, queue_of, requeue_of
+from muster.plan.site_queue import memory_of, requeue_of
 from muster.plan.site_values import node_kind, reason_for
 from muster.plan.terms import DEFAULT_PORTS, OWN_ENVIRONMENT, Ports, Terms
 from muster.policy.masks import bind_ranks
+from muster.policy.queues import Choice
 from muster.rank.vendors import VENDORS, vendor_of
 from muster.sites.live import SAID_HERE
 from muster.sites.schema import Container, NodeKind, Queue, SiteVariable
@@ -104,9 +105,8 @@ def _stacks(site: Site) -> tuple[str, ...]:
     return tuple(dict.fromkeys(stack for stack in named_stacks if stack is not None))
 
 
-def _listed_queue(site: Site, request: Request, job: Situation) -> tuple[str, Queue] | None:
+def _listed_queue(site: Site, chosen: Choice) -> tuple[str, Queue] | None:
     """Return the key and the queue of a job where its profile lists the queue, the partition before the QOS."""
-    chosen = queue_of(site, request, job)
     for key, name in (("partitions", chosen.partition), ("qos", chosen.qos)):
         listed: Mapping[str, Queue] = getattr(site.profile, key)
         if name is not None and name in listed:
@@ -114,9 +114,9 @@ def _listed_queue(site: Site, request: Request, job: Situation) -> tuple[str, Qu
     return None
 
 
-def _of_queue(site: Site, request: Request, job: Situation) -> Iterator[Note]:
+def _of_queue(site: Site, chosen: Choice) -> Iterator[Note]:
     """Yield a warning of a queue that cancels jobs for others, and of a queue that is not for every project."""
-    found = _listed_queue(site, request, job)
+    found = _listed_queue(site, chosen)
     if found is None:
         return
     key, queue = found
@@ -129,7 +129,7 @@ def _of_queue(site: Site, request: Request, job: Situation) -> Iterator[Note]:
         yield Note(f"{text} ({site.origin(f'{key}.needs').words()})", warning=True)
 
 
-def _without_gpus(site: Site, request: Request, job: Situation) -> Iterator[Note]:
+def _without_gpus(site: Site, request: Request, job: Situation, chosen: Choice) -> Iterator[Note]:
     """Yield a warning where a job without GPUs goes to nodes that have some, or may."""
     node = site.profile.nodes.get(job.gpu_kind or "", NodeKind())
     named = site.profile.partitions.get(request.partition or "")
@@ -142,7 +142,7 @@ def _without_gpus(site: Site, request: Request, job: Situation) -> Iterator[Note
     cpu_queues = [name for name, queue in site.profile.partitions.items() if queue.gpus == 0 and queue.open]
     other = f"-p {cpu_queues[0]} has nodes without" if cpu_queues else "the profile lists no queue without"
     goes = f"goes to nodes with {node.gpus} GPUs each, and uses none"
-    if _listed_queue(site, request, job) is None:
+    if _listed_queue(site, chosen) is None:
         goes = "names no queue, so the site's own default takes it"
     yield Note(f"-g 0: the job {goes}; {other}", warning=True)
 
@@ -153,12 +153,12 @@ def _export_reason(site: Site) -> Reason:
     return reason_for(site, "request.export", "this site's own environment reaches a job from the submitting shell")
 
 
-def terms_of(site: Site, request: Request, shape: Shape, job: Situation) -> Terms:
+def terms_of(site: Site, request: Request, shape: Shape, job: Situation, queue: Choice) -> Terms:
     """Return everything that the site lays down for this job."""
     profile = site.profile
     site_request, launch, meeting = profile.request, profile.launch, profile.rendezvous
     whole_node = site_request.gpus == "whole-node"
-    requeue, requeue_reason = requeue_of(site, request, job)
+    requeue, requeue_reason = requeue_of(site, request, queue)
     return Terms(
         site=site.name,
         gpu_form="none" if whole_node else ("gres" if site_request.gpus == "gres" else "gpus-per-node"),
@@ -168,7 +168,7 @@ def terms_of(site: Site, request: Request, shape: Shape, job: Situation) -> Term
         requeue_reason=requeue_reason,
         export=site_request.export.upper(),
         export_reason=_export_reason(site),
-        directives=tuple(_directives(site, request, shape, job)),
+        directives=tuple(_directives(site, request, shape, job, queue)),
         step_flags=tuple(_step_flags(site, shape, job, request)),
         mpi=_mpi(site, request, job),
         wireup=request.wireup or launch.wireup,
@@ -224,9 +224,8 @@ def _address_rule(site: Site) -> tuple[str, ...]:
     return ("numeric",) if meeting.host == "numeric" else ()
 
 
-def _directives(site: Site, request: Request, shape: Shape, job: Situation) -> Iterator[Directive]:
+def _directives(site: Site, request: Request, shape: Shape, job: Situation, queue: Choice) -> Iterator[Directive]:
     profile = site.profile
-    queue = queue_of(site, request, job)
     for name, value in (("partition", queue.partition), ("qos", queue.qos)):
         if value is not None and name in queue.keys:
             of_partition = name == "qos" and queue.keys[name].startswith("partitions.")
@@ -336,13 +335,13 @@ def _proxies(site: Site, request: Request) -> Iterator[Variable]:
 _PROXY_NAMES = frozenset({"http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy"})
 
 
-def site_notes(site: Site, request: Request, shape: Shape, job: Situation) -> Iterator[Note]:
+def site_notes(site: Site, request: Request, shape: Shape, job: Situation, queue: Choice) -> Iterator[Note]:
     """Yield what the user should know of this site and this job before it is queued."""
     yield from _trust(site)
     yield from _without_plugin(site, request, job)
     yield from _overruled(site, request, job)
-    yield from _of_queue(site, request, job)
-    yield from _without_gpus(site, request, job)
+    yield from _of_queue(site, queue)
+    yield from _without_gpus(site, request, job, queue)
     method = site.profile.launch.wireup
     if method is not None and request.wireup is None:
         reason = reason_for(site, "launch.wireup", "the method of muster.world() that this site's launcher suits")
