@@ -416,7 +416,7 @@ def test_a_default_partition_that_is_closed_is_told_where_a_plugin_may_send_the_
     why = (
         "main, the default partition, is closed to this job: main does not take the account poor (what Slurm says here)"
     )
-    assert f"{why}; a plug-in of the site may send it to another one" in told
+    assert f"{why}; a plug-in of the site may send it to another one; -p other takes it" in told
     assert not any("the job waits" in text for text in told), "it waits for the QOS of main in main alone"
 
 

@@ -280,35 +280,43 @@ def test_a_limit_that_slurm_does_not_deny_is_waited_for(account: str, qos: str, 
     assert bool(refused) is (account != "" and not waits)
 
 
+_MINUTES = "2 CPUs × 60 minutes = 120"
+
+
 @pytest.mark.parametrize(
     ("dept", "qos", "enforced", "waits", "refused"),
     [
-        ("node=1|||", "", "limits", "2 nodes, but the account dept allows all jobs together 1", ""),
-        ("node=1|||", "DenyOnLimit", "limits", "", "2 nodes, but the account dept allows all jobs together 1"),
-        ("node=2|||", "", "limits", "", ""),
-        ("node=1|||", "", "associations", "", ""),
-        ("gres/gpu=1|||", "", "limits", "2 × 1 = 2 GPUs, but the account dept allows all jobs together 1", ""),
-        ("|cpu=0||", "", "limits", "2 CPUs × 60 minutes = 120, but the account dept allows all jobs together 0", ""),
-        ("|cpu=1||", "", "limits", "", ""),
+        ("node=1|||||", "", "limits", "2 nodes, but the account dept allows all jobs together 1", ""),
+        ("node=1|||||", "DenyOnLimit", "limits", "", "2 nodes, but the account dept allows all jobs together 1"),
+        ("node=2|||||", "", "limits", "", ""),
+        ("node=1|||||", "", "associations", "", ""),
+        ("gres/gpu=1|||||", "", "limits", "2 × 1 = 2 GPUs, but the account dept allows all jobs together 1", ""),
+        ("|cpu=0||||", "", "limits", f"{_MINUTES}, but the account dept allows all jobs together 0", ""),
+        ("|cpu=1||||", "", "limits", "", ""),
         (
-            "|cpu=119||",
+            "|cpu=119||||",
             "",
             "limits,safe",
-            "2 CPUs × 60 minutes = 120, but the account dept allows all jobs together 119",
+            f"{_MINUTES}, but the account dept allows all jobs together 119",
             "",
         ),
-        ("|cpu=120||", "", "limits,safe", "", ""),
-        ("||0|", "DenyOnLimit", "limits", "one job, but the account dept runs 0 now (grpjobs)", ""),
-        ("||1|", "", "limits", "", ""),
-        ("|||0", "", "limits", "", "one job, but the account dept takes 0 now (grpsubmit)"),
-        ("mem=3G|||", "", "limits", "2 × 2G of memory, but the account dept allows all jobs together 3G", ""),
+        ("|cpu=120||||", "", "limits,safe", "", ""),
+        ("||||0|", "DenyOnLimit", "limits", "one job, but the account dept runs 0 now (grpjobs)", ""),
+        ("||||1|", "", "limits", "", ""),
+        ("|||||0", "", "limits", "", "one job, but the account dept takes 0 now (grpsubmit)"),
+        ("||cpu=119|||", "", "limits", f"{_MINUTES}, but the account dept allows all running jobs together 119", ""),
+        ("||cpu=120|||", "", "limits", "", ""),
+        ("|||00:00:00||", "", "limits", "01:00:00, but the account dept allows all jobs together 00:00:00", ""),
+        ("|||00:59:00||", "", "limits", "", ""),
+        ("|||00:59:00||", "", "limits,safe", "01:00:00, but the account dept allows all jobs together 00:59:00", ""),
+        ("mem=3G|||||", "", "limits", "2 × 2G of memory, but the account dept allows all jobs together 3G", ""),
     ],
 )
 def test_each_account_above_the_users_holds_a_job_to_its_own_limits(
     dept: str, qos: str, enforced: str, waits: str, refused: str
 ) -> None:
     # each was asked of 22.05, but for those with `safe` and `mem`
-    tree = f"sacctmgr: show assoc\nroot||||||\ndept|root|{dept}\nchem|dept|node=9|||\nother|root|node=0|||\n"
+    tree = f"sacctmgr: show assoc\nroot|||||||\ndept|root|{dept}\nchem|dept|node=9|||||\nother|root|node=0|||||\n"
     known = tree_of(accounts("chem|chem||normal|", f"normal|;flags=NoReserve,{qos}", enforced), tree)
     words: dict[str, Any] = {"nodes": 2, "gpus_per_node": 1, "time_s": HOUR, "mem": Memory.parse("2G")}
     assert waiting(known, **words) == ([f"the job waits: {waits}"] if waits else [])
@@ -316,12 +324,12 @@ def test_each_account_above_the_users_holds_a_job_to_its_own_limits(
 
 
 def test_of_an_account_and_those_above_it_each_limit_counts_that_no_qos_sets() -> None:
-    tree = "root||node=2|||\nchem|root|node=1|||\n"
+    tree = "root||node=2|||||\nchem|root|node=1|||||\n"
     for qos, limits in (("flags=DenyOnLimit", [3, 1, 2]), ("flags=DenyOnLimit grptres=node=9", [])):
         known = tree_of(accounts("chem|chem||normal|;grptres=node=3", f"normal|;{qos}"), tree)
         assert [each.limit for each in refusals_here(known, Ask(nodes=4))] == limits
     unshared = msgspec.structs.replace(known, shares_memory=False)
-    above = tree_of(unshared, "chem|root|mem=1G|||\n")
+    above = tree_of(unshared, "chem|root|mem=1G|||||\n")
     assert list(refusals_here(above, Ask(mem=Memory.parse("2G")))) == [], "memory that is not given out is not counted"
 
 
@@ -378,6 +386,15 @@ def test_of_nodes_that_differ_in_memory_the_largest_counts(other: dict[str, Any]
     assert list(refusals_here(known, Ask(gpus_per_node=4, mem=Memory.parse("64G")))) == []
     over = [*refusals_here(known, Ask(mem=Memory.parse("65G"))), *refusals_here(known, Ask(gpus_per_node=5))]
     assert [each.rule for each in over] == ["mem-max", "gpus-max", "gpus-max"]
+    larger = Memory.parse("64G")
+    assert list(refusals_here(known, Ask(nodes=2, mem=larger))) == []
+    (many,) = refusals_here(known, Ask(nodes=3, mem=larger))
+    assert (many.message, many.hint) == (
+        "3 nodes, but main has 2 with 64G of memory or more",
+        "-N 2; no other takes this job: muster queues lists all",
+    )
+    unknown = cluster([partition_line("main", Default="YES")], [nodes[1], kind_line("main", 8, memory="1")])
+    assert list(refusals_here(unknown, Ask(nodes=3, mem=larger))) == [], "nodes of which no memory is known may have it"
 
 
 @pytest.mark.parametrize(("mib", "is_refused"), [(4800, False), (4801, True)])

@@ -136,7 +136,8 @@ def _hold_prediction(kind: Kind, planned: ProgramResult, done: ProgramResult, ou
         return
     if kind.becomes == "unknowable":
         assert done.status == 3, everything
-        assert theirs.said.partition("\n")[0].removeprefix("sbatch: error: ") in done.stderr, everything
+        reason = theirs.said.partition("\n")[0].removeprefix("sbatch: error: ")
+        assert reason.removeprefix("Batch job submission failed: ") in done.stderr, everything
     assert not theirs.runs, everything
     assert planned.ok or kind.becomes != "unknowable", everything
     if kind.becomes == "waits":

@@ -72,6 +72,16 @@ def test_a_near_miss_is_passed_on_in_sbatchs_own_words(stderr: str) -> None:
             "QOSMinNode",
             "a limit of your account or QOS does not allow this job: number of jobs, size or time (QOSMinNode)",
         ),
+        (
+            "Batch job submission failed: No partition specified or system default partition",
+            "No partition specified or system default partition",
+            "this cluster has no default partition (No partition specified or system default partition)",
+        ),
+        (
+            "Batch job submission failed: Access denied to requested reservation",
+            "Access denied to requested reservation",
+            "the reservation does not exist, or is not yours (Access denied to requested reservation)",
+        ),
     ],
 )
 def test_what_says_nothing_gives_way_to_the_lines_above(said: str, reason: str, part: str) -> None:

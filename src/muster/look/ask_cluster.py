@@ -22,6 +22,9 @@ from muster.slurm.variables import scheduler_environment
 PATIENCE_S = 2.0
 """All answers together may take so long, before a plan."""
 
+_LAST_S = 0.8
+"""So long the last answer may take, whatever is left: the others are there."""
+
 _FILES = ("/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf", "/etc/slurm-llnl/slurm.conf")
 
 
@@ -36,7 +39,7 @@ class _Deadline(msgspec.Struct, frozen=True):
     ends: float
 
     def left_s(self) -> float:
-        return max(0.1, round(self.ends - time.monotonic(), 1))
+        return round(self.ends - time.monotonic(), 1)
 
 
 def has_clients(environment: Mapping[str, str]) -> bool:
@@ -67,10 +70,10 @@ def ask_cluster(
     clean = scheduler_environment(environment)
     unanswered: list[str] = []
 
-    def ask(question: Question[Any]) -> Any:
+    def ask(question: Question[Any], least_s: float = 0.1) -> Any:
         name = question.argv[0]
         try:
-            answer = runner(question.argv, env=clean, stdin=question.stdin, timeout_s=deadline.left_s())
+            answer = runner(question.argv, env=clean, stdin=question.stdin, timeout_s=max(least_s, deadline.left_s()))
         except MusterError as error:
             unanswered.append(error.message)
             return None
@@ -89,7 +92,7 @@ def ask_cluster(
         accounting = ask(ask_accounting(user))
         cluster = cluster if accounting is None else with_accounting(cluster, accounting)
     if cluster.associations and "limits" in cluster.enforces:
-        accounts = ask(ask_accounts(cluster.name))
+        accounts = ask(ask_accounts(cluster.name), _LAST_S)
         cluster = cluster if accounts is None else with_accounts(cluster, accounts)
     return msgspec.structs.replace(cluster, unanswered=tuple(unanswered), user_groups=_groups())
 

@@ -107,7 +107,9 @@ def live_notes(asked: Asked, ask: Ask, used_keys: Collection[str]) -> Iterator[N
     why = why_not_default(cluster, ask)
     if why and cluster.default_partition is not None:
         text = f"{cluster.default_partition.name}, the default partition, is closed to this job: {why} ({SAID_HERE})"
-        yield Note(f"{text}; a plug-in of the site may send it to another one", warning=True)
+        other = choose_partition(cluster, ask).partition
+        takes = f"; -p {other} takes it" if other is not None else ""
+        yield Note(f"{text}; a plug-in of the site may send it to another one{takes}", warning=True)
     if cluster.binds is False and site.profile.binding.kind not in {None, "none", "closest"}:
         yield Note(f"ranks are not bound to cores: this cluster binds none (TaskPlugin task/none, {SAID_HERE})")
     if cluster.associations == () and "associations" in cluster.enforces:

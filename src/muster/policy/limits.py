@@ -42,6 +42,8 @@ _COLUMNS = {
     "maxtrespernode": ("allows a node", "{} of a node"),
     "maxtresmins": ("allows a job", "{} minutes"),
     "grptresmins": ("allows all jobs together", "{} minutes"),
+    "grptresrunmins": ("allows all running jobs together", "{} minutes"),
+    "grpwall": ("allows all jobs together", "time"),
     "mintres": ("is for", "{}"),
     **dict.fromkeys(("maxsubmit", "maxsubmitpu", "maxsubmitpa", "grpsubmit"), ("takes", "job")),
     **dict.fromkeys(("maxjobs", "maxjobspu", "maxjobspa", "grpjobs"), ("runs", "job")),
@@ -122,9 +124,12 @@ def _of_nodes(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Ite
     is_number = (most_gpus or ask.gpu_type is None) and any(kind.gpu_count for kind in cluster.kinds)
     yield "gpus-max", "gres/gpu of a node", most_gpus if is_number else None, f"{a_node} {{}}{of_type}"
     cpus = max(min(kind.cpus, partition.cpus_per_node_max or kind.cpus) for kind in fitting or kinds)
-    memory_mib = max(kind.memory_most_mib for kind in fitting or kinds)
+    memory_mib = max((mib for kind in fitting or kinds for mib in kind.memories), default=0)
     yield "cores-max", "cpu of a node", cpus or None, f"a job has {{}} on a node of {name}"
     of_cpu_mib = partition.memory_per_cpu_max_mib or cluster.memory_per_cpu_max_mib
+    if ask.mem is not None and ask.mem.mib:
+        counts = [count for kind in fitting for mib, count in kind.memories.items() if not 0 < mib < ask.mem.mib]
+        yield "nodes-max", "node", sum(counts) or None, f"{name} has {{}} with {ask.mem} of memory or more"
     usable_mib = min(memory_mib, (of_cpu_mib or memory_mib) * cpus)
     yield "mem-max", "mem of a node", usable_mib or None, f"{a_node} {{}}"
     of_gpu_mib = partition.memory_per_gpu_mib or cluster.memory_per_gpu_mib
@@ -168,7 +173,7 @@ def _held(cluster: ClusterFacts, limits: Limits, of_qos: Collection[str]) -> dic
         column, _, tres = limit.partition(":")
         is_overruled = not {limit, f"{limit}pu", f"{limit}pa"}.isdisjoint(of_qos)
         # What all jobs together still have: a job has to end within it only where Slurm is to be safe.
-        is_left_open = column == "grptresmins" and number and "safe" not in cluster.enforces
+        is_left_open = column in {"grptresmins", "grpwall"} and number and "safe" not in cluster.enforces
         if column in _COLUMNS and not is_overruled and not is_left_open and (tres != "mem" or cluster.shares_memory):
             held[limit] = number
     return held

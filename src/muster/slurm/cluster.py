@@ -37,7 +37,7 @@ def mpi_offered(text: str) -> tuple[str, ...]:
 
 
 Limits = Mapping[str, int]
-"""What an account or a QOS sets, by sacctmgr's names: maxtres:node, mintres:gres/gpu, maxsubmitpu; maxwall in s."""
+"""What an account or a QOS sets, by sacctmgr's names: maxtres:node, mintres:gres/gpu, maxsubmitpu; times in s."""
 
 
 class QosLimit(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -69,7 +69,7 @@ def read_limits(cells: Mapping[str, str]) -> Limits:
         }
         counts = re.findall(r"(?:^|,)(?!mem=)([a-z/:_.\w-]+)=(\d{1,15})(?=,|$)", text)
         limits |= {f"{column}:{name}": int(count) for name, count in counts}
-        if column == "maxwall":
+        if column in {"maxwall", "grpwall"}:
             limits |= {} if (seconds := known_walltime_s(text)) is None else {column: seconds}
         elif text.isdigit():
             limits[column] = int(text)

@@ -147,7 +147,7 @@ def read_accounting(stdout: str) -> AccountingAnswer | None:
     return AccountingAnswer(associations, qos) if associations or qos else None
 
 
-_GROUP_COLUMNS = ("grptres", "grptresmins", "grpjobs", "grpsubmit")
+_GROUP_COLUMNS = ("grptres", "grptresmins", "grptresrunmins", "grpwall", "grpjobs", "grpsubmit")
 _JOB_COLUMNS = ("maxwall", "maxtres", "maxtresmins", "maxtrespernode", *_GROUP_COLUMNS)
 _USER_COLUMNS = (
     *("defaultaccount", "account", "partition", "qos", "defaultqos", *_JOB_COLUMNS, "maxjobs", "maxsubmit"),
@@ -313,7 +313,7 @@ def _kinds(nodes: Sequence[_NodeWords], reserved: Mapping[str, Collection[str]])
     cpus = _least(first.CPUEfctv) or all_cpus
     texts = dict.fromkeys(node.AvailableFeatures or node.Features or "" for node in nodes)
     features = dict.fromkeys(word for text in texts for word in text.split(",") if word and word != "(null)")
-    memories = [_memory_of(node) for node in nodes]
+    memories = Counter(_memory_of(node) for node in nodes)
     usable = [node.name for node in nodes if not _is_out(node.State)]
     taken = {name: sum(node in those for node in usable) for name, those in reserved.items()}
     for partition in (first.Partitions or "").split(","):
@@ -323,8 +323,7 @@ def _kinds(nodes: Sequence[_NodeWords], reserved: Mapping[str, Collection[str]])
                 nodes=len(nodes),
                 cpus=cpus,
                 cores=cpus // threads,
-                memory_mib=min(memories),
-                memory_most_mib=max(memories),
+                memories=dict(memories),
                 gpus=tuple(_gpus(first.Gres or "")),
                 features=tuple(features),
                 out=len(nodes) - len(usable),
@@ -357,8 +356,7 @@ def _joined(one: KindFacts, other: KindFacts) -> KindFacts:
     return msgspec.structs.replace(
         one,
         nodes=one.nodes + other.nodes,
-        memory_mib=min(one.memory_mib, other.memory_mib),
-        memory_most_mib=max(one.memory_most_mib, other.memory_most_mib),
+        memories=dict(Counter(one.memories) + Counter(other.memories)),
         features=tuple(dict.fromkeys((*one.features, *other.features))),
         out=one.out + other.out,
         reserved=dict(Counter(one.reserved) + Counter(other.reserved)),

@@ -78,11 +78,8 @@ class KindFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What Slurm counts: cores or hardware threads."""
 
     cores: int
-    memory_mib: int
-    """Of the smallest of them; 0: not known."""
-
-    memory_most_mib: int = 0
-    """Of the largest of them; 0: not known."""
+    memories: Mapping[int, int] = msgspec.field(default_factory=dict)
+    """MiB of memory → how many of them have it; 0: not known."""
 
     gpus: tuple[tuple[str, int], ...] = ()
     """Type and count, as gres names them; the type is empty where Slurm has none."""
@@ -93,6 +90,11 @@ class KindFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     reserved: Mapping[str, int] = msgspec.field(default_factory=dict)
     """Of the others, how many each reservation has."""
+
+    @property
+    def memory_mib(self) -> int:
+        """Return the memory of the smallest of them; 0: not known."""
+        return min(self.memories, default=0)
 
     @property
     def gpu_count(self) -> int:

@@ -96,6 +96,7 @@ _REJECTIONS = (
         "scontrol show config | grep MaxArraySize: the highest number is one less; split the table of a --sweep",
     ),
     (r"invalid partition name specified", "there is no such partition", "muster queues, or sinfo -s, lists them"),
+    (r"no partition specified", "this cluster has no default partition", "-p NAME: muster queues lists them"),
     (
         r"user's group not permitted to use this partition|access/permission denied",
         "you may not use this partition",
@@ -149,7 +150,7 @@ _REJECTIONS = (
         "scontrol show licenses lists them",
     ),
     (
-        r"requested reservation is invalid",
+        r"requested reservation is invalid|denied to requested reservation",
         "the reservation does not exist, or is not yours",
         "scontrol show reservation",
     ),
