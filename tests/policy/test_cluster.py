@@ -10,7 +10,7 @@ import pytest
 from muster.policy.cluster import choose_partition, refusals_here, why_not_default
 from muster.policy.given import gpus_of, is_slice, kind_for
 from muster.policy.rules import Ask
-from muster.policy.waiting import rules_waited_for, why_not_now
+from muster.policy.waiting import rules_waited_for, why_not_anywhere, why_not_now
 from muster.slurm.cluster_answers import ask_accounts, with_accounts
 from muster.slurm.cluster_facts import ClusterFacts
 from muster.units import Memory
@@ -331,6 +331,18 @@ def test_of_an_account_and_those_above_it_each_limit_counts_that_no_qos_sets() -
     unshared = msgspec.structs.replace(known, shares_memory=False)
     above = tree_of(unshared, "chem|root|mem=1G|||||\n")
     assert list(refusals_here(above, Ask(mem=Memory.parse("2G")))) == [], "memory that is not given out is not counted"
+
+
+def test_a_job_whose_partition_is_not_known_waits_for_what_holds_in_each() -> None:
+    known = accounts(
+        "chem|chem||normal|;maxjobs=0", "house|;maxtres=node=1 flags=NoReserve\nnormal|;flags=NoReserve", QoS="house"
+    )
+    routed = msgspec.structs.replace(known, routes=True)
+    assert why_not_anywhere(routed, Ask(nodes=2)) == [
+        "the job waits: one job, but your account chem runs 0 now (maxjobs)"
+    ]
+    assert len(why_not_anywhere(routed, Ask(nodes=2, partition="main,gone"))) == 2
+    assert why_not_anywhere(msgspec.structs.replace(known, partitions=()), Ask()) == []
 
 
 def tree_of(known: ClusterFacts, answer: str) -> ClusterFacts:

@@ -97,7 +97,7 @@ def live_notes(asked: Asked, ask: Ask, used_keys: Collection[str]) -> Iterator[N
     site, cluster, gpus = asked.site, asked.site.cluster, ask.gpus_per_node
     if cluster is None:
         return
-    from muster.policy.waiting import why_not_now
+    from muster.policy.waiting import why_not_anywhere, why_not_now
 
     for disagreement in site.disagreements if site.is_described else ():
         if disagreement.is_about({*used_keys, f"qos.{asked.request.qos}"}):
@@ -116,10 +116,10 @@ def live_notes(asked: Asked, ask: Ask, used_keys: Collection[str]) -> Iterator[N
         text = "Slurm knows no account of yours on this cluster, and takes no job without one"
         yield Note(f"{text}: ask the site's support", warning=True)
     used = partition_of(cluster, ask)
+    for why in why_not_anywhere(cluster, ask) if used is None else why_not_now(cluster, used, ask):
+        yield Note(f"{why} ({SAID_HERE}; --fresh asks again)", warning=True)
     if used is None:
         return
-    for why in why_not_now(cluster, used, ask):
-        yield Note(f"{why} ({SAID_HERE}; --fresh asks again)", warning=True)
     kinds = cluster.kinds_of(used.name)
     counts = sorted({kind.gpu_count for kind in kinds if kind.gpu_count >= gpus})
     if used.is_exclusive and gpus and counts and gpus < counts[-1] and site.profile.request.sharing != "exclusive":

@@ -30,6 +30,14 @@ def why_not_now(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> I
         yield f"the job waits: {out} of the {there} are drained or down"
 
 
+def why_not_anywhere(cluster: ClusterFacts, ask: Ask) -> list[str]:
+    """Return what keeps this job in the queue in each partition that may be its own: a limit of its account, or QOS."""
+    names = (ask.partition or "").split(",")
+    possible = [each for each in cluster.partitions if not ask.partition or each.name in names]
+    reasons = [list(why_not_now(cluster, each, ask)) for each in possible]
+    return [why for why in reasons[0] if all(why in others for others in reasons)] if reasons else []
+
+
 def rules_waited_for(cluster: ClusterFacts, ask: Ask) -> set[str]:
     """Return the rules for which a partition that may be this job's lets it wait: a profile does not refuse them."""
     partition = partition_of(cluster, ask)
