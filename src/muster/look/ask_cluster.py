@@ -35,13 +35,6 @@ class Silence(msgspec.Struct, frozen=True):
     """Empty: no cluster is set up for them."""
 
 
-class _Deadline(msgspec.Struct, frozen=True):
-    ends: float
-
-    def left_s(self) -> float:
-        return round(self.ends - time.monotonic(), 1)
-
-
 def has_clients(environment: Mapping[str, str]) -> bool:
     """Return whether the clients that are asked are installed here."""
     return on_path("scontrol", environment) is not None
@@ -66,14 +59,19 @@ def ask_cluster(
     user: str, environment: Mapping[str, str], runner: Runner = run, *, patience_s: float = PATIENCE_S
 ) -> ClusterFacts | Silence:
     """Return what Slurm says of this cluster and of this user; without its partitions nothing is known."""
-    deadline = _Deadline(time.monotonic() + patience_s)
+    ends = time.monotonic() + patience_s
     clean = scheduler_environment(environment)
     unanswered: list[str] = []
 
     def ask(question: Question[Any], least_s: float = 0.1) -> Any:
         name = question.argv[0]
         try:
-            answer = runner(question.argv, env=clean, stdin=question.stdin, timeout_s=max(least_s, deadline.left_s()))
+            answer = runner(
+                question.argv,
+                env=clean,
+                stdin=question.stdin,
+                timeout_s=max(least_s, round(ends - time.monotonic(), 1)),
+            )
         except MusterError as error:
             unanswered.append(error.message)
             return None
