@@ -200,8 +200,10 @@ def answer_for_nodes(port: int, nodes: int) -> None:
 Point = tuple[int, float, float]
 
 
-def slope(points: list[tuple[int, float]]) -> float:
-    """Return by what power of the ranks the seconds grow."""
+def slope(points: list[tuple[int, float]]) -> float | None:
+    """Return by what power of the ranks the seconds grow; None: one size has no slope."""
+    if len(points) < 2:
+        return None
     x, y = ([math.log(max(value, 0.005)) for value in values] for values in zip(*points))
     return float(statistics.linear_regression(x, y).slope)
 
@@ -260,12 +262,15 @@ def main() -> int:
     for name, points in found.items():
         power = slope([(size, spent) for size, spent, _ in points])
         of_store = slope([(size, taken) for size, _, taken in points if size >= 1000])  # less is a few clock ticks
-        is_over = power > STEEPEST or points[-1][1] > LONGEST_S
+        if of_store is None:
+            say(f"{name}: no slope of the processor time: it takes two sizes of 1,000 ranks or more")
+        is_over = (power or 0) > STEEPEST or points[-1][1] > LONGEST_S
         over |= is_over
         for size, spent, taken in points:
             table.append([name, str(size), f"{spent:.3f} s", f"{taken:.2f} s", f"{1e6 * taken / size:.0f} µs", ""])
         limits = f"≤ {STEEPEST}, ≤ {LONGEST_S:g} s"
-        table.append([name, "slope", f"{power:.2f}", f"{of_store:.2f}", limits, "over" if is_over else ""])
+        slopes = ["-" if each is None else f"{each:.2f}" for each in (power, of_store)]
+        table.append([name, "slope", *slopes, limits, "over" if is_over else ""])
     questions = [f"{OPERATIONS}", f"≤ {MOST_OPERATIONS}", "over" if OPERATIONS > MOST_OPERATIONS else ""]
     table.append(["both", "operations of a rank", *questions, ""])
     table.append(["both", "questions to the name server", str(server.questions), "0", "", ""])

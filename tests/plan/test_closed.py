@@ -72,7 +72,7 @@ def test_a_host_without_a_python_of_3_6_says_so_and_an_older_one_is_passed_over(
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "python3").write_text(text)
         (tmp_path / folder / "python3").chmod(0o755)
-    text = "setpriv() { false; }\n" + part("stop") + part("door").replace("/usr/bin", f"{tmp_path}/old") + "\nwait"
+    text = part("stop") + part("door").replace("/usr/bin", f"{tmp_path}/old") + "\nwait"
     words = (
         f"PATH={tmp_path}/new:{tmp_path}/old; muster_local_rank=0 muster_rank=0 muster_port=1 muster_nodes=2; {text}"
     )
@@ -80,3 +80,14 @@ def test_a_host_without_a_python_of_3_6_says_so_and_an_older_one_is_passed_over(
     its = ": its python3 is Python 3.4.10" if found else ""
     lacks = f" has no Python 3.6 or later, by which the door of a closed job runs{its}\n\nhint: omit"
     assert ("-I -S -c the door's text store 1" if "new" in found else lacks) in said.stdout + said.stderr
+
+
+def test_a_python_whose_name_tells_its_version_is_not_asked(tmp_path: Path) -> None:
+    for name, says in (("python3.5", "too old"), ("python3.10", '"$@"'), ("python3", "asked")):
+        (tmp_path / name).write_text(f"#!/bin/sh\necho {says}\n")
+        (tmp_path / name).chmod(0o755)
+    text = part("stop") + part("door").replace("/usr/bin", f"{tmp_path}") + "\nwait"
+    words = f"muster_local_rank=0 muster_rank=1 muster_port=1 muster_nodes=2 muster_address=n0; {text}"
+    words = words.replace("exec >/dev/null 2>&1", "")
+    said = run(["/bin/sh", "-c", words, "sh", "the door's text"], env={"PATH": f"{tmp_path}"})
+    assert said.stdout.split()[:-3] == ["-I", "-S", "-c", "the", "door's", "text", "node"], said

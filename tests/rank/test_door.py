@@ -53,12 +53,11 @@ class OpenDoor:
     def close(self) -> None:
         self.ended.set()
         self.thread.join(PATIENCE_S)
-        for key in list(self.door.selector.get_map().values()):
-            if isinstance(key.fileobj, socket.socket):
-                key.fileobj.close()
-        for end in (self.door.listener, *(each.socket for each in self.door.newcomers)):
-            end.close()
-        self.door.selector.close()
+        for reader, _ in self.door.watched.values():
+            getattr(reader, "socket", self.door.listener).close()
+        for newcomer in self.door.newcomers:
+            newcomer.socket.close()
+        self.door.poll.close()
 
 
 @pytest.fixture

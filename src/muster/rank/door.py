@@ -10,23 +10,19 @@ stands in the environment, which other users cannot read. The job carries it as 
 imports: each costs the start of every job.
 """
 
-import collections
-import contextlib
+import _socket
 import os
-import resource
-import selectors
-import signal
-import socket
+import select
 import struct
 import sys
 import time
 
 from .door_owner import find_owner, own_addresses, plain
-from .door_store import Client, Store
+from .door_store import EVENT_READ, Client, Store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
+    from typing import Any, Callable, Dict, List, Optional, Tuple
 
     from .door_owner import Address, Owner
 
@@ -44,13 +40,16 @@ _RETRY_S = 0.05
 _LOOK_S = 0.1
 # One line for each stranger and this long: 10,000 connections do not fill the log.
 _TELL_AGAIN_S = 60.0
+_SIGTERM = 15
 _OF_NO_HOST = "a user of a host that is not the job's"
 
 
 def say(text: str) -> None:
     """Write a line for the job's log."""
-    with contextlib.suppress(OSError):
+    try:
         os.write(2, f"muster: door: {text}\n".encode("utf-8", "backslashreplace"))
+    except OSError:
+        pass
 
 
 def prove(key: bytes, *parts: bytes) -> bytes:
@@ -73,17 +72,17 @@ def is_proven(claim: bytes, key: bytes, *parts: bytes) -> bool:
 class Newcomer:
     """A connection of which nothing is known yet: a rank, the door of another host, or a stranger."""
 
-    def __init__(self, door: "Door", connection: socket.socket, peer: "Address") -> None:
+    def __init__(self, door: "Door", connection: _socket.socket, peer: "Address") -> None:
         self.door, self.socket, self.peer = door, connection, peer
         self.mine: Address = _named(connection.getsockname())
         self.since = time.monotonic()
         self.is_asked = self.has_spoken = False
-        door.watch(connection, self, selectors.EVENT_READ)
+        door.watch(connection, self, EVENT_READ)
 
-    def __call__(self, _: socket.socket, __: int) -> None:
+    def __call__(self, _: int) -> None:
         """Look at the first words, which stay where they are: a rank's are for the store."""
         try:
-            words = self.socket.recv(len(_HELLO), socket.MSG_PEEK)
+            words = self.socket.recv(len(_HELLO), _socket.MSG_PEEK)
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
@@ -115,7 +114,7 @@ class Newcomer:
         if uid == os.getuid():
             self.door.forget(self, keep=True)
             client = Client(self.door.store, self.socket, self.door.watch)
-            client(self.socket, selectors.EVENT_READ)  # its first words are there
+            client(EVENT_READ)  # its first words are there
         else:
             self.door.refuse(self, name or "nobody who is still there")
 
@@ -123,16 +122,16 @@ class Newcomer:
 class NodeDoor:
     """The connection to the door of another host of the job, once it has shown that it knows the secret."""
 
-    def __init__(self, door: "Door", connection: socket.socket, peer: "Address") -> None:
+    def __init__(self, door: "Door", connection: _socket.socket, peer: "Address") -> None:
         self.door, self.socket, self.peer = door, connection, peer
         self.rest = self.theirs = b""
         self.nonce = os.urandom(_NONCE_BYTES)
-        self.asked: Deque[Newcomer] = collections.deque()
+        self.asked: List[Newcomer] = []
         self.is_known = False
         self.addresses: List[str] = []
-        door.watch(connection, self, selectors.EVENT_READ)
+        door.watch(connection, self, EVENT_READ)
 
-    def __call__(self, _: socket.socket, __: int) -> None:
+    def __call__(self, _: int) -> None:
         try:
             chunk = self.socket.recv(_LONGEST_WORDS_BYTES)
         except (BlockingIOError, InterruptedError):
@@ -166,7 +165,7 @@ class NodeDoor:
             return True
         if words[0] == b"owner" and self.is_known and self.asked and len(words) == 3:
             uid = int(words[1])
-            self.asked.popleft().learn((None if uid < 0 else uid, bytes.fromhex(words[2].decode()).decode()))
+            self.asked.pop(0).learn((None if uid < 0 else uid, bytes.fromhex(words[2].decode()).decode()))
             return True
         return False
 
@@ -176,10 +175,12 @@ class NodeDoor:
         self._send("who", *map(str, (*newcomer.peer, *newcomer.mine)))
 
     def _send(self, *words: str) -> None:
-        with contextlib.suppress(OSError):
+        try:
             self.socket.setblocking(True)
             self.socket.sendall(" ".join(words).encode() + b"\n")
             self.socket.setblocking(False)
+        except OSError:
+            pass
 
     def _close(self) -> None:
         self.door.watch(self.socket, self, 0)
@@ -203,46 +204,53 @@ class Door:
         self.told: Dict[Tuple[str, str], float] = {}
         self.store = Store()
         self.looked = time.monotonic()
-        self.selector = selectors.DefaultSelector()
-        family = socket.AF_INET6 if os.path.exists("/proc/net/if_inet6") else socket.AF_INET  # of IPv6 takes both
-        self.listener = _listen(family, "", port)
+        self.poll = select.epoll()
+        self.watched: Dict[int, Tuple[Callable[[int], None], int]] = {}
+        family = _socket.AF_INET6 if os.path.exists("/proc/net/if_inet6") else _socket.AF_INET  # of IPv6 takes both
+        self.listener = _listen(family, port)
         self.listener.setblocking(False)
-        self.watch(self.listener, self._accept, selectors.EVENT_READ)
+        self.watch(self.listener, self._accept, EVENT_READ)
 
-    def watch(self, end: socket.socket, reader: "Any", events: int) -> None:
+    def watch(self, end: _socket.socket, reader: "Callable[[int], None]", events: int) -> None:
         """Wait for these events of a socket from now on."""
-        key = self.selector.get_map().get(end)
-        if not events:
-            if key is not None:
-                self.selector.unregister(end)
-        elif key is None:
-            self.selector.register(end, events, reader)
-        elif key.events != events or key.data is not reader:
-            self.selector.modify(end, events, reader)
+        number = end.fileno()
+        before = self.watched.pop(number, None)
+        if events:
+            self.watched[number] = reader, events
+            if before is None:
+                self.poll.register(number, events)
+            elif before[1] != events:
+                self.poll.modify(number, events)
+        elif before is not None:
+            self.poll.unregister(number)
 
     def run(self, is_over: "Callable[[], bool]") -> None:
         """Serve until the first rank has ended."""
         while not is_over():
-            for key, events in self.selector.select(_LOOK_S):
-                end: Any = key.fileobj
-                if end.fileno() >= 0:  # not closed by what happened a moment ago
-                    key.data(end, events)
+            for number, events in self.poll.poll(_LOOK_S):
+                if number in self.watched:  # not closed by what happened a moment ago
+                    reader, wanted = self.watched[number]
+                    # An error is heard by who reads or writes.
+                    reader(wanted & events or wanted)
             self._close_silent()
 
-    def _accept(self, listener: socket.socket, _: int) -> None:
-        with contextlib.suppress(OSError):
-            for _ in range(_MOST_AT_ONCE):
-                connection, peer = listener.accept()
+    def _accept(self, _: int) -> None:
+        for _ in range(_MOST_AT_ONCE):
+            try:
+                number, peer = self.listener._accept()  # type: ignore[attr-defined]
+                connection = _socket.socket(self.listener.family, _socket.SOCK_STREAM, 0, number)
                 connection.setblocking(False)
                 newcomer = Newcomer(self, connection, _named(peer))
-                self.newcomers[newcomer] = self.silent[newcomer] = None
-                host = newcomer.peer[0]
-                if self.all_have_come() and host not in self.own and host not in self.nodes:
-                    self.refuse(newcomer, _OF_NO_HOST)
-                    continue
-                newcomer(connection, selectors.EVENT_READ)
-                if len(self.silent) > self.most_silent:
-                    self.refuse(next(iter(self.silent)), "a user who opens many connections and says nothing")
+            except OSError:
+                return
+            self.newcomers[newcomer] = self.silent[newcomer] = None
+            host = newcomer.peer[0]
+            if self.all_have_come() and host not in self.own and host not in self.nodes:
+                self.refuse(newcomer, _OF_NO_HOST)
+                continue
+            newcomer(EVENT_READ)
+            if len(self.silent) > self.most_silent:
+                self.refuse(next(iter(self.silent)), "a user who opens many connections and says nothing")
 
     def _close_silent(self) -> None:
         now = time.monotonic()
@@ -297,12 +305,12 @@ def _named(address: "Any") -> "Address":
     return plain(str(address[0])), int(address[1])
 
 
-def _listen(family: socket.AddressFamily, address: str, port: int) -> socket.socket:
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if family == socket.AF_INET6:
-        listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-    listener.bind((address, port))
+def _listen(family: int, port: int) -> _socket.socket:
+    listener = _socket.socket(family, _socket.SOCK_STREAM)
+    listener.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
+    if family == _socket.AF_INET6:
+        listener.setsockopt(_socket.IPPROTO_IPV6, _socket.IPV6_V6ONLY, 0)
+    listener.bind(("", port))
     listener.listen(4096)
     return listener
 
@@ -316,52 +324,68 @@ def answer_door(key: bytes, address: str, port: int, is_over: "Callable[[], bool
     if connection is None:
         return
     mine = os.urandom(_NONCE_BYTES).hex().encode()
-    with connection, connection.makefile("rb") as lines:
-        connection.sendall(_HELLO + b" " + mine + b"\n")
+    number = connection.detach()
+    with open(number, "rb") as lines:
+        os.write(number, _HELLO + b" " + mine + b"\n")
         theirs, proof = [*lines.readline().split(), b"", b""][:2]
         if not is_proven(proof, key, b"door", mine, theirs):
             say(f"what listens at {address}:{port} does not know the secret of this job")
             return
         facts = ",".join(own_addresses()).encode()
         proof = prove(key, b"node", theirs, mine, facts).hex().encode()
-        connection.sendall(b" ".join([b"node", facts, proof]) + b"\n")
+        os.write(number, b" ".join([b"node", facts, proof]) + b"\n")
         for line in lines:
             words = line.decode().split()
             uid, name = find_owner((words[1], int(words[2])), (words[3], int(words[4])))
-            connection.sendall(f"owner {-1 if uid is None else uid} {name.encode().hex()}\n".encode())
+            os.write(number, f"owner {-1 if uid is None else uid} {name.encode().hex()}\n".encode())
 
 
-def _reach(address: str, port: int, is_over: "Callable[[], bool]") -> "Optional[socket.socket]":
+def _reach(address: str, port: int, is_over: "Callable[[], bool]") -> "Optional[_socket.socket]":
     """Return a connection to the door of rank 0's host, as soon as it is there."""
     while not is_over():
         try:
-            return socket.create_connection((address, port), timeout=None)
+            # As bytes: a text would load the tables of international names.
+            places = _socket.getaddrinfo(address.encode(), port, 0, _socket.SOCK_STREAM)
         except OSError:
-            time.sleep(_RETRY_S)
+            places = []
+        for family, kind, protocol, _, place in places:
+            connection = _socket.socket(family, kind, protocol)
+            try:
+                connection.connect(place)
+                return connection
+            except OSError:
+                connection.close()
+        time.sleep(_RETRY_S)
     return None
 
 
 def end_rank(pid: int) -> None:
     """Tell the first rank to end: its shell waits for it, and passes no signal on."""
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as children:
-        for child in (*children.read().split(), str(pid)):
-            if int(child) != os.getpid():
-                os.kill(int(child), signal.SIGTERM)
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as children:
+            for child in (*children.read().split(), str(pid)):
+                if int(child) != os.getpid():
+                    os.kill(int(child), _SIGTERM)
+    except OSError:
+        pass
 
 
 def main(role: str, port: int, rank_pid: int, place: str) -> int:
     """Be the door of this host until its first rank ends; return the exit status."""
     key = bytes.fromhex(os.environ.pop(_KEY))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def is_over() -> bool:
         return os.getppid() != rank_pid  # the rank's shell has started the door
 
     if role == "node":
         # The connection ends with the door of rank 0's host, and so does this process.
-        with contextlib.suppress(OSError, ValueError, IndexError):
+        try:
             answer_door(key, place, port, is_over)
+        except (OSError, ValueError, IndexError):
+            pass
         return 0
+    import resource
+
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # one for each rank
     try:

@@ -3,9 +3,9 @@
 A piece of the door (`door.py`).
 """
 
-import contextlib
+import _socket
+import os
 import pwd
-import socket
 import struct
 
 TYPE_CHECKING = False
@@ -37,20 +37,21 @@ class KernelAnswers:
 
     def ask(self, mine: "Address", theirs: "Address") -> "Optional[Owner]":
         """Return who owns the end `mine`, or None if the kernel does not say."""
-        family = socket.AF_INET6 if ":" in mine[0] else socket.AF_INET
-        ends = [socket.inet_pton(family, address).ljust(16, b"\0") for address in (mine[0], theirs[0])]
-        words = struct.pack("=BBBBI", family, socket.IPPROTO_TCP, 0, 0, 0xFFFFFFFF)
+        family = _socket.AF_INET6 if ":" in mine[0] else _socket.AF_INET
+        ends = [_socket.inet_pton(family, address).ljust(16, b"\0") for address in (mine[0], theirs[0])]
+        words = struct.pack("=BBBBI", family, _socket.IPPROTO_TCP, 0, 0, 0xFFFFFFFF)
         words += (
             struct.pack("!HH", mine[1], theirs[1]) + b"".join(ends) + struct.pack("=III", 0, 0xFFFFFFFF, 0xFFFFFFFF)
         )
         head = struct.pack("=IHHII", 16 + len(words), _SOCK_DIAG_BY_FAMILY, _REQUEST, 0, 0)
         try:
-            with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as kernel:
-                kernel.settimeout(1.0)
-                kernel.send(head + words)
-                answer = kernel.recv(4096)
+            kernel = _socket.socket(_socket.AF_NETLINK, _socket.SOCK_RAW, _NETLINK_SOCK_DIAG)
+            kernel.settimeout(1.0)
+            kernel.send(head + words)
+            answer = kernel.recv(4096)
         except OSError:
             return None
+        kernel.close()
         if struct.unpack_from("=H", answer, 4)[0] != _SOCK_DIAG_BY_FAMILY:
             # No such connection; or no such part of the kernel, if it has never answered.
             return _NOBODY if self.has_answered else None
@@ -72,16 +73,23 @@ def find_owner(mine: "Address", theirs: "Address") -> "Owner":
 def find_in_table(mine: "Address", theirs: "Address") -> "Owner":
     """Return the same as a kernel tells it that answers no questions: from the table of all connections."""
     for path in ("/proc/net/tcp", "/proc/net/tcp6"):
-        with contextlib.suppress(OSError), open(path, encoding="ascii") as table:
-            port_digits = f":{mine[1]:04X} "
-            for line in table:
-                if port_digits in line:
-                    fields = line.split()
-                    is_held = int(fields[3], 16) == _ESTABLISHED
-                    if is_held and _address_of(fields[1]) == mine and _address_of(fields[2]) == theirs:
-                        uid = int(fields[7])
-                        return uid, _name_of(uid)
+        port_digits = f":{mine[1]:04X} "
+        for line in _lines(path):
+            if port_digits in line:
+                fields = line.split()
+                is_held = int(fields[3], 16) == _ESTABLISHED
+                if is_held and _address_of(fields[1]) == mine and _address_of(fields[2]) == theirs:
+                    uid = int(fields[7])
+                    return uid, _name_of(uid)
     return _NOBODY
+
+
+def _lines(path: str) -> "List[str]":
+    try:
+        with open(path, encoding="ascii") as table:
+            return list(table)
+    except OSError:
+        return []
 
 
 def _address_of(text: str) -> "Address":
@@ -89,13 +97,14 @@ def _address_of(text: str) -> "Address":
     digits, _, port = text.partition(":")
     words = [int(digits[start : start + 8], 16) for start in range(0, len(digits), 8)]
     raw = struct.pack(f"={len(words)}I", *words)
-    family = socket.AF_INET if len(raw) == 4 else socket.AF_INET6
-    return plain(socket.inet_ntop(family, raw)), int(port, 16)
+    family = _socket.AF_INET if len(raw) == 4 else _socket.AF_INET6
+    return plain(_socket.inet_ntop(family, raw)), int(port, 16)
 
 
 def _name_of(uid: int) -> str:
+    """Return the name of another user: that of this one is not asked for, which a directory server may answer."""
     try:
-        return pwd.getpwuid(uid).pw_name
+        return "" if uid == os.getuid() else pwd.getpwuid(uid).pw_name
     except KeyError:
         return f"user {uid}"
 
@@ -103,13 +112,11 @@ def _name_of(uid: int) -> str:
 def own_addresses() -> "List[str]":
     """Return the addresses of this host's interfaces."""
     addresses = {"127.0.0.1", "::1"}
-    with contextlib.suppress(OSError), open("/proc/net/fib_trie", encoding="ascii") as table:
-        before = ""
-        for line in table:
-            if "/32 host LOCAL" in line:
-                addresses.add(before)
-            before = line.split()[-1] if line.strip().startswith("|--") else before
-    with contextlib.suppress(OSError), open("/proc/net/if_inet6", encoding="ascii") as table:
-        for line in table:
-            addresses.add(plain(socket.inet_ntop(socket.AF_INET6, bytes.fromhex(line.split()[0]))))
+    before = ""
+    for line in _lines("/proc/net/fib_trie"):
+        if "/32 host LOCAL" in line:
+            addresses.add(before)
+        before = line.split()[-1] if line.strip().startswith("|--") else before
+    for line in _lines("/proc/net/if_inet6"):
+        addresses.add(plain(_socket.inet_ntop(_socket.AF_INET6, bytes.fromhex(line.split()[0]))))
     return sorted(addresses)

@@ -3,18 +3,18 @@
 A piece of the door (`door.py`), which says who may speak to the store.
 """
 
-import collections
-import selectors
-import socket
+import _socket
 import struct
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Deque, Dict, Iterator, List, Set
+    from typing import Callable, Dict, Iterator, List, Set
 
-    Watch = Callable[[socket.socket, Callable[[socket.socket, int], None], int], None]
+    Watch = Callable[[_socket.socket, Callable[[int], None], int], None]
     """Waits for events of a socket from now on."""
 
+# As epoll numbers them.
+EVENT_READ, EVENT_WRITE = 1, 4
 _CHUNK_BYTES = 1 << 18
 # More than this waits for a slow reader: the reader's own words are not read meanwhile.
 _MOST_WAITING_BYTES = 1 << 20
@@ -38,7 +38,7 @@ class Store:
 
     def __init__(self) -> None:
         self.values: Dict[bytes, bytes] = {}
-        self.queues: Dict[bytes, Deque[bytes]] = {}
+        self.queues: Dict[bytes, List[bytes]] = {}
         self.waiting: Dict[bytes, Dict[Client, None]] = {}
         self.barriers: Dict[bytes, Dict[Client, None]] = {}
 
@@ -56,10 +56,13 @@ class Store:
 
     def add(self, key: bytes, amount: int) -> int:
         """Add to a number, which begins at 0, and return the sum."""
-        import re
+        held = self.values.get(key, b"0")
+        if not held.isdigit():
+            import re
 
-        number = re.match(rb"\s*[+-]?[0-9]+", self.values.get(key, b"0"))
-        total = (int(number.group()) if number is not None else _raise_close()) + amount
+            number = re.match(rb"\s*[+-]?[0-9]+", held)
+            held = number.group() if number is not None else bytes(_raise_close())
+        total = int(held) + amount
         self.set(key, b"%d" % total)
         return total
 
@@ -73,7 +76,7 @@ class Store:
 
     def push(self, key: bytes, value: bytes) -> None:
         """Put a value at the end of a queue, and wake one that waits for it."""
-        self.queues.setdefault(key, collections.deque()).append(value)
+        self.queues.setdefault(key, []).append(value)
         waiting = self.waiting.get(key, {})
         for client in list(waiting):
             del waiting[client]
@@ -84,8 +87,8 @@ class Store:
 
     def pop(self, key: bytes) -> bytes:
         """Return how many a queue holds, and the first of them, which the queue loses."""
-        queue = self.queues.get(key, collections.deque())
-        return _I64.pack(len(queue)) + (_vector(queue.popleft()) if queue else b"")
+        queue = self.queues.get(key, [])
+        return _I64.pack(len(queue)) + (_vector(queue.pop(0)) if queue else b"")
 
     def wait(self, client: "Client", keys: "List[bytes]") -> bytes:
         """Return the answer of one who waits for keys, or nothing: then the answer comes with the last of them."""
@@ -135,19 +138,19 @@ class Client:
     Each word begins with a byte, its place in torch's QueryType; texts and values have their length before them.
     """
 
-    def __init__(self, store: Store, connection: socket.socket, watch: "Watch") -> None:
+    def __init__(self, store: Store, connection: _socket.socket, watch: "Watch") -> None:
         self.store, self.socket, self.watch = store, connection, watch
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
         self.unread = self.unsent = b""
         self.at = 0
         self.awaited: Set[bytes] = set()
         self.is_over = False
-        watch(connection, self, selectors.EVENT_READ)
+        watch(connection, self, EVENT_READ)
 
-    def __call__(self, _: socket.socket, events: int) -> None:
-        if events & selectors.EVENT_WRITE:
+    def __call__(self, events: int) -> None:
+        if events & EVENT_WRITE:
             self.send(b"")
-        if events & selectors.EVENT_READ and not self.is_over:
+        if events & EVENT_READ and not self.is_over:
             try:
                 chunk = self.socket.recv(_CHUNK_BYTES)
             except (BlockingIOError, InterruptedError):
@@ -299,9 +302,9 @@ class Client:
                 self.close()
                 return
         # Who does not read is not heard meanwhile.
-        reads = selectors.EVENT_READ * (len(self.unsent) < _MOST_WAITING_BYTES)
+        reads = EVENT_READ * (len(self.unsent) < _MOST_WAITING_BYTES)
         if not self.is_over:
-            self.watch(self.socket, self, reads | (selectors.EVENT_WRITE * bool(self.unsent)))
+            self.watch(self.socket, self, reads | (EVENT_WRITE * bool(self.unsent)))
 
     def close(self) -> None:
         """End the connection."""

@@ -1,7 +1,11 @@
 # Starts the door of this host, which lets nobody else's processes reach the ranks' store (docs/guides/closed.md): $1 is
 # its text. The first rank of the host starts it, with the host's own Python, and the door ends with that rank.
 if [ "$muster_local_rank" -eq 0 ]; then
-    for muster_python in /usr/bin/python3 "$(command -v python3)" /usr/libexec/platform-python ''; do
+    # A name that tells the version saves a start.
+    for muster_python in /usr/bin/python3.[6-9] /usr/bin/python3.[1-9][0-9] ''; do
+        [ ! -x "$muster_python" ] || break
+    done
+    [ -n "$muster_python" ] || for muster_python in "$(command -v python3)" /usr/libexec/platform-python ''; do
         "$muster_python" -I -S -c 'import sys; sys.exit(sys.version_info < (3, 6))' 2>/dev/null && break
     done
     [ -n "$muster_python" ] || {
@@ -13,14 +17,14 @@ if [ "$muster_local_rank" -eq 0 ]; then
     }
     (
         exec </dev/null
-        PATH=/usr/bin:/bin:$PATH # no folder on a shared file system is searched
         set -- "$muster_python" -I -S -c "$1"
-        # The kernel ends the door with its rank, also while Python starts: a step lasts while its output is held open.
-        ! setpriv --pdeathsig clear true 2>/dev/null || set -- setpriv --pdeathsig KILL "$@"
         [ "$muster_rank" -ne 0 ] || exec "$@" store "$muster_port" "$$" "$muster_nodes"
         exec >/dev/null 2>&1
         exec "$@" node "$muster_port" "$$" "$muster_address"
     ) &
+    # A step lasts while the door holds its output open: the door need not look for itself.
+    # shellcheck disable=SC2064  # the number of the door
+    trap "kill $! 2>/dev/null" EXIT
 fi
 shift
 unset MUSTER_DOOR_KEY
