@@ -8,7 +8,7 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
@@ -22,7 +22,7 @@ from muster.rank import contract
 from muster.runner import ProgramResult, checked, run
 from plugins.labs import MUSTER, Lab
 
-from .conftest import Images, with_version_of_torch
+from .conftest import Images, with_version_of_torch, words_with_torch
 from .test_prologue import SAID
 
 pytestmark = pytest.mark.lab
@@ -410,6 +410,46 @@ def test_the_ranks_of_a_closed_job_meet_in_the_image(
     lab: Lab, images: Images, folder: Path, image_with_torch: tuple[str, ...], launcher: str
 ) -> None:
     hold_a_door(lab, folder, ["--launcher", launcher, *image_with_torch], env={"PATH": images.path})
+
+
+# In a namespace of its own, since crun refuses a machine that has both kinds of cgroups.
+PODMAN = """\
+#!/bin/sh
+export CONTAINERS_CONF={0}/containers.conf
+exec unshare --mount sh -c 'umount -l /sys/fs/cgroup/unified 2>/dev/null; exec "$@"' sh \
+    {1} --root {0}/root --runroot {0}/run "$@"
+"""
+
+
+@pytest.fixture
+def podman() -> Iterator[Path]:
+    """A real podman, by a name on a PATH of its own, and the image localhost/empty:1 of folders alone."""
+    program = shutil.which("podman")
+    if program is None:
+        pytest.skip("podman is missing")
+    place = Path(mkdtemp(prefix="podman-", dir="/var/tmp"))  # podman wants a short name
+    (place / "containers.conf").write_text('[containers]\ncgroups = "disabled"\n[engine]\nevents_logger = "none"\n')
+    (place / "bin").mkdir()
+    (place / "bin/podman").write_text(PODMAN.format(place, program))
+    (place / "bin/podman").chmod(0o755)
+    for name in ("usr", "lib", "lib64", "etc", "tmp", "proc", "sys", "dev", "run"):
+        (place / "empty" / name).mkdir(parents=True)
+    (place / "empty/bin").symlink_to("usr/bin")
+    checked(run(["tar", "-C", str(place / "empty"), "-cf", str(place / "empty.tar"), "."]))
+    checked(run([str(place / "bin/podman"), "import", str(place / "empty.tar"), "localhost/empty:1"]))
+    yield place / "bin"
+    checked(run([str(place / "bin/podman"), "system", "reset", "--force"]))
+    shutil.rmtree(place)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("launcher", ["srun", "torchrun", "mpirun"])
+def test_the_ranks_of_a_closed_job_meet_in_containers_of_podman(
+    lab: Lab, folder: Path, podman: Path, launcher: str
+) -> None:
+    _, _, *binds = words_with_torch(podman)
+    words = ["--launcher", launcher, "--engine", "podman", "--image", "docker://localhost/empty:1", *binds]
+    hold_a_door(lab, folder, words, env={"PATH": f"{podman}:{os.environ['PATH']}"})
 
 
 @pytest.mark.torch

@@ -91,3 +91,19 @@ def test_a_python_whose_name_tells_its_version_is_not_asked(tmp_path: Path) -> N
     words = words.replace("exec >/dev/null 2>&1", "")
     said = run(["/bin/sh", "-c", words, "sh", "the door's text"], env={"PATH": f"{tmp_path}"})
     assert said.stdout.split()[:-3] == ["-I", "-S", "-c", "the", "door's", "text", "node"], said
+
+
+@pytest.mark.parametrize(
+    ("engine", "says"),
+    [
+        ("apptainer", ""),
+        ("podman", ""),
+        ("shifter", "shifter"),
+        ("pyxis", "pyxis: its image has to hold Python 3.6 or later"),
+    ],
+)
+def test_an_engine_with_which_nobody_tried_it_is_named(engine: str, says: str) -> None:
+    words = ("-N", "2", "--image", "docker://a/b:1", "--engine", engine)
+    notes = [note.text for note in plan(*words, "--closed", "--", "python", "train.py").notes if "tried" in note.text]
+    assert notes == ([f"--closed was not tried with {says}"] if says else [])
+    assert not any("tried" in note.text for note in plan(*words, "--", "python", "train.py").notes)

@@ -27,6 +27,9 @@ _REGISTRY: dict[str, Callable[[], ImageEngine] | str] = {
     "none": "muster.images.none:NoImage",
 }
 
+TRIED_CLOSED = frozenset({"apptainer", "podman"})
+"""The engines with which the ranks of a closed job were seen to meet, and strangers not (tests/images)."""
+
 
 def register(engine: type[ImageEngine]) -> None:
     """Add an engine; it may then be named wherever one is named."""

@@ -115,22 +115,22 @@ def names_for_engine(plan: Plan) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*_LEARNT, *closed, *names_set(plan)]))
 
 
-def parts_inside(plan: Plan) -> tuple[str, ...]:
-    """Return the parts that `lines_inside` calls."""
-    image = plan.image
-    compare = image.compare_gpus
-    optional_parts = (("gpu_kind", compare), ("stack", compare), ("stack_inside", compare), ("venv_inside", image.venv))
-    return (*(name for name, is_needed in optional_parts if is_needed), "library", *(("ready",) if image.ready else ()))
+class StepEngine(ImageEngine):
+    """An engine in the flags of the step: the prologue itself runs in the image."""
 
+    needs_sh = True
+    separators = ":,"
+    kept_outside = ("LD_LIBRARY_PATH",)
 
-def lines_inside(plan: Plan) -> tuple[tuple[str, ...], ...]:
-    """Return the lines where the prologue itself runs in the image.
+    def parts(self, plan: Plan) -> tuple[str, ...]:
+        image, compare = plan.image, plan.image.compare_gpus
+        optional = (("gpu_kind", compare), ("stack", compare), ("stack_inside", compare), ("venv_inside", image.venv))
+        return (*(name for name, is_needed in optional if is_needed), "library", *(("ready",) if image.ready else ()))
 
-    What it compares, and what it adds to Python's paths.
-    """
-    image = plan.image
-    fits = (("muster_stack_here", image.image or "", image.compare_gpus),) if image.compare_gpus else ()
-    venv = (("muster_venv_inside", image.image or "", image.venv),) if image.venv else ()
-    library = (("muster_add_library", image.library),) if image.library else ()
-    ready = (("muster_add_ready", image.ready),) if image.ready else ()
-    return (*fits, *venv, *library, *ready)
+    def prologue(self, plan: Plan) -> tuple[tuple[str, ...], ...]:
+        image = plan.image
+        fits = (("muster_stack_here", image.image or "", image.compare_gpus),) if image.compare_gpus else ()
+        venv = (("muster_venv_inside", image.image or "", image.venv),) if image.venv else ()
+        library = (("muster_add_library", image.library),) if image.library else ()
+        ready = (("muster_add_ready", image.ready),) if image.ready else ()
+        return (*fits, *venv, *library, *ready)

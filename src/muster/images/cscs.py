@@ -9,24 +9,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from muster.images.base import ImageEngine, lines_inside, parts_inside
+from muster.images.base import StepEngine
 from muster.images.enroot_name import enroot_name
 from muster.model.plan import Flag, ImageUse, Plan, Reason, Variable
 from muster.model.words import Fragment, Hidden, Template, Word
 
 
-class ContainerEngine(ImageEngine):
+class ContainerEngine(StepEngine):
     """An EDF and the flag that names it."""
 
     name = "cscs"
     step_option = "environment"
     runs = frozenset({"squashfs", "registry", "edf"})
-    needs_sh = True
-    separators = ":,"
-    kept_outside = ("LD_LIBRARY_PATH",)
-
-    def parts(self, plan: Plan) -> tuple[str, ...]:
-        return parts_inside(plan)
 
     def step_flags(self, plan: Plan) -> tuple[Flag, ...]:
         definition_flag = Flag(
@@ -34,9 +28,6 @@ class ContainerEngine(ImageEngine):
             Reason("for the ranks alone: in the header it would put this script, and its srun, into the image"),
         )
         return (definition_flag, *plan.image.flags)
-
-    def prologue(self, plan: Plan) -> tuple[tuple[str, ...], ...]:
-        return lines_inside(plan)
 
     def definition(self, plan: Plan) -> tuple[Word, ...] | None:
         image = plan.image

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import shlex
 
-from muster.images.base import ImageEngine, lines_inside, names_set, parts_inside
+from muster.images.base import StepEngine, names_set
 from muster.images.enroot_name import enroot_name
 from muster.model.plan import Flag, Plan, Reason
 from muster.model.words import Fragment
 
 
-class Pyxis(ImageEngine):
+class Pyxis(StepEngine):
     """Flags of srun."""
 
     name = "pyxis"
     step_option = "container-image"
     runs = frozenset({"squashfs", "registry"})
-    needs_sh = True
-    separators = ":,"
-    kept_outside = ("LD_LIBRARY_PATH",)
-
-    def parts(self, plan: Plan) -> tuple[str, ...]:
-        return parts_inside(plan)
 
     def step_flags(self, plan: Plan) -> tuple[Flag, ...]:
         image = plan.image
@@ -39,6 +33,3 @@ class Pyxis(ImageEngine):
             ),
             *image.flags,
         )
-
-    def prologue(self, plan: Plan) -> tuple[tuple[str, ...], ...]:
-        return lines_inside(plan)

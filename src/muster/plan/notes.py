@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from muster.facts import Facts
+from muster.images import TRIED_CLOSED
 from muster.launchers.base import Launcher
 from muster.model.plan import Engine, ImageUse, Note
 from muster.model.words import Word
@@ -40,6 +41,9 @@ def notes_of_files(
         from muster.plan.image_paths import image_notes
 
         yield from image_notes(image, facts.image, (*command, *asked.request.env), gpus=gpus)
+        if asked.request.closed and image.engine not in TRIED_CLOSED:
+            inside = "" if image.program else ": its image has to hold Python 3.6 or later"
+            yield Note(f"--closed was not tried with {image.engine}{inside}", warning=True)
 
 
 def notes_of_size(asked: Asked, size: Size, launcher: Launcher) -> Iterator[Note]:

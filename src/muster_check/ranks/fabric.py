@@ -2,7 +2,7 @@
 
 from typing import Dict, Iterator, List, Sequence, Set
 
-from muster.rank.finding import BROKEN, WARNING, Finding, hosts_in_words, odd_hosts, values_in_words
+from muster.rank.finding import BROKEN, WARNING, Finding, hosts_by_value, hosts_in_words, odd_hosts, values_in_words
 
 from .facts import CheckedWorld, Interface, Node
 
@@ -26,12 +26,9 @@ def chosen_by(rule: str, names: Sequence[str]) -> List[str]:
 def judge_interfaces(world: CheckedWorld) -> Iterator[Finding]:
     """Yield the named interfaces that are not up, or have no address, on some node."""
     for name, origin in _wanted(world).items():
-        bad: Dict[str, List[str]] = {}
-        for node in world.nodes:
-            state = _state(name, node)
-            if state:
-                bad.setdefault(state, []).append(node["host"])
-        for state, hosts in bad.items():
+        for state, hosts in hosts_by_value((_state(name, node), node["host"]) for node in world.nodes).items():
+            if not state:
+                continue
             yield Finding(
                 "interfaces",
                 BROKEN,
@@ -82,12 +79,9 @@ def judge_sizes(world: CheckedWorld) -> Iterator[Finding]:
 
     A larger one than a neighbour's is lost on the way.
     """
-    sizes: Dict[str, Dict[int, List[str]]] = {}
-    for node in world.nodes:
-        for interface in node.get("interfaces", []):
-            if _carries(interface):
-                sizes.setdefault(interface["name"], {}).setdefault(interface.get("mtu", 0), []).append(node["host"])
-    for name, hosts_by_size in sizes.items():
+    carrying = [(each, node["host"]) for node in world.nodes for each in node.get("interfaces", []) if _carries(each)]
+    for name in dict.fromkeys(each["name"] for each, _ in carrying):
+        hosts_by_size = hosts_by_value((each.get("mtu", 0), host) for each, host in carrying if each["name"] == name)
         if len(hosts_by_size) > 1:
             yield Finding(
                 "interfaces",
@@ -104,13 +98,9 @@ def _carries(interface: Interface) -> bool:
 
 def judge_cards(world: CheckedWorld) -> Iterator[Finding]:
     """Judge whether every node has the same RDMA cards, and those that count are up."""
-    present: Dict[str, List[str]] = {}
-    active: Dict[str, List[str]] = {}
-    for node in world.nodes:
-        for card in node.get("devices", []):
-            present.setdefault(card["name"], []).append(node["host"])
-            if card.get("state") == "ACTIVE":
-                active.setdefault(card["name"], []).append(node["host"])
+    cards = [(card, node["host"]) for node in world.nodes for card in node.get("devices", [])]
+    present = hosts_by_value((card["name"], host) for card, host in cards)
+    active = hosts_by_value((card["name"], host) for card, host in cards if card.get("state") == "ACTIVE")
     hosts = [node["host"] for node in world.nodes if "devices" in node]
     wanted_cards = set(world.expected.get("hcas", [])) | _named_cards(world)
     for name in sorted(wanted_cards | set(active)):

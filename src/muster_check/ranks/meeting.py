@@ -2,7 +2,7 @@
 
 from typing import Dict, Iterator, List, Tuple
 
-from muster.rank.finding import BROKEN, WARNING, Finding, hosts_in_words, odd_hosts
+from muster.rank.finding import BROKEN, WARNING, Finding, hosts_by_value, hosts_in_words, odd_hosts
 
 from .facts import CheckedWorld, Rank
 
@@ -32,8 +32,7 @@ def judge_presence(world: CheckedWorld) -> Iterator[Finding]:
             "exclude the node (--exclude) and tell the site's support",
             tuple(silent),
         )
-    for trouble in dict.fromkeys(cut.values()):
-        hosts = [host for host, host_trouble in cut.items() if host_trouble == trouble]
+    for trouble, hosts in hosts_by_value((trouble, host) for host, trouble in cut.items()).items():
         yield Finding(
             "meeting",
             BROKEN,
