@@ -72,7 +72,7 @@ def test_a_host_without_a_python_of_3_6_says_so_and_an_older_one_is_passed_over(
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "python3").write_text(text)
         (tmp_path / folder / "python3").chmod(0o755)
-    text = part("stop") + part("door").replace("/usr/bin", f"{tmp_path}/old") + "\nwait"
+    text = part("stop") + part("python") + part("door").replace("/usr/bin", f"{tmp_path}/old") + "\nwait"
     words = (
         f"PATH={tmp_path}/new:{tmp_path}/old; muster_local_rank=0 muster_rank=0 muster_port=1 muster_nodes=2; {text}"
     )
@@ -86,7 +86,7 @@ def test_a_python_whose_name_tells_its_version_is_not_asked(tmp_path: Path) -> N
     for name, says in (("python3.5", "too old"), ("python3.10", '"$@"'), ("python3", "asked")):
         (tmp_path / name).write_text(f"#!/bin/sh\necho {says}\n")
         (tmp_path / name).chmod(0o755)
-    text = part("stop") + part("door").replace("/usr/bin", f"{tmp_path}") + "\nwait"
+    text = part("stop") + part("python") + part("door").replace("/usr/bin", f"{tmp_path}") + "\nwait"
     words = f"muster_local_rank=0 muster_rank=1 muster_port=1 muster_nodes=2 muster_address=n0; {text}"
     words = words.replace("exec >/dev/null 2>&1", "")
     said = run(["/bin/sh", "-c", words, "sh", "the door's text"], env={"PATH": f"{tmp_path}"})
@@ -107,3 +107,11 @@ def test_an_engine_with_which_nobody_tried_it_is_named(engine: str, says: str) -
     notes = [note.text for note in plan(*words, "--closed", "--", "python", "train.py").notes if "tried" in note.text]
     assert notes == ([f"--closed was not tried with {says}"] if says else [])
     assert not any("tried" in note.text for note in plan(*words, "--", "python", "train.py").notes)
+
+
+@pytest.mark.parametrize(("door", "status"), [("# muster_read door.py", 2), ("its text", 0)])
+def test_a_job_that_cannot_read_its_door_stops_before_its_ranks(door: str, status: int) -> None:
+    text = part("stop") + part("door_key") + "\nmuster_make_door_key; printf %s ${#MUSTER_DOOR_KEY}"
+    said = run(["/bin/bash", "-c", text], env={"muster_door": door, "PATH": "/nowhere"})
+    assert (said.status, said.stdout) == (status, "" if status else "64")
+    assert ("this job would not be closed" in said.stderr) == bool(status)

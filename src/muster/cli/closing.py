@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from muster.act.supervise import Outcome
     from muster.model.failure import Failure
     from muster.model.plan import Plan
+    from muster.slurm.jobs import SlurmJob
 
 _LINES = 15
 _INTERRUPTED = 128 + 2
@@ -21,21 +22,27 @@ _INTERRUPTED = 128 + 2
 _STOPPED = re.compile(r"^muster: error: ", re.MULTILINE)
 
 
-def wait_words(job: str) -> str:
-    """Return why a job waits and when Slurm expects it to start, in one sentence; empty if it is not known."""
+def _asked(job: str) -> SlurmJob | None:
+    """Return what Slurm says of a job; None where it does not know it, or does not answer soon."""
     from msgspec.structs import replace
 
     from muster.cli.asked_jobs import scheduler
-    from muster.cli.job_words import words_of_waiting
     from muster.errors import MusterError
-    from muster.slurm.states import Phase
 
     try:
-        jobs = replace(scheduler(), timeout_s=5.0).jobs([job]).jobs
+        return next(iter(replace(scheduler(), timeout_s=5.0).jobs([job]).jobs), None)
     except MusterError:
-        return ""
-    words = words_of_waiting(jobs[0]) if jobs else ""
-    if jobs and not words and jobs[0].state.phase is Phase.WAITING:
+        return None
+
+
+def wait_words(job: str) -> str:
+    """Return why a job waits and when Slurm expects it to start, in one sentence; empty if it is not known."""
+    from muster.cli.job_words import words_of_waiting
+    from muster.slurm.states import Phase
+
+    asked = _asked(job)
+    words = words_of_waiting(asked) if asked else ""
+    if asked and not words and asked.state.phase is Phase.WAITING:
         words = f"job {job} is queued; Slurm has not looked at it yet"
     return f"{words}. Ctrl-C withdraws it" if words else ""
 
@@ -135,22 +142,14 @@ def _slurm_says(job: str | None) -> str:
 
     At its time limit, for a failed node, for another job.
     """
-    if job is None:
-        return ""
-    from msgspec.structs import replace
-
-    from muster.cli.asked_jobs import scheduler
     from muster.cli.status import headline
-    from muster.errors import MusterError
     from muster.follow.cases import JobCase
     from muster.slurm.states import Phase
 
-    try:
-        jobs = replace(scheduler(), timeout_s=5.0).jobs([job]).jobs
-    except MusterError:
+    asked = None if job is None else _asked(job)
+    if job is None or asked is None or asked.state.phase is not Phase.ENDED_BADLY or asked.state.name == "FAILED":
         return ""
-    ended = jobs and jobs[0].state.phase is Phase.ENDED_BADLY and jobs[0].state.name != "FAILED"
-    return headline(JobCase(job, jobs[0], None)) if ended else ""
+    return headline(JobCase(job, asked, None))
 
 
 def _say_known(lines: list[str], failure: Failure | None, status: int | None) -> None:

@@ -85,6 +85,7 @@ def rank_prologue(
         ("one_gpu", one),
         *((part, True) for part in after),
         ("look", looks and plan.may_be_alone),
+        ("python", meeting.closed),
         ("door", meeting.closed),
     )
     parts = (*place_parts(plan), *(part for part, is_needed in start if is_needed))

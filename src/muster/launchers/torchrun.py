@@ -42,7 +42,7 @@ def _prologues(plan: Plan, identity: Part, last: Part) -> tuple[Prologue, ...]:
     """Return the agent's prologue, checked first or not, and that of its ranks."""
     port: tuple[Part, ...] = ("role_port",) if is_role(plan) else ()
     worker: tuple[Part, ...] = ("worker_door",) if plan.rendezvous.closed else ()
-    door: tuple[Part, ...] = ("door", "agent_door") if plan.rendezvous.closed else ()
+    door: tuple[Part, ...] = ("python", "door", "agent_door") if plan.rendezvous.closed else ()
     start = (*place_parts(plan), *port, "agent", *(("checked_agent",) if plan.gate else ()), *door)
     agent = Prologue(
         RANK,

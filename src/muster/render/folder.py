@@ -9,15 +9,17 @@ import re
 import zlib
 from collections.abc import Iterable
 
-from muster.launchers.base import Part
+from muster.launchers.base import DOOR_PIECES, Part
 from muster.model.plan import Plan
 from muster.render.parts import part
 
 IN_PLACE_OF: dict[Part, Part | None] = {
     "agent_keeper.py": "agent_plain.py",
     "watch": "watch_else",
+    **dict.fromkeys(DOOR_PIECES),
 }
-"""The parts that are read, each with the part that a script has in its place, if it needs one.
+"""The parts that are read, each with the part that a script has in its place, if it needs one. A closed job stops where
+it cannot read its door (begin/door_key.sh).
 
 Who the ranks are, their threads and GPUs, where they meet and the count of their ends stand in every script.
 """

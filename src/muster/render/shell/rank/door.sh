@@ -5,10 +5,7 @@ if [ "$muster_local_rank" -eq 0 ]; then
     for muster_python in /usr/bin/python3.[6-9] /usr/bin/python3.[1-9][0-9] ''; do
         [ ! -x "$muster_python" ] || break
     done
-    [ -n "$muster_python" ] || for muster_python in "$(command -v python3)" /usr/libexec/platform-python ''; do
-        "$muster_python" -I -S -c 'import sys; sys.exit(sys.version_info < (3, 6))' 2>/dev/null && break
-    done
-    [ -n "$muster_python" ] || {
+    [ -n "$muster_python" ] || muster_find_python "$(command -v python3)" /usr/libexec/platform-python || {
         read -r muster_here </proc/sys/kernel/hostname
         muster_here="$muster_here has no Python 3.6 or later, by which the door of a closed job runs"
         muster_python=$(python3 -V 2>/dev/null)
