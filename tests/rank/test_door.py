@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -258,9 +258,9 @@ def test_random_words_do_not_end_the_door(opened: list[OpenDoor]) -> None:
     hostile = [b"muster-1", b"muster-1\n", b"muster-1 \n", b"muster-1 a b\nnode\n", b"muster-1 a\nnode zz zz\n"]
     hostile += [b"muster-1 a\nowner 0 61\n", b"muster-1 " + b"a" * 200_000, *(os.urandom(50) for _ in range(20))]
     for words in hostile:
-        with socket.create_connection(("127.0.0.1", opened[0].port)) as connection:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", opened[0].port)) as connection:
             connection.sendall(words)
-            connection.shutdown(socket.SHUT_WR)
+            connection.shutdown(socket.SHUT_WR)  # the door may have closed it already
     other_host(opened[0].port)
 
     assert say(opened[0].port, PING) == b"1234"

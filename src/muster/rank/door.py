@@ -22,7 +22,7 @@ from .door_store import EVENT_READ, Client, Store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, List, Optional, Tuple
+    from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
     from .door_owner import Address, Owner
 
@@ -38,8 +38,6 @@ _MOST_SILENT, _MOST_SILENT_PER_NODE = 1024, 64
 _MOST_AT_ONCE = 256
 _RETRY_S = 0.05
 _LOOK_S = 0.1
-# One line for each stranger and this long: 10,000 connections do not fill the log.
-_TELL_AGAIN_S = 60.0
 _SIGTERM = 15
 _OF_NO_HOST = "a user of a host that is not the job's"
 
@@ -197,11 +195,11 @@ class Door:
         self.key, self.node_count = key, nodes
         self.own = frozenset(own_addresses())
         self.nodes: Dict[str, NodeDoor] = {}
-        self.doors: List[NodeDoor] = []
+        self.doors: Set[NodeDoor] = set()
         self.newcomers: Dict[Newcomer, None] = {}
         self.silent: Dict[Newcomer, None] = {}
         self.most_silent = _MOST_SILENT + _MOST_SILENT_PER_NODE * nodes
-        self.told: Dict[Tuple[str, str], float] = {}
+        self.told: Set[Tuple[str, str]] = set()
         self.store = Store()
         self.looked = time.monotonic()
         self.poll = select.epoll()
@@ -267,7 +265,7 @@ class Door:
 
     def welcome(self, node: NodeDoor) -> None:
         """Take a door of another host, and ask it about the connections that have waited for it."""
-        self.doors.append(node)
+        self.doors.add(node)
         self.nodes.update(dict.fromkeys(node.addresses, node))
         for newcomer in list(self.newcomers):
             if newcomer.has_spoken and not newcomer.is_asked:
@@ -275,8 +273,7 @@ class Door:
 
     def part(self, node: NodeDoor) -> None:
         """Forget the door of another host, which has ended."""
-        if node in self.doors:
-            self.doors.remove(node)
+        self.doors.discard(node)
         self.nodes = {address: other for address, other in self.nodes.items() if other is not node}
 
     def forget(self, newcomer: Newcomer, *, keep: bool = False) -> None:
@@ -294,11 +291,10 @@ class Door:
             self.forget(newcomer)
 
     def tell(self, peer: "Address", who: str) -> None:
-        """Say who was refused, and for a while not again."""
-        host, now = peer[0], time.monotonic()
-        if now - self.told.get((host, who), -_TELL_AGAIN_S) >= _TELL_AGAIN_S:
-            self.told[host, who] = now
-            say(f"refused a connection to the ranks' store from {host}: {who}")
+        """Say who was refused, once: 10,000 connections do not fill the log."""
+        if (peer[0], who) not in self.told:
+            self.told.add((peer[0], who))
+            say(f"refused a connection to the ranks' store from {peer[0]}: {who}")
 
 
 def _named(address: "Any") -> "Address":
@@ -320,11 +316,10 @@ def _listen(family: int, port: int) -> _socket.socket:
 
 def answer_door(key: bytes, address: str, port: int, is_over: "Callable[[], bool]") -> None:
     """Tell the door of rank 0's host who owns connections from this one, until it ends."""
-    connection = _reach(address, port, is_over)
-    if connection is None:
+    number = _reach(address, port, is_over)
+    if number is None:
         return
     mine = os.urandom(_NONCE_BYTES).hex().encode()
-    number = connection.detach()
     with open(number, "rb") as lines:
         os.write(number, _HELLO + b" " + mine + b"\n")
         theirs, proof = [*lines.readline().split(), b"", b""][:2]
@@ -340,8 +335,8 @@ def answer_door(key: bytes, address: str, port: int, is_over: "Callable[[], bool
             os.write(number, f"owner {-1 if uid is None else uid} {name.encode().hex()}\n".encode())
 
 
-def _reach(address: str, port: int, is_over: "Callable[[], bool]") -> "Optional[_socket.socket]":
-    """Return a connection to the door of rank 0's host, as soon as it is there."""
+def _reach(address: str, port: int, is_over: "Callable[[], bool]") -> "Optional[int]":
+    """Return the number of a connection to the door of rank 0's host, as soon as it is there."""
     while not is_over():
         try:
             # As bytes: a text would load the tables of international names.
@@ -352,7 +347,7 @@ def _reach(address: str, port: int, is_over: "Callable[[], bool]") -> "Optional[
             connection = _socket.socket(family, kind, protocol)
             try:
                 connection.connect(place)
-                return connection
+                return connection.detach()
             except OSError:
                 connection.close()
         time.sleep(_RETRY_S)

@@ -32,8 +32,7 @@ def plain(address: str) -> str:
 class KernelAnswers:
     """Asks the kernel about one connection: what that takes does not grow with the number of connections."""
 
-    def __init__(self) -> None:
-        self.has_answered = False
+    has_answered = False
 
     def ask(self, mine: "Address", theirs: "Address") -> "Optional[Owner]":
         """Return who owns the end `mine`, or None if the kernel does not say."""

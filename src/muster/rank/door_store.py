@@ -180,24 +180,20 @@ class Client:
 
     # The parts of a word.
 
-    def _number(self, form: struct.Struct = _U64) -> int:
-        end = self.at + form.size
-        if end > len(self.unread):
+    def _take(self, count: int) -> bytes:
+        self.at += count
+        if self.at > len(self.unread):
             raise More
-        (value,) = form.unpack_from(self.unread, self.at)
-        self.at = end
-        return int(value)
+        return self.unread[self.at - count : self.at]
+
+    def _number(self, form: struct.Struct = _U64) -> int:
+        return int(form.unpack(self._take(form.size))[0])
 
     def _text(self) -> bytes:
         length = self._number()
         if length > _LONGEST_VALUE_BYTES:
             raise Close
-        end = self.at + length
-        if end > len(self.unread):
-            raise More
-        text = self.unread[self.at : end]
-        self.at = end
-        return text
+        return self._take(length)
 
     def _texts(self) -> "List[bytes]":
         return [self._text() for _ in range(self._number())]
