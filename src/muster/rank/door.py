@@ -38,7 +38,6 @@ _MOST_SILENT, _MOST_SILENT_PER_NODE = 1024, 64
 _MOST_AT_ONCE = 256
 _RETRY_S = 0.05
 _LOOK_S = 0.1
-_SIGTERM = 15
 _OF_NO_HOST = "a user of a host that is not the job's"
 
 
@@ -62,9 +61,6 @@ def is_proven(claim: bytes, key: bytes, *parts: bytes) -> bool:
     import hmac
 
     return hmac.compare_digest(prove(key, *parts).hex().encode(), claim)
-
-
-# Connections.
 
 
 class Newcomer:
@@ -360,7 +356,7 @@ def end_rank(pid: int) -> None:
         with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as children:
             for child in (*children.read().split(), str(pid)):
                 if int(child) != os.getpid():
-                    os.kill(int(child), _SIGTERM)
+                    os.kill(int(child), 15)  # SIGTERM
     except OSError:
         pass
 
@@ -373,11 +369,7 @@ def main(role: str, port: int, rank_pid: int, place: str) -> int:
         return os.getppid() != rank_pid  # the rank's shell has started the door
 
     if role == "node":
-        # The connection ends with the door of rank 0's host, and so does this process.
-        try:
-            answer_door(key, place, port, is_over)
-        except (OSError, ValueError, IndexError):
-            pass
+        answer_door(key, place, port, is_over)  # ends with the door of rank 0's host, and so does this process
         return 0
     import resource
 

@@ -71,15 +71,14 @@ def find_owner(mine: "Address", theirs: "Address") -> "Owner":
 
 def find_in_table(mine: "Address", theirs: "Address") -> "Owner":
     """Return the same as a kernel tells it that answers no questions: from the table of all connections."""
-    for path in ("/proc/net/tcp", "/proc/net/tcp6"):
-        port_digits = f":{mine[1]:04X} "
-        for line in _lines(path):
-            if port_digits in line:
-                fields = line.split()
-                is_held = int(fields[3], 16) == _ESTABLISHED
-                if is_held and _address_of(fields[1]) == mine and _address_of(fields[2]) == theirs:
-                    uid = int(fields[7])
-                    return uid, _name_of(uid)
+    port_digits = f":{mine[1]:04X} "
+    for line in (*_lines("/proc/net/tcp"), *_lines("/proc/net/tcp6")):
+        if port_digits in line:
+            fields = line.split()
+            is_held = int(fields[3], 16) == _ESTABLISHED
+            if is_held and _address_of(fields[1]) == mine and _address_of(fields[2]) == theirs:
+                uid = int(fields[7])
+                return uid, _name_of(uid)
     return _NOBODY
 
 
@@ -116,6 +115,5 @@ def own_addresses() -> "List[str]":
         if "/32 host LOCAL" in line:
             addresses.add(before)
         before = line.split()[-1] if line.strip().startswith("|--") else before
-    for line in _lines("/proc/net/if_inet6"):
-        addresses.add(plain(_socket.inet_ntop(_socket.AF_INET6, bytes.fromhex(line.split()[0]))))
-    return sorted(addresses)
+    newer = (bytes.fromhex(line.split()[0]) for line in _lines("/proc/net/if_inet6"))
+    return sorted(addresses.union(plain(_socket.inet_ntop(_socket.AF_INET6, address)) for address in newer))

@@ -27,15 +27,14 @@ def judge_interfaces(world: CheckedWorld) -> Iterator[Finding]:
     """Yield the named interfaces that are not up, or have no address, on some node."""
     for name, origin in _wanted(world).items():
         for state, hosts in hosts_by_value((_state(name, node), node["host"]) for node in world.nodes).items():
-            if not state:
-                continue
-            yield Finding(
-                "interfaces",
-                BROKEN,
-                f"{origin}: {name.lstrip('=')} {state} on {hosts_in_words(hosts)}",
-                _REMEDY_ALL if len(hosts) == len(world.nodes) else _REMEDY_SOME,
-                tuple(hosts),
-            )
+            if state:
+                yield Finding(
+                    "interfaces",
+                    BROKEN,
+                    f"{origin}: {name.lstrip('=')} {state} on {hosts_in_words(hosts)}",
+                    _REMEDY_ALL if len(hosts) == len(world.nodes) else _REMEDY_SOME,
+                    tuple(hosts),
+                )
 
 
 _REMEDY_ALL = "name an interface that the nodes have; `ip -brief address` in a job lists them"
