@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from muster.render.folder import IN_PLACE_OF
 from muster.render.functions import functions_in, opening_of
 from muster.render.parts import SHELL
 
@@ -20,6 +21,22 @@ job**: the header, and the function `job`, whose lines are what you asked for an
 `muster plan --as why` explains each of them. Below it stands **Muster's own text**, which is the same in every job with
 the same launcher, engine and site; its version and its digest stand in its first line. One file holds both, and
 `sbatch FILE` alone runs it.
+
+Large texts without which the ranks run too stand in another place: `muster_read` reads them from
+`~/.local/share/muster/texts/ID`, a folder of your own. `ID` follows from the texts, so a job that waits over an upgrade
+reads what it was made for. `muster submit`, `run` and `plan` write the folder, and `muster clean` leaves it while a job
+of yours waits or runs. Where there is no Slurm, or no such folder can be made, the script holds everything. Where the
+first node of a job does not see the folder, a warning names what is missing, and the ranks run:
+
+| not read | what the job does without it |
+|---|---|
+| `watch` | srun ends all ranks when one fails, and the job ends with srun's status |
+| `agent_keeper.py` | torchrun runs by itself: no labels, and lines of different ranks may mix |
+| `report_ends` | the ends of the ranks are counted as ever; an unknown one is reported by its node alone |
+| `silence`, `silence_ends`, `mpirun_waits`, `hydra_watch` | nobody notices that ranks, or an mpirun, hang |
+| `left`, `look`, `leave` | what left a rank is not ended; no warning of ranks that never met, or of a full disk |
+| `image_unpack`, `unpacked`, `stack` | the image's engine does what it can; the image is not compared with the GPUs |
+| `stage`, `stage_node`, `stage_rank` | the job stops with a sentence before its ranks start |
 
 On a terminal `muster plan` shows the job and counts the rest; into a file or a pipe it writes everything.
 
@@ -52,7 +69,8 @@ def _sections() -> Iterator[str]:
 
 def _part(path: Path) -> Iterator[str]:
     text = path.read_text(encoding="utf-8")
-    yield f"\n### {path.parent.name}/{path.name}\n"
+    is_read = path.stem in IN_PLACE_OF
+    yield f"\n### {path.parent.name}/{path.name}{' (read from the folder of texts)' if is_read else ''}\n"
     opening = opening_of(text)
     if opening:
         yield opening

@@ -12,9 +12,10 @@ from msgspec.structs import replace
 
 import muster
 from muster.act.clean import CleanRules, find_leftovers, remove_leftover, remove_passed
-from muster.act.record import Run, find_run, register
+from muster.act.record import Run, find_run, forget, register
 from muster.follow.hang_report import HANG_REPORT
 from muster.follow.links import jobs_that_go_on
+from muster.render.folder import folder_name
 from muster.runner import ProgramResult
 from plugins.forked import run_muster
 
@@ -174,6 +175,27 @@ def test_rank_libraries_that_lead_nowhere_go_and_those_in_use_stay(asked: CleanR
         "rank library other": "no Slurm tells from here whether a job uses it (--other-clusters)",
     }
     assert _told(replace(unknown, other_clusters=True)) == {"rank library gone": None, "rank library other": None}
+
+
+def test_texts_that_a_waiting_job_reads_stay_and_so_do_those_of_this_version(asked: CleanRules) -> None:
+    texts = asked.libraries.parent / "texts"
+    for name in ("before", folder_name()):
+        (texts / name).mkdir(parents=True)
+        (texts / name / "watch.sh").write_text("text")
+        os.utime(texts / name, (time.time() - 40 * DAY_S,) * 2)
+
+    assert _told(replace(asked, living={"9"})) == {}
+    assert _told(asked) == {"texts before": None}
+    assert _told(replace(asked, living=None)) == {
+        "texts before": "no Slurm tells from here whether a job uses it (--other-clusters)"
+    }
+    other = _run(asked, "1", days=1, cluster="there")
+    assert _told(asked)["texts before"] == "jobs on other clusters may read it (--other-clusters)"
+    assert _told(replace(asked, other_clusters=True))["texts before"] is None
+    forget(asked.state, other)
+    # A launch has named them meanwhile.
+    os.utime(texts / "before")
+    assert _told(asked) == {}
 
 
 def _clean(asked: CleanRules, *words: str) -> ProgramResult:

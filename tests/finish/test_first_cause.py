@@ -231,7 +231,7 @@ def test_an_mpich_that_waits_on_after_a_rank_failed_is_ended(
     (tmp_path / "mpirun").write_text(_HYDRA)
     (tmp_path / "mpirun").chmod(0o755)
     (tmp_path / "report").write_text("[1] muster: rank 1 on node1 ended with status 3\n")  # of the attempt before
-    script = f"""{compose(("mpirun",))}
+    script = f"""{compose(("mpirun", "hydra_watch"))}
 muster_mpirun_kind='HYDRA build details'
 muster_watch_hydra report
 ./mpirun '{line}' {seconds}

@@ -9,7 +9,9 @@
 job() {
     muster_begin dir=/home/ada/project tasks=1
     # the rest of Muster's text
-    muster_read /home/ada/.local/share/muster/texts/0 watch.sh muster_keeper=agent_keeper.py
+    muster_read /home/ada/.local/share/muster/texts/0 leave.sh report_ends.sh silence.sh watch.sh unpacked.sh stage.sh \
+        muster_stage_node=stage_node.sh muster_task+=image_unpack.sh muster_task+=stage_rank.sh muster_task+=left.sh \
+        muster_keeper=agent_keeper.py
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"  # the host's: the image has its own
     export PYTHONNOUSERSITE=1  # packages in ~/.local are the host's
     export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
@@ -51,66 +53,29 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   words, begin, run_directory, size_granted, go_to, read, expect, count_ends, silence, port, report, open_errors,
-#   reported, watch_else, torchrun_status, unpacked, muster_forget
+#   words, begin, run_directory, leave_else, size_granted, go_to, read, expect, count_ends, report_ends_else,
+#   silence_else, port, report, open_errors, reported, watch_else, torchrun_status, unpacked_else, muster_forget
 # in the text muster_task:
-#   rank_slurm, directory, agent, image_node, image, image_unpack
+#   rank_slurm, directory, agent, image_node, image, image_unpack_else
+# muster_read image_unpack.sh
 muster_image_needs apptainer /images/x.sif
 muster_image_opens apptainer APPTAINER /images/x.sif
 muster_image_has_sh apptainer /images/x.sif APPTAINER
 muster_image_sees /tmp /home/ada /opt/venv/muster
 muster_image_takes APPTAINER /tmp /home/ada
-muster_image_gets APPTAINERENV_ RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK
-    ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT
-    TORCHELASTIC_MAX_RESTARTS OMP_NUM_THREADS MUSTER_JOB MUSTER_RUN_DIR MUSTER_LAUNCHER MUSTER_AGENTS
-    MUSTER_LOCAL_NNODES MUSTER_PORT_LOW MUSTER_PORT_COUNT MUSTER_NODES MUSTER_WIREUP MUSTER_GRACE MUSTER_CPUS
-    MUSTER_OMP CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES HIP_VISIBLE_DEVICES ZE_AFFINITY_MASK
+muster_image_gets APPTAINERENV_ RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK \
+    ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT \
+    TORCHELASTIC_MAX_RESTARTS OMP_NUM_THREADS MUSTER_JOB MUSTER_RUN_DIR MUSTER_LAUNCHER MUSTER_AGENTS \
+    MUSTER_LOCAL_NNODES MUSTER_PORT_LOW MUSTER_PORT_COUNT MUSTER_NODES MUSTER_WIREUP MUSTER_GRACE MUSTER_CPUS \
+    MUSTER_OMP CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES HIP_VISIBLE_DEVICES ZE_AFFINITY_MASK \
     TORCH_ELASTIC_SHUTDOWN_TIMEOUT TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE PYTHONNOUSERSITE RES_OPTIONS
 muster_image_library APPTAINERENV_PYTHONPATH /opt/muster-ranks
 eval 'eval "$muster_image_words"'
-#   stage_rank, agent_words, ends, stay, go_agent
+# muster_read stage_rank.sh
+#   agent_words, ends
+# muster_read left.sh
+#   stay, go_agent
 # in the text muster_keeper:
 #   agent_plain.py
 # in the text muster_worker:
-#   slurm_names, jax_beside_agent, jax, worker, stage
-# What runs on every node beside the ranks, for as long as they do: POSIX sh, no Python.
-# in the text muster_stage_node:
-# The helper of one node, which runs as long as the ranks of the job. It receives the copies, mounts them over the
-# shared files, and brings back what the ranks wrote. $1: the node's folder, $2: the job, $3: the number of nodes, $4:
-# this node's number, $5: where to bring what the ranks wrote (or -). It reads one order per line, the name of a
-    function
-# with its words, and answers in lines that begin with muster-stage. A copy gets its name only when it is complete.
-umask 077
-# The node's own programs come first: otherwise the shell would search a shared environment for each of them.
-PATH=/usr/bin:/bin:$PATH
-read -r muster_host </proc/sys/kernel/hostname
-muster_host=${SLURMD_NODENAME:-$muster_host}
-muster_top=$1
-muster_id=$2
-muster_nodes=$3
-muster_node=$4
-muster_out=$5
-muster_job=$muster_top/job-$muster_id
-muster_tab=$(printf '\t')
-muster_sender=
-muster_holder=
-muster_next=0
-#   stage_node
-trap muster_on_signal TERM
-# A folder that another user made is not trusted.
-mkdir -p "${muster_top%/*}" && mkdir "$muster_top" 2>/dev/null
-if [ -e "$muster_top" ] && { [ ! -O "$muster_top" ] || [ -L "$muster_top" ]; }; then
-    muster_tell start foreign
-elif mkdir -p "$muster_job/ranks" "$muster_job/out" 2>/dev/null; then
-    echo "$$" >"$muster_job/helper"
-    muster_sweep
-    muster_tell start ready
-else
-    muster_tell start full
-fi
-while IFS=$muster_tab read -r muster_order muster_a muster_b muster_c muster_d muster_e muster_f muster_g; do
-    "$muster_order" "$muster_a" "$muster_b" "$muster_c" "$muster_d" "$muster_e" "$muster_f" "$muster_g"
-    [ "$muster_order" != muster_end ] || break
-done
-muster_clean_up
-muster_tell end ended
+#   slurm_names, jax_beside_agent, jax, worker, stage_else

@@ -8,7 +8,9 @@
 
 job() {
     muster_begin dir=/home/ada/project tasks=1
-    muster_read /home/ada/.local/share/muster/texts/0 watch.sh  # the rest of Muster's text
+    # the rest of Muster's text
+    muster_read /home/ada/.local/share/muster/texts/0 leave.sh report_ends.sh silence.sh watch.sh muster_task+=look.sh \
+        muster_task+=left.sh
     # the host's: the image has its own
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}" LD_LIBRARY_PATH
     export PYTHONNOUSERSITE=1  # packages in ~/.local are the host's
@@ -38,9 +40,13 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   words, begin, run_directory, size_granted, go_to, read, expect, count_ends, silence, port, definition, open_errors,
-#   watch_else, muster_forget
+#   words, begin, run_directory, leave_else, size_granted, go_to, read, expect, count_ends, report_ends_else,
+#   silence_else, port, definition, open_errors, watch_else, muster_forget
 # in the text muster_task:
-#   rank_slurm, directory, size_as_planned, cpus, threads, publish, jax, look, library
+#   rank_slurm, directory, size_as_planned, cpus, threads, publish, jax
+# muster_read look.sh
+#   library
 muster_add_library /opt/muster-ranks
-#   ends, stay, go_counted_rank
+#   ends
+# muster_read left.sh
+#   stay, go_counted_rank

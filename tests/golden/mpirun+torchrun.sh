@@ -8,7 +8,9 @@
 
 job() {
     muster_begin dir=/home/ada/project tasks=4
-    muster_read /home/ada/.local/share/muster/texts/0 muster_keeper=agent_keeper.py  # the rest of Muster's text
+    # the rest of Muster's text
+    muster_read /home/ada/.local/share/muster/texts/0 leave.sh report_ends.sh silence.sh hydra_watch.sh \
+        muster_task+=left.sh muster_keeper=agent_keeper.py
     . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
     # import muster works in every rank
@@ -35,10 +37,12 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   words, begin, run_directory, size_granted, go_to, read, not_there, expect, count_ends, silence, port, report,
-#   to_log, torchrun_status, mpirun, muster_forget
+#   words, begin, run_directory, leave_else, size_granted, go_to, read, not_there, expect, count_ends,
+#   report_ends_else, silence_else, port, report, to_log, torchrun_status, mpirun, hydra_watch_else, muster_forget
 # in the text muster_task:
-#   rank_mpi, directory, python_there, agent, agent_words, ends, stay, go_mpi_agent
+#   rank_mpi, directory, python_there, agent, agent_words, ends
+# muster_read left.sh
+#   stay, go_mpi_agent
 # in the text muster_keeper:
 #   agent_plain.py
 # in the text muster_worker:

@@ -8,6 +8,9 @@
 
 job() {
     muster_begin dir=/home/ada/project tasks=4
+    # the rest of Muster's text
+    muster_read /home/ada/.local/share/muster/texts/0 leave.sh report_ends.sh silence.sh hydra_watch.sh \
+        muster_task+=look.sh muster_task+=left.sh
     . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
     # import muster works in every rank
@@ -122,14 +125,8 @@ muster_find_run_directory() {
 # Has the ranks write into the directory $1: each node to a file of its own.
 muster_keep_logs_in() { muster_logs=$1 muster_keeps_logs=1 muster_output_flags=(--output="$1/%N.log"); }
 
-# Warns, at the end of the job, that its disk is full: lines of the output may be missing, and no launcher says so.
-muster_leave_run_directory() {
-    { printf '%16384s' '' >>"$muster_room"; } 2>/dev/null
-    local has_room=$?
-    rm -f "$muster_room"
-    [ "$has_room" -eq 0 ] || printf 'muster: warning: the disk of %s takes no more (full, or over its quota): %s\n' \
-        "$muster_logs" 'the end of the output may be missing' >&2
-}
+# Removes the space that a job keeps for the warning of a full disk: nobody warns.
+muster_leave_run_directory() { rm -f "$muster_room"; }
 
 # Sets the size that Slurm granted, so that `sbatch -N 8 FILE` works; where Slurm does not name it, the planned size.
 muster_take_size() {
@@ -147,14 +144,15 @@ muster_go_to() {
 
 # Reads texts from Muster's folder $1, which `muster submit` has written. A word FILE names functions of this script;
 # VARIABLE=FILE a value; VARIABLE+=FILE what takes the place of the line "# muster_read FILE" in a value. Where this
-# host does not see one, or another user owns it, the job goes on without them, and a line says so.
+# host does not see one, or another user owns it, the job goes on without the rest, and a line says so.
 muster_read() {
-    local word file text
-    for word in "${@:2}"; do
+    local word file text words=("${@:2}")
+    for word in "${words[@]}"; do
         file=${word#*=}
         if ! { [ -O "$1/$file" ] && text=$(<"$1/$file"); }; then
-            printf 'muster: warning: %s does not see %s: the job runs without %s\n\nhint: %s\n' "$(uname -n)" "$1/$file" \
-                "${*:2}" 'muster submit writes this folder; XDG_DATA_HOME names a place that the nodes see' >&2
+            printf 'muster: warning: %s does not see %s: the job runs without %s\n\nhint: %s\n' \
+                "$(uname -n)" "$1/$file" "${words[*]##*=}" \
+                'muster submit writes this folder; XDG_DATA_HOME names a place that the nodes see' >&2
             return
         fi
         case $word in
@@ -214,65 +212,21 @@ muster_read_ends() {
     [ "$failed ${#ends[@]}" = " $((muster_nodes * each))" ] || muster_report_ends
 }
 
-# Reports another status than 0, and the ends that are missing: of hosts where the command began, and of hosts that
-# Slurm calls lost. What is not known of any other host, which does not see the folder for example, counts as nothing.
-# The supervisor of the job, if it has one, is told of each host whose ends are not known.
+# Reports the status of a rank that failed, or that the ends of a host where the command began are not all known.
 muster_report_ends() {
-    local names=() list state reason host count subject unsaid=
-    local -A states=()
-    mapfile -t names < <(scontrol show hostnames "$SLURM_JOB_NODELIST" 2>/dev/null)
-    while read -r host state reason; do
-        case $state in down* | fail* | *'*') states[$host]="$state${reason:+ ($reason)}" ;; esac
-    done < <(timeout 30 sinfo --noheader --Node --nodes="$SLURM_JOB_NODELIST" --format='%N %t %E' 2>/dev/null)
-    for host in ${muster_failed_nodes:-}; do : "${states[$host]:=lost}"; done
-    if [ -n "$failed" ]; then
-        read -r rank node muster_status <<<"$failed"
-        printf 'muster: rank %s on %s ended with status %s\n' "$rank" "${names[node]:-?}" "$muster_status" >&2
-    fi
+    local lost=''
+    [ -z "$failed" ] || muster_status=${failed##* }
     for ((node = 0; node < muster_nodes; node++)); do
-        host=${names[node]:-?} list='' count=$((each - ${said[node]:-0}))
-        [ "$count" -ne 0 ] || continue
-        [ -n "${begun[node]:-}${states[$host]:-}" ] || continue
-        for ((rank = node * each; rank < (node + 1) * each; rank++)); do
-            [ -n "${ends[rank]:-}" ] || list+=${list:+,}$rank
-        done
-        subject="rank $list"
-        [ "$count" -eq 1 ] || subject="ranks $list"
-        [ "$count" -lt "$each" ] || [ "$each" -eq 1 ] || subject="ranks $((node * each))-$((node * each + each - 1))"
-        # A launcher may have dealt the ranks in another order: which of them was on this host is then not known.
-        [ -n "$in_blocks" ] || subject="a rank"
-        [ "$muster_of" = ranks ] || subject="the agent"
-        subject="how $subject on $host ended is not known${states[$host]:+; Slurm calls $host ${states[$host]}}"
-        printf 'muster: %s\n' "$subject" >&2
-        unsaid=${states[$host]:+lost}
-        "${muster_tell:-:}" unsaid "$host" "${unsaid:=heard}" "$subject"
+        [ -z "${begun[node]:-}" ] || [ "${said[node]:-0}" -eq "$each" ] || lost+=" $node"
     done
-    [ -n "$unsaid" ] || return
-    [ "$muster_status" -ne 0 ] || muster_status=1
-    printf '\nhint: %s\n' \
-        'a part of the work may be missing: start it again; with --restart 1 --spares 1 the job does so by itself' >&2
+    [ -z "$lost" ] || printf 'muster: how the ranks of node%s of %s ended is not known\n' "$lost" \
+        "$SLURM_JOB_NODELIST" >&2
+    [ -z "$lost" ] || [ "$muster_status" -ne 0 ] || muster_status=1
 }
 
-# Watches the job by Muster's own Python; reports a hang in the log and in RUN/hang. then=restart: the ranks start
-# again.
-muster_watch_silence() {
-    local muster_seconds muster_python muster_folder='' muster_then=
-    muster_take 'muster_watch_silence: seconds python folder then' "$@"
-    if [ ! -x "$muster_python" ] || [ ! -e "${muster_folder:-/}" ]; then
-        printf 'muster: note: this node does not see %s: a hang of the ranks is not noticed\n' \
-            "${muster_folder:-$muster_python}" >&2
-        return
-    fi
-    set -- "$muster_python" -I ${muster_folder:+"$muster_folder"} -m muster.cli.silence "$$" "$muster_job" \
-        "$SLURM_JOB_NODELIST" "$muster_run_dir" "$muster_seconds"
-    ${muster_then:+muster_end_hang} "$@" </dev/null &
-    muster_watcher=$!
-}
-
-# Ends the watch.
-muster_end_watch() {
-    [ -z "${muster_watcher:-}" ] || { kill "$muster_watcher" && wait "$muster_watcher"; } 2>/dev/null
-}
+# A job that has not read the watch for hangs is not watched.
+muster_watch_silence() { :; }
+muster_end_watch() { :; }
 
 # Chooses a free port to meet at on the host of rank 0, if this is the one: jobs side by side take different ports.
 muster_choose_port() {
@@ -320,7 +274,8 @@ muster_to_log() {
 }
 
 # Builds the flags of this mpirun for hosts (in rank order), labels and variables. labels=yes: each line gets one.
-# variables: those that the job sets, with commas between them, more than once where they are many. After -- the site's own flags.
+# variables: those that the job sets, with commas between them, more than once where they are many. After -- the site's
+# own flags.
 muster_mpirun_words() {
     local words=()
     muster_labels='' muster_variables=
@@ -332,14 +287,15 @@ muster_mpirun_words() {
         shift
     done
     muster_take 'muster_mpirun_words: labels variables' "${words[@]}"
-    muster_carried=(MUSTER_JOB MUSTER_RUN_DIR MUSTER_LAUNCHER MUSTER_AGENTS MUSTER_NTASKS MUSTER_NTASKS_PER_NODE MUSTER_GPUS
-        MUSTER_CPUS MUSTER_VISIBILITY MUSTER_GRACE MUSTER_PORT_LOW MUSTER_PORT_COUNT MUSTER_HOST_SUFFIX MUSTER_ADDRESS
-        MUSTER_RANGE_ASKED MUSTER_WIREUP MUSTER_PORT MUSTER_PORT_CHOSEN MUSTER_NODES)
+    muster_carried=(MUSTER_JOB MUSTER_RUN_DIR MUSTER_LAUNCHER MUSTER_AGENTS MUSTER_NTASKS MUSTER_NTASKS_PER_NODE
+        MUSTER_GPUS MUSTER_CPUS MUSTER_VISIBILITY MUSTER_GRACE MUSTER_PORT_LOW MUSTER_PORT_COUNT MUSTER_HOST_SUFFIX
+        MUSTER_ADDRESS MUSTER_RANGE_ASKED MUSTER_WIREUP MUSTER_PORT MUSTER_PORT_CHOSEN MUSTER_NODES)
     muster_mpirun_site=("${@:2}")
     # shellcheck disable=SC2206  # names without a space
-    muster_carried+=(${muster_variables//,/ } MUSTER_STAGE MUSTER_STAGE_SCRIPT MUSTER_STAGE_SCRIPT_HERE MUSTER_STAGE_IMAGE MUSTER_STAGE_IMAGE_HERE
-        MUSTER_STAGE_ENV MUSTER_STAGE_ENV_HERE MUSTER_STAGE_BINDS MUSTER_STAGE_LIBRARY
-        PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES HIP_VISIBLE_DEVICES ZE_AFFINITY_MASK OMP_NUM_THREADS)
+    muster_carried+=(${muster_variables//,/ } MUSTER_STAGE MUSTER_STAGE_SCRIPT MUSTER_STAGE_SCRIPT_HERE
+        MUSTER_STAGE_IMAGE MUSTER_STAGE_IMAGE_HERE MUSTER_STAGE_ENV MUSTER_STAGE_ENV_HERE MUSTER_STAGE_BINDS
+        MUSTER_STAGE_LIBRARY PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV OMP_NUM_THREADS
+        CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES HIP_VISIBLE_DEVICES ZE_AFFINITY_MASK)
     # Two runs in one job have the same job id and, with --master-port, the same port. This name tells them apart.
     export MUSTER_STEP="mpi$$.${SLURM_RESTART_COUNT:-0}"
     export MUSTER_DIRECTORY=$PWD
@@ -350,13 +306,15 @@ muster_mpirun_words() {
 # Builds the flags again for the nodes that the ranks have now.
 muster_mpirun_hosts() {
     local names=()
-    [ -z "${SLURM_JOB_NODELIST:-}" ] || mapfile -tn "$muster_nodes" names < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+    [ -z "${SLURM_JOB_NODELIST:-}" ] ||
+        mapfile -tn "$muster_nodes" names < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
     [ "${#names[@]}" -eq 0 ] || export MUSTER_NODES="${names[*]}"
     : "${muster_mpirun_kind:=$(mpirun --version 2>&1)}"
     case $muster_mpirun_kind in
     *'Open MPI'* | *OpenRTE*) muster_open_mpi "${names[@]}" ;;
     *HYDRA* | *Hydra* | *'Intel(R) MPI'*) muster_hydra "${names[@]}" ;;
-    *) muster_stop "this mpirun belongs neither to Open MPI nor to MPICH: ${muster_mpirun_kind%%$'\n'*}" 'load the MPI module of the site, or use --launcher srun' ;;
+    *) muster_stop "this mpirun belongs neither to Open MPI nor to MPICH: ${muster_mpirun_kind%%$'\n'*}" \
+        'load the MPI module of the site, or use --launcher srun' ;;
     esac
 }
 
@@ -393,64 +351,16 @@ muster_hydra() {
     [ -z "$muster_labels" ] || muster_mpirun_ranks+=(-prepend-rank)
 }
 
-# Looks after MPICH's mpirun while it runs. Open MPI needs no such watch. $1: the file that takes the ranks' report.
-muster_watch_hydra() {
-    local first
-    case $muster_mpirun_kind in *'Open MPI'* | *OpenRTE*) return ;; esac
-    first=$(stat -c %s "$1" 2>/dev/null)
-    muster_end_hydra "$$" "$1" "${first:-0}" </dev/null >/dev/null &
-    muster_hydra_watcher=$!
-}
-
-# Ends the mpirun that the process $1 starts where it would wait for ever: the program that was to start its proxies on the
-# nodes has failed, and nobody has read its status; or the report $2, behind its first $3 bytes, names a rank that failed, and
-# mpirun waits for a proxy that called too late to hear of it. After ten minutes every proxy has called.
-muster_end_hydra() {
-    local pipe notes child='' starter starters trouble='' before='' size first=$3 offset=$3
-    exec {pipe}<> <(:) {notes}>&2 2>/dev/null
-    for _ in {1..300}; do
-        read -rt 2 -u "$pipe"
-        [ -n "$child" ] || muster_find_hydra "$1" || continue
-        [ -d "/proc/$child" ] || return
-        read -ra starters <"/proc/$child/task/$child/children"
-        [ "$trouble" = rank ] || trouble=
-        for starter in "${starters[@]}"; do
-            [[ $(<"/proc/$starter/stat") != *') Z '* || $(<"/proc/$starter/stat") == *' 0' ]] || trouble=start
-        done
-        size=$(stat -c %s "$2")
-        [ "${size:=0}" -ge "$offset" ] || { first=0 && offset=0; }
-        ! tail -c "+$((offset + 1))" "$2" |
-            grep -qE '^=   BAD TERMINATION |^(\[[0-9]+\] )?muster: rank [0-9]+ on [^ ]+ ended with status ' || trouble=rank
-        offset=$((size - 200 > first ? size - 200 : first)) # a line may be cut where it was looked at
-        [ -z "$trouble" ] || [ "$before" = "$trouble" ] || { before=$trouble && continue; }
-        case $trouble in
-        start) printf 'muster: error: %s\n\nhint: %s\n' "mpirun's proxies could not be started on the nodes" \
-            "its own lines are above; MPICH has to lie under $(dirname "$(command -v mpirun)") on every node" >&"$notes" ;;
-        rank) printf 'muster: mpirun waited on after a rank had failed: it was ended\n' >&"$notes" ;;
-        *) continue ;;
-        esac
-        kill "${starters[@]}" "$child"
-        return
-    done
-}
-
-# Finds the mpirun among the children of $1. Result in $child.
-muster_find_hydra() {
-    local name
-    for child in $(<"/proc/$1/task/$1/children"); do
-        read -r name <"/proc/$child/comm"
-        case $name in mpi*) return ;; esac
-    done
-    child=
-    return 1
-}
+# A job that has not read the watch of MPICH's mpirun does not watch it.
+muster_watch_hydra() { :; }
 
 # Finds the exit status of the rank that failed, in the files $@: Hydra itself ends with another status. Result in
 # $muster_status.
 muster_hydra_status() {
     local found=
     [ -z "${muster_hydra_watcher:-}" ] || kill "$muster_hydra_watcher" 2>/dev/null
-    [ "$muster_status" -eq 0 ] || found=$(sed -n 's/^\(\[[0-9]*\] \)\{0,1\}muster: rank [0-9]* on [^ ]* ended with status //p' "$@" | head -n 1)
+    [ "$muster_status" -eq 0 ] ||
+        found=$(sed -n 's/^\(\[[0-9]*\] \)\{0,1\}muster: rank [0-9]* on [^ ]* ended with status //p' "$@" | head -n 1)
     muster_status=${found:-$muster_status}
 }
 
@@ -492,7 +402,8 @@ for muster_name in ${MUSTER_NODES:-$muster_here}; do
 done
 if [ -z "$muster_node_rank" ]; then
     [ $((muster_size % muster_nodes)) -eq 0 ] || muster_stop \
-        "the name of this host, $muster_here, is not in the list of nodes: ${MUSTER_NODES:-}" 'use --launcher srun on this site'
+        "the name of this host, $muster_here, is not in the list of nodes: ${MUSTER_NODES:-}" \
+        'use --launcher srun on this site'
     muster_node_rank=$((muster_rank / (muster_size / muster_nodes)))
 fi
 [ -n "$muster_local_rank" ] || muster_local_rank=$((muster_rank % (muster_size / muster_nodes)))
@@ -600,27 +511,8 @@ fi
 # The address for jax.distributed.initialize(), with the port of the meeting point, or one that the agent leaves free.
 case $MASTER_ADDR in *:*) muster_jax_host=[$MASTER_ADDR] ;; *) muster_jax_host=$MASTER_ADDR ;; esac
 export JAX_COORDINATOR_ADDRESS="${JAX_COORDINATOR_ADDRESS:-$muster_jax_host:${muster_jax_port:-$MASTER_PORT}}"
-# Tells whether there was a connection to MASTER_PORT: the kernel keeps a closed one for a minute. Unknown means yes.
-muster_somebody_met() {
-    command -v grep >/dev/null && [ -r /proc/net/tcp ] || return 0
-    muster_hex=$(printf '%04X' "$MASTER_PORT")
-    # Any state but 0A, listening.
-    grep -Eqs "^ *[0-9]+: ([0-9A-F:]+ [0-9A-F]+:$muster_hex|[0-9A-F]+:$muster_hex [0-9A-F:]+) 0[1-9B] " /proc/net/tcp*
-}
+# muster_read look.sh
 
-# Warns that the ranks ended well and never connected: each may have worked alone.
-muster_look_for_meeting() {
-    muster_somebody_met || printf \
-        'muster: warning: the %s ranks have ended, and Muster saw no connection to %s:%s: %s\n\nhint: %s %s\n' \
-        "$WORLD_SIZE" "$MASTER_ADDR" "$MASTER_PORT" \
-        'each may have done the whole work alone, and overwritten what the others wrote' \
-        'the script has to join its ranks: torch.distributed.init_process_group(), with muster.world(),' \
-        'or what its framework has for it; --wireup dummy, if each is to work for itself' >&2
-}
-
-# Rank 0 calls it when its command has ended.
-muster_at_end=
-[ "$muster_rank" -ne 0 ] || muster_at_end=muster_look_for_meeting
 
 # Where the script counts the ends (MUSTER_ENDS), the shell around the command writes into the file of its node that the
 # command begins, and how it ended.
@@ -643,37 +535,8 @@ muster_marked() {
     [ -z "$muster_ends" ] || export MUSTER_MARK="$muster_ends"
     exec "$@"
 }
+# muster_read left.sh
 
-# When the last rank of this node has ended: ends the processes of this start that left their rank's group (a daemon,
-# setsid). Slurm ends them only where a cgroup holds them, and srun waits for all that hold its output.
-muster_end_left() {
-    [ -n "$muster_ends" ] || return 0
-    muster_count=$(grep -vc ' begins$' "$muster_ends" 2>/dev/null)
-    [ "${muster_count:-0}" -ge "${muster_local_size:-1}" ] || return 0
-    muster_try=0
-    while muster_find_left && [ "$muster_try" -lt 20 ]; do
-        # shellcheck disable=SC2086  # numbers
-        case $muster_try in 0) muster_first=$muster_count && kill $muster_left ;; 19) kill -KILL $muster_left ;; esac
-        sleep 0.1 || sleep 1
-        muster_try=$((muster_try + 1))
-    done 2>/dev/null
-    [ "$muster_try" -ne 0 ] || return 0
-    read -r muster_here </proc/sys/kernel/hostname
-    printf 'muster: %s processes that had left their rank were ended on %s\n' \
-        "$muster_first" "${SLURMD_NODENAME:-$muster_here}" >&2
-}
-
-# Finds the processes of this user with the mark: others have another one. Results in $muster_left and $muster_count.
-muster_find_left() {
-    muster_left='' muster_count=0
-    muster_files=$(grep -lszxF -e "MUSTER_MARK=$muster_ends" /proc/[0-9]*/environ 2>/dev/null)
-    for muster_file in $muster_files; do
-        [ -O "$muster_file" ] || continue
-        muster_file=${muster_file#/proc/}
-        muster_left="$muster_left ${muster_file%/environ}" muster_count=$((muster_count + 1))
-    done
-    [ -n "$muster_left" ]
-}
 # Runs the user's command. Only rank 0 reads the standard input. This shell stays and reports a failed command: Open
 # MPI's own report is lost in two of three batch jobs, and Hydra's report names no rank. After a failure Open MPI ends
 # all ranks. Hydra waits for the other ranks for ever, unless a rank dies of a signal.
@@ -686,7 +549,7 @@ muster_told=
 (muster_marked "$@")
 muster_status=$?
 muster_note "$muster_rank" "$muster_status"
-muster_end_left
+"${muster_when_over:-:}"
 [ -z "$muster_told" ] || exit "$muster_status"
 if [ "$muster_status" -eq 0 ]; then
     "${muster_at_end:-:}"

@@ -10,7 +10,9 @@
 
 job() {
     muster_begin dir='/home/ada/project/a'"'"'; echo foo' tasks=1
-    muster_read /home/ada/.local/share/muster/texts/0 watch.sh  # the rest of Muster's text
+    # the rest of Muster's text
+    muster_read /home/ada/.local/share/muster/texts/0 leave.sh report_ends.sh silence.sh watch.sh muster_task+=look.sh \
+        muster_task+=left.sh
     . '/home/ada/my env/bin/activate' || muster_not_there 'the virtual environment /home/ada/my env is not there'
     unset LD_PRELOAD
     export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
@@ -37,9 +39,13 @@ line' '*'
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   words, begin, run_directory, size_granted, go_to, read, not_there, expect, count_ends, silence, open_errors,
-#   watch_else, muster_forget
+#   words, begin, run_directory, leave_else, size_granted, go_to, read, not_there, expect, count_ends,
+#   report_ends_else, silence_else, open_errors, watch_else, muster_forget
 # in the text muster_task:
 #   rank_slurm, once_per_node
 muster_node_prologue echo 'warm; up'
-#   directory, python_there, size_as_planned, cpus, threads, publish, jax, look, ends, stay, go_counted_rank
+#   directory, python_there, size_as_planned, cpus, threads, publish, jax
+# muster_read look.sh
+#   ends
+# muster_read left.sh
+#   stay, go_counted_rank

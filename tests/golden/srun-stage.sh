@@ -9,7 +9,9 @@
 
 job() {
     muster_begin dir=/home/ada/project tasks=4
-    muster_read /home/ada/.local/share/muster/texts/0 watch.sh  # the rest of Muster's text
+    # the rest of Muster's text
+    muster_read /home/ada/.local/share/muster/texts/0 leave.sh report_ends.sh silence.sh watch.sh stage.sh \
+        muster_stage_node=stage_node.sh muster_task+=look.sh muster_task+=stage_rank.sh muster_task+=left.sh
     . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
     # import muster works in every rank
@@ -52,11 +54,12 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   words, begin, run_directory, size_granted, go_to, read, not_there, expect, count_ends, silence, port, open_errors,
-#   watch_else, muster_forget
+#   words, begin, run_directory, leave_else, size_granted, go_to, read, not_there, expect, count_ends,
+#   report_ends_else, silence_else, port, open_errors, watch_else, muster_forget
 # in the text muster_task:
-#   rank_slurm, directory, size_as_planned, gpus, cpus, threads, publish, jax, look, stage_rank, ends, stay,
-#   go_counted_rank, stage
-# What runs on every node beside the ranks, for as long as they do: POSIX sh, no Python.
-# in the text muster_stage_node:
-#   stage_node
+#   rank_slurm, directory, size_as_planned, gpus, cpus, threads, publish, jax
+# muster_read look.sh
+# muster_read stage_rank.sh
+#   ends
+# muster_read left.sh
+#   stay, go_counted_rank, stage_else

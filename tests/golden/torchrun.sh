@@ -9,7 +9,8 @@
 job() {
     muster_begin dir=/home/ada/project tasks=4
     # the rest of Muster's text
-    muster_read /home/ada/.local/share/muster/texts/0 watch.sh muster_keeper=agent_keeper.py
+    muster_read /home/ada/.local/share/muster/texts/0 leave.sh report_ends.sh silence.sh watch.sh muster_task+=left.sh \
+        muster_keeper=agent_keeper.py
     . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
     # import muster works in every rank
@@ -123,14 +124,8 @@ muster_find_run_directory() {
 # Has the ranks write into the directory $1: each node to a file of its own.
 muster_keep_logs_in() { muster_logs=$1 muster_keeps_logs=1 muster_output_flags=(--output="$1/%N.log"); }
 
-# Warns, at the end of the job, that its disk is full: lines of the output may be missing, and no launcher says so.
-muster_leave_run_directory() {
-    { printf '%16384s' '' >>"$muster_room"; } 2>/dev/null
-    local has_room=$?
-    rm -f "$muster_room"
-    [ "$has_room" -eq 0 ] || printf 'muster: warning: the disk of %s takes no more (full, or over its quota): %s\n' \
-        "$muster_logs" 'the end of the output may be missing' >&2
-}
+# Removes the space that a job keeps for the warning of a full disk: nobody warns.
+muster_leave_run_directory() { rm -f "$muster_room"; }
 
 # Sets the size that Slurm granted, so that `sbatch -N 8 FILE` works; where Slurm does not name it, the planned size.
 muster_take_size() {
@@ -148,14 +143,15 @@ muster_go_to() {
 
 # Reads texts from Muster's folder $1, which `muster submit` has written. A word FILE names functions of this script;
 # VARIABLE=FILE a value; VARIABLE+=FILE what takes the place of the line "# muster_read FILE" in a value. Where this
-# host does not see one, or another user owns it, the job goes on without them, and a line says so.
+# host does not see one, or another user owns it, the job goes on without the rest, and a line says so.
 muster_read() {
-    local word file text
-    for word in "${@:2}"; do
+    local word file text words=("${@:2}")
+    for word in "${words[@]}"; do
         file=${word#*=}
         if ! { [ -O "$1/$file" ] && text=$(<"$1/$file"); }; then
-            printf 'muster: warning: %s does not see %s: the job runs without %s\n\nhint: %s\n' "$(uname -n)" "$1/$file" \
-                "${*:2}" 'muster submit writes this folder; XDG_DATA_HOME names a place that the nodes see' >&2
+            printf 'muster: warning: %s does not see %s: the job runs without %s\n\nhint: %s\n' \
+                "$(uname -n)" "$1/$file" "${words[*]##*=}" \
+                'muster submit writes this folder; XDG_DATA_HOME names a place that the nodes see' >&2
             return
         fi
         case $word in
@@ -215,65 +211,21 @@ muster_read_ends() {
     [ "$failed ${#ends[@]}" = " $((muster_nodes * each))" ] || muster_report_ends
 }
 
-# Reports another status than 0, and the ends that are missing: of hosts where the command began, and of hosts that
-# Slurm calls lost. What is not known of any other host, which does not see the folder for example, counts as nothing.
-# The supervisor of the job, if it has one, is told of each host whose ends are not known.
+# Reports the status of a rank that failed, or that the ends of a host where the command began are not all known.
 muster_report_ends() {
-    local names=() list state reason host count subject unsaid=
-    local -A states=()
-    mapfile -t names < <(scontrol show hostnames "$SLURM_JOB_NODELIST" 2>/dev/null)
-    while read -r host state reason; do
-        case $state in down* | fail* | *'*') states[$host]="$state${reason:+ ($reason)}" ;; esac
-    done < <(timeout 30 sinfo --noheader --Node --nodes="$SLURM_JOB_NODELIST" --format='%N %t %E' 2>/dev/null)
-    for host in ${muster_failed_nodes:-}; do : "${states[$host]:=lost}"; done
-    if [ -n "$failed" ]; then
-        read -r rank node muster_status <<<"$failed"
-        printf 'muster: rank %s on %s ended with status %s\n' "$rank" "${names[node]:-?}" "$muster_status" >&2
-    fi
+    local lost=''
+    [ -z "$failed" ] || muster_status=${failed##* }
     for ((node = 0; node < muster_nodes; node++)); do
-        host=${names[node]:-?} list='' count=$((each - ${said[node]:-0}))
-        [ "$count" -ne 0 ] || continue
-        [ -n "${begun[node]:-}${states[$host]:-}" ] || continue
-        for ((rank = node * each; rank < (node + 1) * each; rank++)); do
-            [ -n "${ends[rank]:-}" ] || list+=${list:+,}$rank
-        done
-        subject="rank $list"
-        [ "$count" -eq 1 ] || subject="ranks $list"
-        [ "$count" -lt "$each" ] || [ "$each" -eq 1 ] || subject="ranks $((node * each))-$((node * each + each - 1))"
-        # A launcher may have dealt the ranks in another order: which of them was on this host is then not known.
-        [ -n "$in_blocks" ] || subject="a rank"
-        [ "$muster_of" = ranks ] || subject="the agent"
-        subject="how $subject on $host ended is not known${states[$host]:+; Slurm calls $host ${states[$host]}}"
-        printf 'muster: %s\n' "$subject" >&2
-        unsaid=${states[$host]:+lost}
-        "${muster_tell:-:}" unsaid "$host" "${unsaid:=heard}" "$subject"
+        [ -z "${begun[node]:-}" ] || [ "${said[node]:-0}" -eq "$each" ] || lost+=" $node"
     done
-    [ -n "$unsaid" ] || return
-    [ "$muster_status" -ne 0 ] || muster_status=1
-    printf '\nhint: %s\n' \
-        'a part of the work may be missing: start it again; with --restart 1 --spares 1 the job does so by itself' >&2
+    [ -z "$lost" ] || printf 'muster: how the ranks of node%s of %s ended is not known\n' "$lost" \
+        "$SLURM_JOB_NODELIST" >&2
+    [ -z "$lost" ] || [ "$muster_status" -ne 0 ] || muster_status=1
 }
 
-# Watches the job by Muster's own Python; reports a hang in the log and in RUN/hang. then=restart: the ranks start
-# again.
-muster_watch_silence() {
-    local muster_seconds muster_python muster_folder='' muster_then=
-    muster_take 'muster_watch_silence: seconds python folder then' "$@"
-    if [ ! -x "$muster_python" ] || [ ! -e "${muster_folder:-/}" ]; then
-        printf 'muster: note: this node does not see %s: a hang of the ranks is not noticed\n' \
-            "${muster_folder:-$muster_python}" >&2
-        return
-    fi
-    set -- "$muster_python" -I ${muster_folder:+"$muster_folder"} -m muster.cli.silence "$$" "$muster_job" \
-        "$SLURM_JOB_NODELIST" "$muster_run_dir" "$muster_seconds"
-    ${muster_then:+muster_end_hang} "$@" </dev/null &
-    muster_watcher=$!
-}
-
-# Ends the watch.
-muster_end_watch() {
-    [ -z "${muster_watcher:-}" ] || { kill "$muster_watcher" && wait "$muster_watcher"; } 2>/dev/null
-}
+# A job that has not read the watch for hangs is not watched.
+muster_watch_silence() { :; }
+muster_end_watch() { :; }
 
 # Chooses a free port to meet at on the host of rank 0, if this is the one: jobs side by side take different ports.
 muster_choose_port() {
@@ -427,37 +379,8 @@ muster_marked() {
     [ -z "$muster_ends" ] || export MUSTER_MARK="$muster_ends"
     exec "$@"
 }
+# muster_read left.sh
 
-# When the last rank of this node has ended: ends the processes of this start that left their rank's group (a daemon,
-# setsid). Slurm ends them only where a cgroup holds them, and srun waits for all that hold its output.
-muster_end_left() {
-    [ -n "$muster_ends" ] || return 0
-    muster_count=$(grep -vc ' begins$' "$muster_ends" 2>/dev/null)
-    [ "${muster_count:-0}" -ge "${muster_local_size:-1}" ] || return 0
-    muster_try=0
-    while muster_find_left && [ "$muster_try" -lt 20 ]; do
-        # shellcheck disable=SC2086  # numbers
-        case $muster_try in 0) muster_first=$muster_count && kill $muster_left ;; 19) kill -KILL $muster_left ;; esac
-        sleep 0.1 || sleep 1
-        muster_try=$((muster_try + 1))
-    done 2>/dev/null
-    [ "$muster_try" -ne 0 ] || return 0
-    read -r muster_here </proc/sys/kernel/hostname
-    printf 'muster: %s processes that had left their rank were ended on %s\n' \
-        "$muster_first" "${SLURMD_NODENAME:-$muster_here}" >&2
-}
-
-# Finds the processes of this user with the mark: others have another one. Results in $muster_left and $muster_count.
-muster_find_left() {
-    muster_left='' muster_count=0
-    muster_files=$(grep -lszxF -e "MUSTER_MARK=$muster_ends" /proc/[0-9]*/environ 2>/dev/null)
-    for muster_file in $muster_files; do
-        [ -O "$muster_file" ] || continue
-        muster_file=${muster_file#/proc/}
-        muster_left="$muster_left ${muster_file%/environ}" muster_count=$((muster_count + 1))
-    done
-    [ -n "$muster_left" ]
-}
 # Runs the command $@, and ends with its status or by its signal. This shell stays if the ends are counted, or if rank 0
 # looks at its own end. The launcher reports a signal, so this shell does not.
 muster_stay() {
@@ -476,7 +399,7 @@ muster_stay() {
     muster_status=$?
     [ "$muster_status" -ne 0 ] || "${muster_at_end:-:}" 2>&"$muster_free"
     muster_note "$muster_rank" "$muster_status"
-    muster_end_left 2>&"$muster_free"
+    "${muster_when_over:-:}" 2>&"$muster_free"
     [ "$muster_status" -gt 128 ] || exit "$muster_status"
     # The core file of the command stays. dash, busybox and bash have this limit.
     # shellcheck disable=SC3045
@@ -492,7 +415,10 @@ muster_keeper=$(
     cat <<'MUSTER_TEXT'
 import os
 import sys
-_OF_MPI = ("OMPI_", "PRTE_", "PMIX_", "PMI_", "PALS_", "MPI_LOCAL")
+_OF_MPI = (
+    *("OMPI_COMM_WORLD_", "OMPI_UNIVERSE_SIZE", "OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix"),
+    *("PRTE_", "PMIX_", "PMI_", "PALS_", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+)
 if __name__ == "__main__":
     command, (_, ranks, module, nodes, *meeting, more) = sys.argv[2:-10], sys.argv[-10:]
     agent = [sys.executable, "-m", module, nodes, "--nproc-per-node=" + ranks, *meeting, "--max-restarts=0"]

@@ -5,7 +5,8 @@
 
 job() {
     muster_begin dir=/home/ada/project tasks=3 nodes=2
-    muster_read /home/ada/.local/share/muster/texts/0 watch.sh  # the rest of Muster's text
+    # the rest of Muster's text
+    muster_read /home/ada/.local/share/muster/texts/0 report_ends.sh watch.sh muster_task+=left.sh
     . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
     # import muster works in every rank
@@ -29,8 +30,9 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   words, begin, run_directory_of_stream, size_asked, go_to, read, not_there, expect, count_ends, port, open_errors,
-#   watch_else, muster_forget
+#   words, begin, run_directory_of_stream, size_asked, go_to, read, not_there, expect, count_ends, report_ends_else,
+#   port, open_errors, watch_else, muster_forget
 # in the text muster_task:
-#   rank_slurm, tasks_of_node, directory, python_there, size_as_planned, cpus, threads, publish, jax, ends, stay,
-#   go_counted_rank
+#   rank_slurm, tasks_of_node, directory, python_there, size_as_planned, cpus, threads, publish, jax, ends
+# muster_read left.sh
+#   stay, go_counted_rank

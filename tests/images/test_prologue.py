@@ -102,7 +102,7 @@ def test_a_library_that_the_image_cannot_load_is_a_sentence(shell: tuple[str, ..
 
     refused = started("glibc 2.31")
     assert refused.status == 2
-    assert f"the image /x.sif has glibc 2.31, but {library} of the host" in refused.stderr
+    assert f"the image /x.sif has glibc 2.31, but the host's {library} in it needs" in refused.stderr
     assert "needs 2.34" in refused.stderr
     assert "\nhint: " in refused.stderr
     for says in ("glibc 2.34", "glibc 2.100", "", "musl", "glibc 2.x"):

@@ -26,6 +26,7 @@ SLURM_RANK = (
     *START,
     "jax",
     "ends",
+    "left",
     "stay",
     "go_counted_rank",
 )
@@ -39,6 +40,7 @@ MPI_RANK = (
     "slurm_names",
     "jax",
     "ends",
+    "left",
     "go_mpi_rank",
 )
 

@@ -172,6 +172,7 @@ def _count(
         part("stop"),
         part("words"),
         part("count_ends"),
+        part("report_ends"),
         f"SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n[1-2] muster_nodes=2 muster_ntasks_per_node={each}",
         f"muster_run_dir={tmp_path}/run muster_logs=logs muster_status=0 MUSTER_ENDS=",
         more,

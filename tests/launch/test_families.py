@@ -83,17 +83,20 @@ def test_a_rank_of_an_agent_has_its_own_share_of_the_cpus(shell: tuple[str, ...]
     assert told(start(TORCHRUN_RANK, OF_AN_AGENT, shell=shell))["SLURM_CPUS_PER_TASK"] == "4"
 
 
-def under_its_keeper(folder: Path, ranks: int, environment: dict[str, str]) -> dict[str, str]:
+def under_its_keeper(
+    folder: Path, ranks: int, environment: dict[str, str], program: str = "agent_keeper.py"
+) -> dict[str, str]:
     """The environment of an agent of so many ranks, which its ranks inherit: a stand-in for torchrun prints it."""
     (folder / "agent.py").write_text("import os; print(*(f'{n}={v}' for n, v in os.environ.items()), sep='\\0')")
     told_words = ["1", str(ranks), "agent", *["--x"] * 6, ""]
-    words = [sys.executable, agent_keeper.__file__, "plain", "true", *told_words]
+    words = [sys.executable, str(Path(agent_keeper.__file__).with_name(program)), "plain", "true", *told_words]
     return told(run(words, env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(folder), **environment}))
 
 
-def test_a_rank_of_torchruns_is_no_rank_of_mpi(tmp_path: Path) -> None:
+@pytest.mark.parametrize("program", ["agent_keeper.py", "agent_plain.py"])
+def test_a_rank_of_torchruns_is_no_rank_of_mpi(program: str, tmp_path: Path) -> None:
     own = {"OMPI_MCA_btl": "tcp,self", "A_VALUE": "of two\nexport PATH=/nowhere", "PMIX": "mine"}
-    seen = under_its_keeper(tmp_path, 1, {**OF_AN_AGENT, **DAEMONS, **own})
+    seen = under_its_keeper(tmp_path, 1, {**OF_AN_AGENT, **DAEMONS, **own}, program)
 
     assert not DAEMONS.keys() & seen.keys()
     assert {name: seen[name] for name in own} == own

@@ -6,14 +6,16 @@ import re
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from launch.plans import JOB_FACTS
+from launch.plans import FACTS, JOB_FACTS
 from muster.errors import MusterError
 from muster.launchers import launcher_named
 from muster.launchers.base import RANK
 from muster.model.plan import Plan
 from muster.model.words import quote
 from muster.render.explain import explain
+from muster.render.folder import texts_of_folder
 from muster.render.image import step_words, with_step_flags
 from muster.render.script import job_script, own_text, prologue_text
 from muster.runner import run
@@ -109,7 +111,11 @@ def undefined(text: str) -> set[str]:
 
 
 @each_case
-def test_no_function_is_called_that_is_not_there(case: Case, tmp_path: Path) -> None:
+@pytest.mark.parametrize("texts", [None, "/nowhere/texts"], ids=["whole", "read"])
+def test_no_function_is_called_that_is_not_there(
+    case: Case, texts: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("launchers.cases.FACTS", replace(FACTS, texts=texts))
     made = planned(case, tmp_path)
     prologues = launcher_named(made.launcher).prologues(made)
     texts = [prologue_text(made, prologue) for prologue in prologues]
@@ -172,6 +178,25 @@ def test_the_ranks_know_who_they_are_read_and_are_labelled(case: Case, tmp_path:
     assert [rank["read"] for rank in ranks] == ["one line", "", "", ""]
     if is_in_slurm(made) and made.label:  # on this machine the supervisor puts the labels
         assert ran.labels == [int(str(rank["RANK"])) for rank in ran.ranks]
+
+
+@pytest.mark.parametrize("launcher", ["srun", "mpirun", "torchrun", "mpirun+torchrun"])
+@pytest.mark.parametrize("is_there", [True, False], ids=["read", "not there"])
+@pytest.mark.parametrize("fails", ["", "2"], ids=["well", "failed"])
+def test_the_ranks_run_where_the_script_reads_its_rest_and_where_it_cannot(
+    launcher: str, is_there: bool, fails: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("launchers.cases.FACTS", replace(FACTS, texts=str(tmp_path / "texts")))
+    made = planned(Case(launcher, "none"), tmp_path)
+    (tmp_path / "texts").mkdir()
+    for name, text in texts_of_folder().items() if is_there else ():
+        (tmp_path / "texts" / name).write_text(text)
+
+    ran = execute(made, tmp_path, **({"STUB_FAILS": fails} if fails else {}))
+
+    assert ran.result.status == (7 if fails else 0), ran.result.stderr
+    assert fails or sorted(str(rank["RANK"]) for rank in ran.ranks) == ["0", "1", "2", "3"], ran.result.stderr
+    assert ("does not see" in ran.result.stderr) is not is_there
 
 
 # How a status reaches the end of a job differs between these.

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from muster.act.record import Run, forget, known_runs
+from muster.render.folder import folder_name
 
 _DAY_S = 24 * 3600
 # A file of hidden values is its job's for so long, whatever Slurm says of it.
@@ -66,14 +67,31 @@ def find_leftovers(question: CleanRules) -> Iterator[Leftover]:
     for path in sorted((question.state / "pending").glob("*.json")):
         if question.now - path.stat().st_mtime > _DAY_S:
             yield Leftover("submission", path, path.stat().st_size, question.now - path.stat().st_mtime)
+    is_unknown = question.living is None and not question.other_clusters
+    stays = "no Slurm tells from here whether a job uses it (--other-clusters)" if is_unknown else None
     for folder in sorted(question.libraries.glob("*")):
         link = folder / "muster"
-        age_s = question.now - folder.lstat().st_mtime
-        unused = age_s > question.older_s and not question.living and link.resolve() != question.package
-        if link.is_symlink() and (not link.exists() or unused):
-            is_unknown = question.living is None and link.exists() and not question.other_clusters
-            stays = "no Slurm tells from here whether a job uses it (--other-clusters)" if is_unknown else None
-            yield Leftover("rank library", folder, 0, age_s, stays)
+        if link.is_symlink() and not link.exists():
+            yield Leftover("rank library", folder, 0, question.now - folder.lstat().st_mtime)
+        elif link.is_symlink() and link.resolve() != question.package and _is_unused(folder, question):
+            yield Leftover("rank library", folder, 0, question.now - folder.stat().st_mtime, stays)
+    for folder in sorted((question.libraries.parent / "texts").glob("*")):
+        if folder.name != folder_name() and _is_unused(folder, question):
+            bytes_ = sum(path.stat().st_size for path in folder.iterdir())
+            yield Leftover("texts", folder, bytes_, question.now - folder.stat().st_mtime, stays or _others(question))
+
+
+def _is_unused(folder: Path, question: CleanRules) -> bool:
+    """Return whether no launch named this folder for long, and no job here waits or runs that may read it."""
+    return question.now - folder.stat().st_mtime > question.older_s and not question.living
+
+
+def _others(question: CleanRules) -> str | None:
+    """Return why texts stay where a job of another cluster, which nobody asks, may wait for them."""
+    is_shared = any(run.cluster != question.cluster for run in known_runs(question.state))
+    return (
+        "jobs on other clusters may read it (--other-clusters)" if is_shared and not question.other_clusters else None
+    )
 
 
 def _of_run(run: Run, question: CleanRules) -> Iterator[Leftover]:
@@ -120,7 +138,7 @@ def _is_ours(path: Path) -> bool:
 
 def remove_leftover(leftover: Leftover, state: Path) -> None:
     """Remove it; a run with its entry, and last, so that what could not be removed is still known."""
-    if leftover.kind in {"run", "rank library"}:
+    if leftover.kind in {"run", "rank library", "texts"}:
         shutil.rmtree(leftover.path)
     elif leftover.kind != "entry":
         leftover.path.unlink(missing_ok=True)

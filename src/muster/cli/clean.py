@@ -149,7 +149,8 @@ COMMAND = CommandLine(
     start=main,
     summary="""\
 List what earlier jobs have left, and remove it once you agree: run directories older than --older, records of run
-directories that are gone, rank libraries that no environment uses, and secrets that no job will read.
+directories that are gone, rank libraries that no environment uses, texts of earlier versions that scripts read, and
+secrets that no job will read.
 
 What a waiting or a running job needs stays.""",
     options=(

@@ -23,7 +23,7 @@ class Ibrun(ByMpirun):
     wrong_place = ("ibrun works inside a job of Slurm only", "use --launcher local on this machine")
 
     def prologues(self, plan: Plan) -> tuple[Prologue, ...]:
-        return (rank_prologue(plan, "rank_mpi", after=("slurm_names", "jax"), last=("ends", "go_mpi_rank")),)
+        return (rank_prologue(plan, "rank_mpi", after=("slurm_names", "jax"), last=("ends", "left", "go_mpi_rank")),)
 
     def flags(self, plan: Plan) -> tuple[Flag, ...]:
         del plan

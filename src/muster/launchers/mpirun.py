@@ -115,7 +115,7 @@ class Mpirun(ByMpirun):
     keeps_signals = "mpirun's daemons, which pass nothing on"
 
     def prologues(self, plan: Plan) -> tuple[Prologue, ...]:
-        last = ("ends", "go_mpi_rank")
+        last = ("ends", "left", "go_mpi_rank")
         rank = rank_prologue(plan, "rank_mpi", after=("slurm_names", "jax"), last=last, looks=True)
         return (rank, *door_prologues(plan))
 
@@ -127,7 +127,7 @@ class Mpirun(ByMpirun):
         return ("mpirun", *(flag.word for flag in _LINE), *command)
 
     def parts(self, plan: Plan) -> tuple[Part, ...]:
-        return (*report_parts(plan), "mpirun", "hydra_status", *watch_parts(plan))
+        return (*report_parts(plan), "mpirun", "hydra_watch", "hydra_status", *watch_parts(plan))
 
 
 # The site's own flags of mapping and binding reach the line through the second.

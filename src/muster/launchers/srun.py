@@ -18,7 +18,7 @@ from muster.launchers.base import (
 from muster.model.plan import Flag, Output, Plan, Reason
 from muster.model.words import Fragment, Word, fold
 
-COUNTED: tuple[Part, ...] = ("ends", "stay", "go_counted_rank")
+COUNTED: tuple[Part, ...] = ("ends", "left", "stay", "go_counted_rank")
 """Runs a rank whose end the script counts."""
 
 _OUTPUT_FILES = {

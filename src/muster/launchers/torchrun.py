@@ -49,7 +49,7 @@ def _prologues(plan: Plan, identity: Part, last: Part) -> tuple[Prologue, ...]:
         ("stop", "meeting"),
         step_parts(plan, identity),
         start,
-        ("agent_words", "ends", "stay", last),
+        ("agent_words", "ends", "left", "stay", last),
     )
     keeper = Prologue(KEEPER, last=("agent_keeper.py",))
     return (
@@ -166,7 +166,7 @@ class MpirunTorchrun(_OfTorchrun, ByMpirun):
         return ("mpirun", *(flag.word for flag in self.flags(plan)), *agent_words(plan, wrap))
 
     def parts(self, plan: Plan) -> tuple[Part, ...]:
-        return (*report_parts(plan), "torchrun_status", "mpirun", *watch_parts(plan))
+        return (*report_parts(plan), "torchrun_status", "mpirun", "hydra_watch", *watch_parts(plan))
 
     def first_failure(self, outputs: Iterable[Iterable[str]]) -> Failure | None:
         """Return what an agent reports; where agents were only told to end, what mpirun says of its daemons."""

@@ -6,7 +6,11 @@ The words are those of the keeper (rank/agent_keeper.py); the ranks write into t
 import os
 import sys
 
-_OF_MPI = ("OMPI_", "PRTE_", "PMIX_", "PMI_", "PALS_", "MPI_LOCAL")
+# As the keeper has them.
+_OF_MPI = (
+    *("OMPI_COMM_WORLD_", "OMPI_UNIVERSE_SIZE", "OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix"),
+    *("PRTE_", "PMIX_", "PMI_", "PALS_", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+)
 
 if __name__ == "__main__":
     command, (_, ranks, module, nodes, *meeting, more) = sys.argv[2:-10], sys.argv[-10:]

@@ -6,6 +6,8 @@ import re
 import shlex
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from muster.launchers import launcher_named
 from muster.model.plan import Engine, Plan, Reason, Rendezvous
 from muster.model.words import Hidden, Word, quote
@@ -94,7 +96,9 @@ def _job(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
 
     Its function's own comment, or a section of its own.
     """
-    functions = dict(functions_in(own_text(with_step_flags(plan))))
+    made = with_step_flags(plan)
+    # What the script reads is explained by its own comments, not by what stands in its place.
+    functions = dict(functions_in(own_text(made) + own_text(replace(made, texts=None))))
     for section, text in lines_of_job(plan):
         description = next((functions[name] for name in _CALLED.findall(text) if name in functions), None)
         if description is None or section in {"environment", "condition"}:

@@ -1,4 +1,6 @@
-"""Large texts, without which ranks run too: a script reads them from Muster's folder instead of holding them. Pure.
+"""Large texts that a script reads from Muster's folder instead of holding them. Pure.
+
+Without them the ranks run too, with less around them; a job that stages copies stops before its ranks start.
 
 The folder's name follows from the texts, so a job that waits over an upgrade reads what it was made for.
 """
@@ -15,8 +17,22 @@ from muster.render.parts import part
 
 IN_PLACE_OF: dict[Part, Part | None] = {
     "agent_keeper.py": "agent_plain.py",
+    "leave": "leave_else",
     "watch": "watch_else",
     **dict.fromkeys(DOOR_PIECES),
+    "report_ends": "report_ends_else",
+    "silence": "silence_else",
+    "silence_ends": None,
+    "hydra_watch": "hydra_watch_else",
+    "mpirun_waits": "mpirun_waits_else",
+    "left": None,
+    "look": None,
+    "image_unpack": "image_unpack_else",
+    "unpacked": "unpacked_else",
+    "stack": "stack_else",
+    "stage": "stage_else",
+    "stage_node": None,
+    "stage_rank": None,
 }
 """The parts that are read, each with the part that a script has in its place, if it needs one. A closed job stops where
 it cannot read its door (begin/door_key.sh).
@@ -40,7 +56,9 @@ def text_of(plan: Plan, name: Part) -> str:
 
 def compose_read(plan: Plan, names: Iterable[Part]) -> str:
     """Return the parts of a process as one text, with a comment in the place of each that is read."""
-    lines = ((text_of(plan, name), f"# muster_read {file_of(name)}\n" if is_read(plan, name) else "") for name in names)
+    lines = (
+        (text_of(plan, name), f"# muster_read {file_of(name)}\n\n" if is_read(plan, name) else "") for name in names
+    )
     return "".join(text for pair in lines for text in pair)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
@@ -11,8 +10,9 @@ from muster.images import engine_named
 from muster.launchers import launcher_named
 from muster.model.plan import Plan
 from muster.model.words import Word, fold
+from muster.render.folder import compose_read, is_read
 from muster.render.functions import without_unused
-from muster.render.parts import compose
+from muster.render.parts import part
 
 
 def with_step_flags(plan: Plan) -> Plan:
@@ -35,8 +35,11 @@ def prologue_end(plan: Plan) -> str:
     lines = engine.prologue(plan)
     if not lines:
         return ""
-    calls = "\n".join(shlex.join(line) for line in lines)
-    return f"{without_unused(compose(engine.parts(plan)), calls)}\n{calls}\n"
+    calls = "\n".join(fold(line, indent=0) for line in lines)
+    parts = engine.parts(plan)
+    # What only a text calls that the script reads stands here too.
+    callers = "\n".join((calls, *(part(name) for name in parts if is_read(plan, name))))
+    return f"{without_unused(compose_read(plan, parts), callers)}\n{calls}\n"
 
 
 def definition_lines(plan: Plan) -> Iterator[str]:

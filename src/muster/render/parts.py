@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from textwrap import wrap
 
 from muster.launchers.base import Part
 from muster.rank.vendors import VENDORS, VISIBLE
@@ -47,7 +48,9 @@ _WORDS = {
     "VISIBLE": " ".join(VISIBLE),
     "ANY_VISIBLE": "".join(f"${{{name}:-" for name in VISIBLE) + "}" * len(VISIBLE),
     "VISIBLE_FIRST": " ".join(vendor.visible[0] for vendor in VENDORS),
-    "SIGNS": " ".join(word for vendor in VENDORS for word in (vendor.kind, *vendor.signs)),
+    "SIGNS": " \\\n        ".join(
+        wrap(" ".join(word for vendor in VENDORS for word in (vendor.kind, *vendor.signs)), 90)
+    ),
     "TORCH_VERSIONS": "\n".join(f"        {row.torch_version}*=*) muster_found={row.kind} ;;" for row in VENDORS),
 }
 _PLACE = re.compile(f"@({'|'.join(_WORDS)})@")

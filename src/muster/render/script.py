@@ -171,7 +171,9 @@ def own_text(plan: Plan) -> str:
 def _texts_of_job(plan: Plan) -> Iterator[str]:
     """Yield what the job of several roles needs itself: it starts no rank."""
     yield part("stop")
-    yield from map(part, ("words", "begin", "run_directory", "size_granted", "go_to", "python", "become", "roles"))
+    yield from map(
+        part, ("words", "begin", "run_directory", "leave", "size_granted", "go_to", "python", "become", "roles")
+    )
     yield _forget(plan)
 
 
@@ -193,7 +195,10 @@ def _texts(plan: Plan, launcher: Launcher) -> Iterator[str]:
     if plan.staging is not None:
         from muster.render.staging import STAGE_END, stage_lines, stage_texts
 
-        yield from stage_texts((*stage_lines(plan, plan.staging), STAGE_END))
+        is_stage_read = is_read(plan, "stage")
+        yield from (
+            (text_of(plan, "stage"),) if is_stage_read else stage_texts((*stage_lines(plan, plan.staging), STAGE_END))
+        )
 
 
 def _parts_of_the_job(plan: Plan, launcher: Launcher) -> Iterator[Part]:
@@ -205,7 +210,7 @@ def _parts_of_the_job(plan: Plan, launcher: Launcher) -> Iterator[Part]:
         if plan.output is Output.STREAM:
             yield "run_directory_of_stream"
         else:
-            yield "run_directory"
+            yield from ("run_directory", "leave")
         yield "size_asked" if plan.within else "size_granted"
     yield "go_to_snapshot" if plan.snapshot else "go_to"
     if plan.texts is not None:
@@ -232,6 +237,7 @@ def _parts_of_some_jobs(plan: Plan, launcher: Launcher) -> tuple[tuple[Part, boo
         ("attempt", may_run_again(plan) or keeps_attempts(plan)),
         ("expect", launcher.starts_ranks),
         ("count_ends", counts_ends(plan, launcher)),
+        ("report_ends", counts_ends(plan, launcher)),
         ("silence", plan.hang is not None),
         ("silence_ends", plan.hang is not None and plan.hang.ends),
         ("port", _chooses_port(plan, launcher)),
@@ -282,7 +288,7 @@ def _before_the_command(plan: Plan) -> Iterator[str]:
     """Yield what the image and staged copies need, where everything else is known."""
     yield prologue_end(plan)
     if plan.staging is not None:
-        yield part("stage_rank")
+        yield compose_read(plan, ("stage_rank",))
 
 
 def _chooses_port(plan: Plan, launcher: Launcher) -> bool:
@@ -346,6 +352,8 @@ def _read(plan: Plan, folder: str) -> Iterator[str]:
     """Yield the line that reads large texts from Muster's folder."""
     launcher = launcher_named(plan.launcher)
     words: list[Word] = [file_of(name) for name in _parts_of_the_job(plan, launcher) if is_read(plan, name)]
+    if plan.staging is not None:
+        words += ["stage.sh", "muster_stage_node=stage_node.sh"]
     for prologue in launcher.prologues(plan):
         words += read_words(prologue.variable, prologue_text(plan, prologue))
         words += [f"{prologue.variable}={file_of(name)}" for name in prologue.last if prologue.variable == KEEPER]

@@ -33,7 +33,8 @@ muster_supervise() {
     # A script that lies in memory has no name that another process could open.
     [ -r "$file" ] || { exec {muster_file}<"/proc/$$/fd/255" && file=/dev/fd/$muster_file; }
     muster_become "$1" "$folder" "file=$file" "run=$muster_run_dir" "logs=${muster_logs:-}" \
-        "keeps=${muster_keeps_logs:-}" "link=$muster_link" "nodes=$muster_nodes" "tasks=$muster_ntasks_per_node" "${@:3}"
+        "keeps=${muster_keeps_logs:-}" "link=$muster_link" "nodes=$muster_nodes" \
+        "tasks=$muster_ntasks_per_node" "${@:3}"
     trap - USR1
     case " $* " in *' spares='*) muster_stop "spare nodes need Python 3.6 or later and $folder on $(uname -n)" \
         'omit --spares' ;; esac

@@ -4,7 +4,8 @@ muster_modules() {
     ! command -v module >/dev/null || return 0
     for file in "$@"; do
         # shellcheck disable=SC1090  # the file belongs to the host
-        . "$file" || muster_stop "this host has no modules: $* cannot be read" 'omit --module, or correct the site profile'
+        . "$file" || muster_stop "this host has no modules: $* cannot be read" \
+            'omit --module, or correct the site profile'
     done
 }
 

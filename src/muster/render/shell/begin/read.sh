@@ -1,13 +1,14 @@
 # Reads texts from Muster's folder $1, which `muster submit` has written. A word FILE names functions of this script;
 # VARIABLE=FILE a value; VARIABLE+=FILE what takes the place of the line "# muster_read FILE" in a value. Where this
-# host does not see one, or another user owns it, the job goes on without them, and a line says so.
+# host does not see one, or another user owns it, the job goes on without the rest, and a line says so.
 muster_read() {
-    local word file text
-    for word in "${@:2}"; do
+    local word file text words=("${@:2}")
+    for word in "${words[@]}"; do
         file=${word#*=}
         if ! { [ -O "$1/$file" ] && text=$(<"$1/$file"); }; then
-            printf 'muster: warning: %s does not see %s: the job runs without %s\n\nhint: %s\n' "$(uname -n)" "$1/$file" \
-                "${*:2}" 'muster submit writes this folder; XDG_DATA_HOME names a place that the nodes see' >&2
+            printf 'muster: warning: %s does not see %s: the job runs without %s\n\nhint: %s\n' \
+                "$(uname -n)" "$1/$file" "${words[*]##*=}" \
+                'muster submit writes this folder; XDG_DATA_HOME names a place that the nodes see' >&2
             return
         fi
         case $word in

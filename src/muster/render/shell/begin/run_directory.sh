@@ -20,12 +20,3 @@ muster_find_run_directory() {
 
 # Has the ranks write into the directory $1: each node to a file of its own.
 muster_keep_logs_in() { muster_logs=$1 muster_keeps_logs=1 muster_output_flags=(--output="$1/%N.log"); }
-
-# Warns, at the end of the job, that its disk is full: lines of the output may be missing, and no launcher says so.
-muster_leave_run_directory() {
-    { printf '%16384s' '' >>"$muster_room"; } 2>/dev/null
-    local has_room=$?
-    rm -f "$muster_room"
-    [ "$has_room" -eq 0 ] || printf 'muster: warning: the disk of %s takes no more (full, or over its quota): %s\n' \
-        "$muster_logs" 'the end of the output may be missing' >&2
-}

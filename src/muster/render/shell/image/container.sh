@@ -30,7 +30,8 @@ muster_container_binds() {
 
 # Passes on the variables by which the MPI of the host identifies its ranks, for the MPI in the container.
 muster_container_joins() {
-    for muster_name in $(env | sed -n 's/^\(OMPI_[A-Za-z0-9_]*\)=.*/\1/p; s/^\(PMIX\{0,1\}2\{0,1\}_[A-Za-z0-9_]*\)=.*/\1/p'); do
+    for muster_name in $(env |
+        sed -n 's/^\(OMPI_[A-Za-z0-9_]*\)=.*/\1/p; s/^\(PMIX\{0,1\}2\{0,1\}_[A-Za-z0-9_]*\)=.*/\1/p'); do
         muster_container_gets "$muster_name"
     done
 }

@@ -44,7 +44,7 @@ muster_image_loads() {
         muster_wants=$(grep -ao 'GLIBC_2\.[0-9][0-9]*' "$muster_path" 2>/dev/null | sort -t. -k2 -n | tail -n 1)
         muster_wants=${muster_wants#GLIBC_2.}
         [ "$muster_has" -ge "${muster_wants:-0}" ] || muster_stop \
-            "the image $muster_of has glibc 2.$muster_has, but $muster_path of the host, which is bound into the image, needs 2.$muster_wants" \
+            "the image $muster_of has glibc 2.$muster_has, but the host's $muster_path in it needs 2.$muster_wants" \
             'build the image on a newer base: the ranks reach the fabric of this site through that library'
     done
 }
@@ -64,7 +64,8 @@ muster_image_takes() {
         muster_escape '\\,:' "$muster_path"
         muster_more=$muster_more${muster_more:+,}$muster_escaped
     done
-    [ -z "$muster_more" ] || eval "export ${muster_prefix}_BIND=\"\${${muster_prefix}_BIND:+\$${muster_prefix}_BIND,}\$muster_more\""
+    [ -z "$muster_more" ] ||
+        eval "export ${muster_prefix}_BIND=\"\${${muster_prefix}_BIND:+\$${muster_prefix}_BIND,}\$muster_more\""
 }
 
 # Passes on the variables after $1 that are set.
@@ -83,7 +84,8 @@ muster_image_gets() {
 # Passes on the variables by which the MPI of the host identifies its ranks. Without them each rank in the image would
 # be alone.
 muster_image_joins() {
-    for muster_name in $(env | sed -n 's/^\(OMPI_[A-Za-z0-9_]*\)=.*/\1/p; s/^\(PMIX\{0,1\}2\{0,1\}_[A-Za-z0-9_]*\)=.*/\1/p'); do
+    for muster_name in $(env |
+        sed -n 's/^\(OMPI_[A-Za-z0-9_]*\)=.*/\1/p; s/^\(PMIX\{0,1\}2\{0,1\}_[A-Za-z0-9_]*\)=.*/\1/p'); do
         muster_image_gets "$1" "$muster_name"
     done
 }

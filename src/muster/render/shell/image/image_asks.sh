@@ -24,8 +24,8 @@ muster_image_runs_venv() {
     [ "${muster_local_rank:-0}" -eq 0 ] || return 0
     muster_has=$(muster_image_asks "$1" --quiet exec --bind "$3" "${muster_unpacked:-$2}" "$3/bin/python" -c \
         'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
-    [ "$muster_has" = "$4" ] || muster_stop \
-        "the virtual environment $3 was made with Python $4, but in the image $2 its python ${muster_has:+is }${muster_has:-does not start}" \
+    [ "$muster_has" = "$4" ] || muster_stop "the virtual environment $3 was made with Python $4, but in the image $2 \
+its python ${muster_has:+is }${muster_has:-does not start}" \
         'make the environment with the Python of the image, or bind the Python that it was made with'
 }
 

@@ -17,7 +17,8 @@ muster_image_opens() {
         muster_how="every node unpacks the image once, to $muster_unpacked, until the end of the job"
     fi
     # shellcheck disable=SC2154  # another part of the prologue sets it
-    [ "$muster_rank" -ne 0 ] || printf 'muster: users may not open /dev/fuse on %s: %s\n' "$muster_here" "$muster_how" >&2
+    [ "$muster_rank" -ne 0 ] ||
+        printf 'muster: users may not open /dev/fuse on %s: %s\n' "$muster_here" "$muster_how" >&2
 }
 
 # Unpacks the image $3 into a directory of this node. The first rank of the node unpacks, the other ranks wait for it.
@@ -29,10 +30,12 @@ muster_image_unpack() {
     if [ "${muster_local_rank:-0}" -eq 0 ]; then
         [ "$muster_rank" -ne 0 ] || { mkdir -p "${MUSTER_RUN_DIR:-.}" && : >"${MUSTER_RUN_DIR:-.}/$muster_name"; }
         for muster_path in "${TMPDIR:-/tmp}"/.muster-image-*."$muster_here"/owner; do
-            [ -O "$muster_path" ] && [ -O "${muster_path%/owner}" ] && [ ! -L "${muster_path%/owner}" ] && read -r muster_owner <"$muster_path" && ! kill -0 "$muster_owner" 2>/dev/null &&
+            [ -O "$muster_path" ] && [ -O "${muster_path%/owner}" ] && [ ! -L "${muster_path%/owner}" ] &&
+                read -r muster_owner <"$muster_path" && ! kill -0 "$muster_owner" 2>/dev/null &&
                 muster_image_remove "${muster_path%/owner}"
         done
-        (umask 077 && mkdir "$muster_place") || muster_stop "the directory $muster_place cannot be made on $muster_here" \
+        (umask 077 && mkdir "$muster_place") ||
+            muster_stop "the directory $muster_place cannot be made on $muster_here" \
             'name another place with TMPDIR'
         echo "$$" >"$muster_place/owner"
         eval "export $2_TMPDIR=\$muster_place"
@@ -44,14 +47,15 @@ muster_image_unpack() {
         echo "$muster_status" >"$muster_place/status.new" && mv "$muster_place/status.new" "$muster_place/status"
     else
         # A directory of another user under this name is ignored: the first rank stops with an error of its own then.
-        until [ -O "$muster_place" ] && [ ! -L "$muster_place" ] && [ -e "$muster_place/status" ]; do sleep 0.1 2>/dev/null || sleep 1; done
+        until [ -O "$muster_place" ] && [ ! -L "$muster_place" ] &&
+            [ -e "$muster_place/status" ]; do sleep 0.1 2>/dev/null || sleep 1; done
         read -r muster_status <"$muster_place/status"
     fi
     if [ "$muster_status" -ne 0 ]; then
         [ "${muster_local_rank:-0}" -eq 0 ] || exit 2
         muster_image_remove "$muster_place"
         muster_stop "the image $3 cannot be unpacked on $muster_here: $(muster_image_complaint "$muster_said")" \
-            "make room in ${TMPDIR:-/tmp}, name another place with TMPDIR, or use a sandbox directory, which needs no unpacking"
+            "make room in ${TMPDIR:-/tmp}, name another place with TMPDIR, or use a sandbox directory"
     fi
     # shellcheck disable=SC2034  # muster_image_words uses it
     muster_packed=$3
@@ -81,7 +85,8 @@ if [ -n "${muster_unpacked:-}" ]; then
     while [ "$muster_left" -gt 0 ]; do
         muster_word=$1
         shift
-        [ "$muster_two" != --pwd ] || [ "$muster_word" != "$muster_packed" ] || muster_word=$muster_unpacked muster_packed=
+        [ "$muster_two" != --pwd ] || [ "$muster_word" != "$muster_packed" ] ||
+            muster_word=$muster_unpacked muster_packed=
         set -- "$@" "$muster_word"
         muster_two=$muster_one muster_one=$muster_word
         muster_left=$((muster_left - 1))

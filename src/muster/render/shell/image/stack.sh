@@ -26,7 +26,8 @@ muster_stack_fits() {
     [ "$muster_kind" != node ] || muster_gpu_kind
     case $muster_kind/$3 in
     */cpu)
-        [ "${muster_rank:-1}" -ne 0 ] || printf 'muster: warning: the torch in the image %s is built for CPUs, but GPUs are asked for\n' "$1" >&2
+        [ "${muster_rank:-1}" -ne 0 ] ||
+            printf 'muster: warning: the torch in the image %s is built for CPUs, but GPUs are asked for\n' "$1" >&2
         ;;
     /* | */ | */several | "$3/$3") ;;
     *)

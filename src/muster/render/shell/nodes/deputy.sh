@@ -15,7 +15,8 @@ while [ "$pause" -lt 2000 ]; do
         printf 'muster: %s, the host of the script, is lost: the job goes back into the queue\n' "$1" >>"$2"
         exec scontrol requeue "$SLURM_JOB_ID"
     fi
-    printf 'muster: %s, the host of the script, is lost: the job ends, because it may not go back into the queue\n' "$1" >>"$2"
+    printf 'muster: %s, the host of the script, is lost: the job ends, because it may not go back into the queue\n' \
+        "$1" >>"$2"
     [ -z "$4" ] || IFS=$'\t' read -r number began _ < <(tail -n 1 "$4/attempts")
     [ -z "$4" ] || printf '%s\t%s\t%(%s)T\t143\t\t%s\tend\t%s failed\t%s\tnode\t\n' "$number" "$began" -1 "$1" "$1" \
         'not started again: the host of the script is lost, and the job may not go back into the queue' >>"$4/ends"

@@ -10,8 +10,10 @@ muster_cpu_has() {
         case "$muster_line " in
         *" $muster_flag "*) ;;
         *)
-            printf 'muster: warning: the virtual environment was compiled on a CPU with %s, but the CPU of %s does not have it: %s\n' \
-                "$muster_flag" "$muster_here" 'compiled code may end with an illegal instruction; build the environment on such a node, with --job' >&2
+            printf 'muster: warning: %s %s, but the CPU of %s does not have it: %s %s\n' \
+                'the virtual environment was compiled on a CPU with' "$muster_flag" "$muster_here" \
+                'compiled code may end with an illegal instruction;' \
+                'build the environment on such a node, with --job' >&2
             return 0
             ;;
         esac

@@ -4,6 +4,6 @@ muster_note_begin
 (muster_marked "$@")
 muster_status=$?
 muster_note "$muster_rank" "$muster_status"
-muster_end_left
+"${muster_when_over:-:}"
 [ "$muster_status" -ne 0 ] || exit 0
 kill -KILL "$$"

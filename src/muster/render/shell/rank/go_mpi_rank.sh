@@ -10,7 +10,7 @@ muster_told=
 (muster_marked "$@")
 muster_status=$?
 muster_note "$muster_rank" "$muster_status"
-muster_end_left
+"${muster_when_over:-:}"
 [ -z "$muster_told" ] || exit "$muster_status"
 if [ "$muster_status" -eq 0 ]; then
     "${muster_at_end:-:}"

@@ -14,7 +14,8 @@ muster_node_prologue() {
     [ "$muster_count" -lt "$muster_local_size" ] || rm -rf "$muster_mark"
     if [ "$muster_status" -ne 0 ]; then
         read -r muster_here </proc/sys/kernel/hostname
-        muster_stop "the node prologue failed on $muster_here with status $muster_status: $*" 'run it on that node by hand to see why'
+        muster_stop "the node prologue failed on $muster_here with status $muster_status: $*" \
+            'run it on that node by hand to see why'
     fi
 }
 
@@ -24,9 +25,12 @@ muster_make_mark() {
     muster_marks=$muster_marks.$$ muster_try=0
     until (umask 077 && mkdir "$muster_marks.$muster_try") 2>/dev/null; do
         muster_try=$((muster_try + 1))
-        [ "$muster_try" -lt 100 ] || muster_stop "neither the directory $muster_marks.0 nor any up to $muster_marks.99 can be made" 'is /tmp full?'
+        [ "$muster_try" -lt 100 ] ||
+            muster_stop "neither the directory $muster_marks.0 nor any up to $muster_marks.99 can be made" \
+                'is /tmp full?'
     done
-    (umask 077 && echo "$1" >"$muster_marks.$muster_try/new" && mv -f "$muster_marks.$muster_try/new" "$muster_marks.$muster_try/status")
+    (umask 077 && echo "$1" >"$muster_marks.$muster_try/new" &&
+        mv -f "$muster_marks.$muster_try/new" "$muster_marks.$muster_try/status")
 }
 
 # Finds the directory of this user's mark. Result in $muster_mark.

@@ -23,7 +23,8 @@ for muster_name in ${MUSTER_NODES:-$muster_here}; do
 done
 if [ -z "$muster_node_rank" ]; then
     [ $((muster_size % muster_nodes)) -eq 0 ] || muster_stop \
-        "the name of this host, $muster_here, is not in the list of nodes: ${MUSTER_NODES:-}" 'use --launcher srun on this site'
+        "the name of this host, $muster_here, is not in the list of nodes: ${MUSTER_NODES:-}" \
+        'use --launcher srun on this site'
     muster_node_rank=$((muster_rank / (muster_size / muster_nodes)))
 fi
 [ -n "$muster_local_rank" ] || muster_local_rank=$((muster_rank % (muster_size / muster_nodes)))

@@ -16,7 +16,7 @@ muster_stay() {
     muster_status=$?
     [ "$muster_status" -ne 0 ] || "${muster_at_end:-:}" 2>&"$muster_free"
     muster_note "$muster_rank" "$muster_status"
-    muster_end_left 2>&"$muster_free"
+    "${muster_when_over:-:}" 2>&"$muster_free"
     [ "$muster_status" -gt 128 ] || exit "$muster_status"
     # The core file of the command stays. dash, busybox and bash have this limit.
     # shellcheck disable=SC3045

@@ -9,7 +9,8 @@ muster_stage_begin() {
     muster_stage_top=$muster_folder/muster-stage-$UID
     muster_stage_out=$muster_out
     [ "$muster_out" = - ] || mkdir -p "$muster_out" || muster_stop \
-        "the directory $muster_out, for the files that the ranks write, cannot be made" 'give another one with --stage-out'
+        "the directory $muster_out, for the files that the ranks write, cannot be made" \
+        'give another one with --stage-out'
     muster_stage_nodes=$SLURM_JOB_NUM_NODES
     muster_stage_mounts=()
     muster_stage_trouble=
@@ -81,10 +82,11 @@ muster_stage_hear() {
     [ -z "$muster_stage_trouble" ]
 }
 
-# Stages one thing. number, name: its name in words. packed: the folder with its packed form. path: one in it. unchanged: a
-# path whose change makes the packed form old. The path of the copy is in $muster_stage_place.
+# Stages one thing. number, name: its name in words. packed: the folder with its packed form. path: one in it.
+# unchanged: a path whose change makes the packed form old. The path of the copy is in $muster_stage_place.
 muster_stage_thing() {
-    local muster_number muster_name muster_packed key kind count digest when file=- path began=$SECONDS words=() paths=() signs=()
+    local muster_number muster_name muster_packed key kind count digest when file=- path began=$SECONDS words=() \
+        paths=() signs=()
     for path in "$@"; do
         case $path in
         path=*) paths+=("${path#*=}") ;;
@@ -111,7 +113,8 @@ muster_stage_thing() {
         muster_stage_hear "$muster_number" have
         if [ -z "$muster_stage_trouble" ] && [[ " ${muster_stage_answers[*]} " == *' need '* ]]; then
             printf 'muster_fetch\n' >&"$muster_stage_to"
-            muster_stage_hear "$muster_number" have || [ "$muster_stage_alive" -ne 1 ] || printf 'muster_drop\n' >&"$muster_stage_to"
+            muster_stage_hear "$muster_number" have || [ "$muster_stage_alive" -ne 1 ] ||
+                printf 'muster_drop\n' >&"$muster_stage_to"
         fi
     fi
     if [ "$muster_stage_alive" -ne 1 ]; then
@@ -123,7 +126,8 @@ muster_stage_thing() {
         return 1
     fi
     muster_stage_place=$muster_stage_top/$key-${digest:0:8}
-    printf 'muster: %s: on %s nodes (%s s), as of %s\n' "$muster_name" "$muster_stage_nodes" "$((SECONDS - began))" "$when" >&2
+    printf 'muster: %s: on %s nodes (%s s), as of %s\n' "$muster_name" "$muster_stage_nodes" "$((SECONDS - began))" \
+        "$when" >&2
 }
 
 # Notes the paths $@, which lie under $muster_stage_place: the ranks will see each one under its own name.
@@ -134,8 +138,8 @@ muster_stage_over() {
     done
 }
 
-# Copies the folder of the script's file, without its subfolders: Python looks there for each module that it imports. name:
-# the script, as the command names it.
+# Copies the folder of the script's file, without its subfolders: Python looks there for each module that it imports.
+# name: the script, as the command names it.
 muster_stage_script() {
     local muster_name muster_file
     muster_take 'muster_stage_script: name file' "$@"
@@ -143,7 +147,8 @@ muster_stage_script() {
     muster_stage_trouble=
     printf 'muster_script\t%s\n' "$muster_file" >&"$muster_stage_to"
     if muster_stage_hear script made; then
-        export MUSTER_STAGE_SCRIPT=$muster_name MUSTER_STAGE_SCRIPT_HERE=$muster_stage_top/job-$SLURM_JOB_ID/script/${muster_file##*/}
+        export MUSTER_STAGE_SCRIPT=$muster_name \
+            MUSTER_STAGE_SCRIPT_HERE=$muster_stage_top/job-$SLURM_JOB_ID/script/${muster_file##*/}
     else
         muster_stage_warn "the script's folder is not staged: $muster_stage_trouble"
     fi
@@ -200,17 +205,20 @@ muster_stage_mount() {
     return 1
 }
 
-# Decides what to use where users may not mount. An environment that works under another path (relocatable=yes) is used under
-# the path of its copy.
+# Decides what to use where users may not mount. An environment that works under another path (relocatable=yes) is used
+# under the path of its copy.
 # shellcheck disable=SC2120  # not every job uses its word
 muster_stage_closed() {
     local muster_relocatable=
     muster_take 'muster_stage_closed: relocatable' "$@"
     [ "$muster_stage_alive" -eq 1 ] || return 0
     if [ -n "$muster_relocatable" ] && [ -n "${muster_stage_environment_at:-}" ]; then
-        muster_stage_warn "$muster_stage_trouble: the ranks use the environment as $MUSTER_STAGE_ENV_HERE and all other shared files"
+        muster_stage_warn \
+            "$muster_stage_trouble: the ranks use the environment as $MUSTER_STAGE_ENV_HERE and all other shared files"
     elif [ -n "${muster_stage_environment_at:-}" ]; then
-        muster_stage_warn "$muster_stage_trouble, and the environment contains its own path (it is not relocatable): all ranks use the shared files"
+        muster_stage_warn \
+            "$muster_stage_trouble, and the environment contains its own path (it is not relocatable):" \
+            'all ranks use the shared files'
         unset MUSTER_STAGE_ENV
     else
         muster_stage_warn "$muster_stage_trouble: all ranks use the shared files"
@@ -243,13 +251,18 @@ muster_stage_end() {
         case $about:$answer in
         out:brought*)
             seen=$((seen + 1))
-            [ "${answer#brought }" -eq 0 ] || printf 'muster: %s: %s files to %s\n' "$host" "${answer#brought }" "$muster_stage_out" >&2
+            [ "${answer#brought }" -eq 0 ] ||
+                printf 'muster: %s: %s files to %s\n' "$host" "${answer#brought }" "$muster_stage_out" >&2
             ;;
-        out:kept*) muster_stage_warn "what the ranks wrote on $host could not be brought to $muster_stage_out: it stays on $host in ${answer#kept }" ;;
+        out:kept*) muster_stage_warn \
+            "what the ranks wrote on $host could not be brought to $muster_stage_out:" \
+            "it stays on $host in ${answer#kept }" ;;
         script:*) muster_stage_warn "the script wrote files into its own folder on $host: they are now in $answer" ;;
         end:*) ;;
         esac
     done
     [ "$muster_stage_out" = - ] || [ "$seen" -eq "$muster_stage_nodes" ] ||
-        muster_stage_warn "only $seen of $muster_stage_nodes nodes report that their files are in $muster_stage_out; the others keep them in $muster_stage_top"
+        muster_stage_warn \
+            "only $seen of $muster_stage_nodes nodes report that their files are in $muster_stage_out;" \
+            "the others keep them in $muster_stage_top"
 }

@@ -1,7 +1,8 @@
 # The helper of one node, which runs as long as the ranks of the job. It receives the copies, mounts them over the
 # shared files, and brings back what the ranks wrote. $1: the node's folder, $2: the job, $3: the number of nodes, $4:
-# this node's number, $5: where to bring what the ranks wrote (or -). It reads one order per line, the name of a function
-# with its words, and answers in lines that begin with muster-stage. A copy gets its name only when it is complete.
+# this node's number, $5: where to bring what the ranks wrote (or -). It reads one order per line, the name of a
+# function with its words, and answers in lines that begin with muster-stage. A copy gets its name only when it is
+# complete.
 umask 077
 # The node's own programs come first: otherwise the shell would search a shared environment for each of them.
 PATH=/usr/bin:/bin:$PATH
@@ -58,7 +59,8 @@ muster_look() {
 # Fetches the copy: every node sends its share of the chunks to all nodes, so that no single link carries everything.
 muster_fetch() {
     mkdir -p "$muster_in" && cp "$muster_from/chunks" "$muster_in/chunks" 2>/dev/null || muster_trouble=full
-    [ "$(sha256sum <"$muster_in/chunks" 2>/dev/null)" = "$muster_digest  -" ] || muster_trouble=${muster_trouble:-damaged}
+    [ "$(sha256sum <"$muster_in/chunks" 2>/dev/null)" = "$muster_digest  -" ] ||
+        muster_trouble=${muster_trouble:-damaged}
     muster_draft=
     if [ ! -e "$muster_place/.muster-$muster_digest" ] && [ -z "$muster_trouble" ]; then
         muster_draft=$muster_place.part-$muster_id
@@ -91,7 +93,8 @@ muster_send() {
     muster_chunk=$muster_node
     while [ "$muster_chunk" -lt "$muster_count" ]; do
         muster_name=$(printf '%06d' "$muster_chunk")
-        if muster_said=$(sbcast --force --size=8000000 "$muster_from/$muster_name" "$muster_in/$muster_name" 2>&1 </dev/null); then
+        if muster_said=$(sbcast --force --size=8000000 "$muster_from/$muster_name" "$muster_in/$muster_name" 2>&1 \
+            </dev/null); then
             muster_tell "$muster_number" "sent $muster_chunk"
         else
             muster_said=$(printf '%s' "$muster_said" | sed -n 's/.*REQUEST_FILE_BCAST(\([^)]*\)).*/\1/p' | head -n 1)
@@ -189,7 +192,8 @@ muster_make_beside() {
     muster_beside=$muster_job/script
     mkdir -p "$muster_beside" || return 1
     find "${1%/*}" -mindepth 1 -maxdepth 1 -exec ln -s -t "$muster_beside" {} + &&
-        find "${1%/*}" -maxdepth 1 -type f -name '*.py' -exec cp -p --remove-destination -t "$muster_beside" {} + || return 1
+        find "${1%/*}" -maxdepth 1 -type f -name '*.py' -exec cp -p --remove-destination -t "$muster_beside" {} + ||
+            return 1
     cp -p --remove-destination "$1" "$muster_beside/" || return 1
     : >"$muster_job/script-is-made"
 }

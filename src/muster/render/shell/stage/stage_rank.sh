@@ -12,8 +12,10 @@ if [ -n "${MUSTER_STAGE:-}" ]; then
     while [ "$muster_rest" -gt 0 ]; do
         muster_word=$1
         shift
-        [ -z "${MUSTER_STAGE_SCRIPT:-}" ] || [ "$muster_word" != "$MUSTER_STAGE_SCRIPT" ] || muster_word=$MUSTER_STAGE_SCRIPT_HERE
-        [ -z "${MUSTER_STAGE_IMAGE:-}" ] || [ "$muster_word" != "$MUSTER_STAGE_IMAGE" ] || muster_word=$MUSTER_STAGE_IMAGE_HERE
+        [ -z "${MUSTER_STAGE_SCRIPT:-}" ] || [ "$muster_word" != "$MUSTER_STAGE_SCRIPT" ] ||
+            muster_word=$MUSTER_STAGE_SCRIPT_HERE
+        [ -z "${MUSTER_STAGE_IMAGE:-}" ] || [ "$muster_word" != "$MUSTER_STAGE_IMAGE" ] ||
+            muster_word=$MUSTER_STAGE_IMAGE_HERE
         if [ -n "${MUSTER_STAGE_ENV:-}" ]; then
             case $muster_word in
             "$MUSTER_STAGE_ENV"/*) muster_word=$MUSTER_STAGE_ENV_HERE${muster_word#"$MUSTER_STAGE_ENV"} ;;

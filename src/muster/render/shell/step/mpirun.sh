@@ -1,5 +1,6 @@
 # Builds the flags of this mpirun for hosts (in rank order), labels and variables. labels=yes: each line gets one.
-# variables: those that the job sets, with commas between them, more than once where they are many. After -- the site's own flags.
+# variables: those that the job sets, with commas between them, more than once where they are many. After -- the site's
+# own flags.
 muster_mpirun_words() {
     local words=()
     muster_labels='' muster_variables=
@@ -11,14 +12,15 @@ muster_mpirun_words() {
         shift
     done
     muster_take 'muster_mpirun_words: labels variables' "${words[@]}"
-    muster_carried=(MUSTER_JOB MUSTER_RUN_DIR MUSTER_LAUNCHER MUSTER_AGENTS MUSTER_NTASKS MUSTER_NTASKS_PER_NODE MUSTER_GPUS
-        MUSTER_CPUS MUSTER_VISIBILITY MUSTER_GRACE MUSTER_PORT_LOW MUSTER_PORT_COUNT MUSTER_HOST_SUFFIX MUSTER_ADDRESS
-        MUSTER_RANGE_ASKED MUSTER_WIREUP MUSTER_PORT MUSTER_PORT_CHOSEN MUSTER_NODES)
+    muster_carried=(MUSTER_JOB MUSTER_RUN_DIR MUSTER_LAUNCHER MUSTER_AGENTS MUSTER_NTASKS MUSTER_NTASKS_PER_NODE
+        MUSTER_GPUS MUSTER_CPUS MUSTER_VISIBILITY MUSTER_GRACE MUSTER_PORT_LOW MUSTER_PORT_COUNT MUSTER_HOST_SUFFIX
+        MUSTER_ADDRESS MUSTER_RANGE_ASKED MUSTER_WIREUP MUSTER_PORT MUSTER_PORT_CHOSEN MUSTER_NODES)
     muster_mpirun_site=("${@:2}")
     # shellcheck disable=SC2206  # names without a space
-    muster_carried+=(${muster_variables//,/ } MUSTER_STAGE MUSTER_STAGE_SCRIPT MUSTER_STAGE_SCRIPT_HERE MUSTER_STAGE_IMAGE MUSTER_STAGE_IMAGE_HERE
-        MUSTER_STAGE_ENV MUSTER_STAGE_ENV_HERE MUSTER_STAGE_BINDS MUSTER_STAGE_LIBRARY
-        PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV @VISIBLE@ OMP_NUM_THREADS)
+    muster_carried+=(${muster_variables//,/ } MUSTER_STAGE MUSTER_STAGE_SCRIPT MUSTER_STAGE_SCRIPT_HERE
+        MUSTER_STAGE_IMAGE MUSTER_STAGE_IMAGE_HERE MUSTER_STAGE_ENV MUSTER_STAGE_ENV_HERE MUSTER_STAGE_BINDS
+        MUSTER_STAGE_LIBRARY PATH LD_LIBRARY_PATH PYTHONPATH VIRTUAL_ENV OMP_NUM_THREADS
+        @VISIBLE@)
     # Two runs in one job have the same job id and, with --master-port, the same port. This name tells them apart.
     export MUSTER_STEP="mpi$$.${SLURM_RESTART_COUNT:-0}"
     export MUSTER_DIRECTORY=$PWD
@@ -29,13 +31,15 @@ muster_mpirun_words() {
 # Builds the flags again for the nodes that the ranks have now.
 muster_mpirun_hosts() {
     local names=()
-    [ -z "${SLURM_JOB_NODELIST:-}" ] || mapfile -tn "$muster_nodes" names < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+    [ -z "${SLURM_JOB_NODELIST:-}" ] ||
+        mapfile -tn "$muster_nodes" names < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
     [ "${#names[@]}" -eq 0 ] || export MUSTER_NODES="${names[*]}"
     : "${muster_mpirun_kind:=$(mpirun --version 2>&1)}"
     case $muster_mpirun_kind in
     *'Open MPI'* | *OpenRTE*) muster_open_mpi "${names[@]}" ;;
     *HYDRA* | *Hydra* | *'Intel(R) MPI'*) muster_hydra "${names[@]}" ;;
-    *) muster_stop "this mpirun belongs neither to Open MPI nor to MPICH: ${muster_mpirun_kind%%$'\n'*}" 'load the MPI module of the site, or use --launcher srun' ;;
+    *) muster_stop "this mpirun belongs neither to Open MPI nor to MPICH: ${muster_mpirun_kind%%$'\n'*}" \
+        'load the MPI module of the site, or use --launcher srun' ;;
     esac
 }
 
@@ -70,56 +74,4 @@ muster_hydra() {
         muster_mpirun_agents+=(-hosts "${hosts// /,}" -ppn 1)
     fi
     [ -z "$muster_labels" ] || muster_mpirun_ranks+=(-prepend-rank)
-}
-
-# Looks after MPICH's mpirun while it runs. Open MPI needs no such watch. $1: the file that takes the ranks' report.
-muster_watch_hydra() {
-    local first
-    case $muster_mpirun_kind in *'Open MPI'* | *OpenRTE*) return ;; esac
-    first=$(stat -c %s "$1" 2>/dev/null)
-    muster_end_hydra "$$" "$1" "${first:-0}" </dev/null >/dev/null &
-    muster_hydra_watcher=$!
-}
-
-# Ends the mpirun that the process $1 starts where it would wait for ever: the program that was to start its proxies on the
-# nodes has failed, and nobody has read its status; or the report $2, behind its first $3 bytes, names a rank that failed, and
-# mpirun waits for a proxy that called too late to hear of it. After ten minutes every proxy has called.
-muster_end_hydra() {
-    local pipe notes child='' starter starters trouble='' before='' size first=$3 offset=$3
-    exec {pipe}<> <(:) {notes}>&2 2>/dev/null
-    for _ in {1..300}; do
-        read -rt 2 -u "$pipe"
-        [ -n "$child" ] || muster_find_hydra "$1" || continue
-        [ -d "/proc/$child" ] || return
-        read -ra starters <"/proc/$child/task/$child/children"
-        [ "$trouble" = rank ] || trouble=
-        for starter in "${starters[@]}"; do
-            [[ $(<"/proc/$starter/stat") != *') Z '* || $(<"/proc/$starter/stat") == *' 0' ]] || trouble=start
-        done
-        size=$(stat -c %s "$2")
-        [ "${size:=0}" -ge "$offset" ] || { first=0 && offset=0; }
-        ! tail -c "+$((offset + 1))" "$2" |
-            grep -qE '^=   BAD TERMINATION |^(\[[0-9]+\] )?muster: rank [0-9]+ on [^ ]+ ended with status ' || trouble=rank
-        offset=$((size - 200 > first ? size - 200 : first)) # a line may be cut where it was looked at
-        [ -z "$trouble" ] || [ "$before" = "$trouble" ] || { before=$trouble && continue; }
-        case $trouble in
-        start) printf 'muster: error: %s\n\nhint: %s\n' "mpirun's proxies could not be started on the nodes" \
-            "its own lines are above; MPICH has to lie under $(dirname "$(command -v mpirun)") on every node" >&"$notes" ;;
-        rank) printf 'muster: mpirun waited on after a rank had failed: it was ended\n' >&"$notes" ;;
-        *) continue ;;
-        esac
-        kill "${starters[@]}" "$child"
-        return
-    done
-}
-
-# Finds the mpirun among the children of $1. Result in $child.
-muster_find_hydra() {
-    local name
-    for child in $(<"/proc/$1/task/$1/children"); do
-        read -r name <"/proc/$child/comm"
-        case $name in mpi*) return ;; esac
-    done
-    child=
-    return 1
 }

@@ -1,8 +1,9 @@
-# An mpirun that has lost a daemon may wait for it until the job's time is over: Open MPI hears nothing of a node that died or
-# hangs. Slurm ends the step of the daemons when it calls one of its nodes dead, and the srun of that step ends with it.
+# An mpirun that has lost a daemon may wait for it until the job's time is over: Open MPI hears nothing of a node that
+# died or hangs. Slurm ends the step of the daemons when it calls one of its nodes dead, and the srun of that step ends
+# with it.
 
-# Looks, while mpirun runs, after the srun of its daemons. Their step of the attempt before may stand until Slurm calls its node
-# dead, and would hold the others up.
+# Looks, while mpirun runs, after the srun of its daemons. Their step of the attempt before may stand until Slurm calls
+# its node dead, and would hold the others up.
 muster_watch_daemons() {
     [ "${muster_number:-1}" -eq 1 ] || export SLURM_OVERLAP=1
     # An mpirun that takes all nodes it knows of names none of them, and srun would take spare nodes and dead ones too.
@@ -13,8 +14,9 @@ muster_watch_daemons() {
     muster_daemons_watcher=$!
 }
 
-# Ends the mpirun that process $1 starts, if it outlives the srun of its daemons: at once where Slurm has taken a node out of the
-# job, and otherwise after MUSTER_GRACE seconds, for ranks may save while Slurm ends the job. Reads /proc; asks Slurm once.
+# Ends the mpirun that process $1 starts, if it outlives the srun of its daemons: at once where Slurm has taken a node
+# out of the job, and otherwise after MUSTER_GRACE seconds, for ranks may save while Slurm ends the job. Reads /proc;
+# asks Slurm once.
 muster_end_waiting_mpirun() {
     trap - TERM INT HUP USR1
     local pipe notes mpirun='' starter='' since=0 patience='' state children

@@ -1,0 +1,2 @@
+# A job that has not read how an image is unpacked has unpacked none.
+muster_remove_unpacked() { :; }

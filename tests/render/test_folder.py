@@ -1,0 +1,93 @@
+"""What a script reads from Muster's folder is what it would hold itself; it reads only what is its user's own."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from launch.plans import JOB_FACTS, plan
+from muster.act.texts import place_texts
+from muster.facts import Facts, ImageFacts
+from muster.model.plan import Plan
+from muster.render.folder import folder_name, texts_of_folder
+from muster.render.parts import part
+from muster.render.script import job_part, own_text
+from muster.runner import run
+
+_IMAGE = ImageFacts(kind="sif", project="/home/ada", package="/opt/venv/muster")
+
+
+def _placed(home: Path) -> str | None:
+    (home / "bin").mkdir(exist_ok=True)
+    if not (home / "bin/scontrol").exists():
+        (home / "bin/scontrol").symlink_to("/bin/true")
+    return place_texts(Facts(home=str(home), environment={"PATH": str(home / "bin")}))
+
+
+def _known(made: Plan) -> str:
+    """All functions and texts that the script has when its ranks start, without comments and empty lines."""
+    lines = job_part(made).replace("\\\n", " ").splitlines()
+    read = next((line for line in lines if line.startswith("    muster_read ")), "")
+    tell = 'declare -f; printf "%s\\n" "$muster_task" "${muster_keeper:-}" "${muster_worker:-}"'
+    done = run(["bash", "-c", f"{own_text(made)}\n{read}\nunset -f muster_read\n{tell}"])
+    assert (done.ok, done.stderr) == (True, "")
+    return "\n".join(line for line in done.stdout.splitlines() if line.strip() and not line.lstrip().startswith("#"))
+
+
+@pytest.mark.parametrize("launcher", ["srun", "torchrun", "mpirun", "mpirun+torchrun"])
+@pytest.mark.parametrize("words", [(), ("--restart", "1"), ("--image", "a.sif")], ids=["plain", "rules", "image"])
+def test_a_script_that_has_read_the_rest_knows_what_a_whole_one_knows(
+    launcher: str, words: tuple[str, ...], tmp_path: Path
+) -> None:
+    facts = replace(JOB_FACTS, texts=_placed(tmp_path), image=_IMAGE if "--image" in words else None)
+    command = ("-N", "2", "-g", "4", *words, "--", "python", "train.py")
+    read, whole = (
+        plan(*command, launcher=launcher, facts=replace(facts, texts=texts)) for texts in (facts.texts, None)
+    )
+
+    assert len(own_text(read).splitlines()) < len(own_text(whole).splitlines()) - 90
+    # What a job has in the place of a text it could not read is replaced, or never called.
+    assert set(_known(whole).splitlines()) <= set(_known(read).splitlines())
+
+
+def test_the_folder_is_another_one_for_other_texts_and_is_written_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Path(_placed(tmp_path) or "")
+    assert folder == tmp_path / ".local/share/muster/texts" / folder_name()
+    assert {path.name: path.read_text() for path in folder.iterdir()} == texts_of_folder()
+    os.utime(folder, (0, 0))
+    before = (folder / "watch.sh").stat().st_mtime_ns
+    (folder / "left.sh").unlink()
+
+    assert _placed(tmp_path) == str(folder)  # muster clean sees that a launch has named it
+    assert folder.stat().st_mtime > 0
+    assert (folder / "watch.sh").stat().st_mtime_ns == before
+    assert (folder / "left.sh").exists()
+    monkeypatch.setattr("muster.render.folder.part", lambda name: part(name) + "\n")
+    assert _placed(tmp_path) not in {None, str(folder)}
+
+
+def test_a_script_holds_everything_where_no_folder_can_be_made_or_others_may_change_it(tmp_path: Path) -> None:
+    assert place_texts(Facts(home=str(tmp_path), environment={"PATH": "/nowhere"})) is None  # no job is queued here
+    folder = Path(_placed(tmp_path) or "")
+    (folder / "watch.sh").chmod(0o666)
+    assert _placed(tmp_path) is None
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/.local").touch()
+    assert _placed(tmp_path / "other") is None
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can make a file another user's")
+def test_a_job_reads_nothing_that_another_user_owns(tmp_path: Path) -> None:
+    (tmp_path / "one.sh").write_text("echo mine\n")
+    (tmp_path / "two.sh").write_text("echo foreign\n")
+    os.chown(tmp_path / "two.sh", 65534, 65534)
+
+    done = run(["bash", "-c", f"{part('read')}muster_read {tmp_path} one.sh muster_keeper=two.sh\necho on"])
+
+    assert done.stdout == "mine\non\n"
+    assert f"does not see {tmp_path}/two.sh: the job runs without one.sh two.sh" in done.stderr
