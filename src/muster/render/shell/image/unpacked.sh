@@ -12,7 +12,8 @@ muster_remove_unpacked() {
     done' muster "$name")
     if [ -n "${SLURM_JOB_ID:-}" ]; then
         words=(srun --overlap ${muster_part:+"--het-group=$muster_part"} --nodes="$SLURM_JOB_NUM_NODES"
-            --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 --mpi=none --export=ALL --cpus-per-task=1 --input=none "${words[@]}")
+            --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 --mpi=none --export=ALL --cpus-per-task=1 --input=none
+            "${words[@]}")
     fi
     "${words[@]}" >/dev/null 2>&1 || return 0
     rm -f "$mark"
