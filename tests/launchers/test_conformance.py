@@ -118,13 +118,13 @@ def test_no_function_is_called_that_is_not_there(
     monkeypatch.setattr("launchers.cases.FACTS", replace(FACTS, texts=texts))
     made = planned(case, tmp_path)
     prologues = launcher_named(made.launcher).prologues(made)
-    texts = [prologue_text(made, prologue) for prologue in prologues]
+    process_texts = [prologue_text(made, prologue) for prologue in prologues]
     script = job_script(made)
-    for text in texts:
+    for text in process_texts:
         script = script.replace(text, "")
 
     # An agent's ranks stand on what its own prologue says.
-    assert [undefined(text) for text in texts] == [set() for _ in texts]
+    assert [undefined(text) for text in process_texts] == [set() for _ in process_texts]
     assert undefined(script) == set()
     assert prologues[0].variable == RANK
 
