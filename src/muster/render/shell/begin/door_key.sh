@@ -6,6 +6,7 @@ muster_make_door_key() {
         'let XDG_DATA_HOME name a place that the nodes see, or omit --closed' ;; esac
     MUSTER_DOOR_KEY=
     for _ in 1 2; do read -r half </proc/sys/kernel/random/uuid && MUSTER_DOOR_KEY+=${half//-/}; done
-    [ "${#MUSTER_DOOR_KEY}" -eq 64 ] || muster_stop 'no secret can be made: the kernel gives no random numbers' 'omit --closed'
+    [ "${#MUSTER_DOOR_KEY}" -eq 64 ] ||
+        muster_stop 'no secret can be made: the kernel gives no random numbers' 'omit --closed'
     export MUSTER_DOOR_KEY
 }
