@@ -710,6 +710,7 @@ def _judge_in_place(mutation: Mutation, limit_s: float) -> Verdict | None:
                 if failing in _passing or not _passes_without(work, mutation, item, limit_s):
                     _failing.add(failing)
                     left_out.append(failing)
+                    items = items[items.index(item) + 1 :]  # those before it have passed
                 else:
                     _passing.add(failing)
                     noticed_by = failing

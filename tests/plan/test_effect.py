@@ -261,28 +261,6 @@ def test_an_allocation_that_cannot_be_what_is_asked_is_refused(
         sized_by_allocation(request_from({}, values, origins, command), Facts(environment={**SALLOC, **more}))
 
 
-@pytest.mark.parametrize(
-    ("words", "launcher", "hint"),
-    [
-        (("--wireup=nccl-slurm-pmi",), "srun", "--mpi pmi2"),
-        (("--wireup=nccl-slurm-pmi", "--mpi=pmi2"), "srun", None),
-        (("--wireup=nccl-openmpi",), "srun", "--launcher mpirun"),
-        (("--wireup=nccl-openmpi",), "mpirun", None),
-        (("--wireup=nccl-mpi",), "torchrun", "--mpi pmix"),
-        (("--wireup=nccl-slurm",), "mpirun", None),
-    ],
-)
-def test_a_method_whose_variables_nobody_sets_is_refused(
-    words: tuple[str, ...], launcher: str, hint: str | None
-) -> None:
-    if hint is None:
-        made("submit", launcher, *words)
-    else:
-        with pytest.raises(RequestError) as refused:
-            made("submit", launcher, *words)
-        assert hint in (refused.value.hint or "")
-
-
 @pytest.mark.lab
 @pytest.mark.parametrize(
     ("words", "hosts"), [(("-w", "node2,node4"), {"node2", "node4"}), (("-x", "node1,node2"), {"node3", "node4"})]

@@ -8,7 +8,7 @@ import pytest
 
 from launch.plans import plan
 from muster.errors import RequestError
-from muster.model.plan import Engine, Plan
+from muster.model.plan import Plan
 from muster.render.script import job_script, lines_of_job
 
 _COMMAND = ("-N", "2", "--ntasks-per-node", "2", "--", "python", "train.py")
@@ -79,19 +79,6 @@ def test_each_task_of_an_array_has_checkpoints_of_its_own(array: str, folder: st
     assert line in job_script(made)
 
 
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (("--checkpoint", "saved", "--sbatch=--array=0-9"), "the tasks of the array would go on from each other's"),
-        (("--checkpoint", "saved", "--sbatch=--array=0-9%4"), "the tasks of the array would go on from each other's"),
-        (("--checkpoint", "saved/%a"), "%a is the task of an array, and the job is none"),
-    ],
-)
-def test_tasks_that_would_share_their_checkpoints_are_refused(words: tuple[str, ...], sentence: str) -> None:
-    with pytest.raises(RequestError, match=sentence):
-        plan("--restart", "1", *words, *_COMMAND)
-
-
 @pytest.mark.parametrize("launcher", ["srun", "torchrun", "mpirun", "mpirun+torchrun"])
 def test_slurm_signals_the_script_and_the_script_the_ranks(launcher: str) -> None:
     made = plan("--save-before", "5m", "--save-signal", "sigterm", "-t", "30", *_COMMAND, launcher=launcher)
@@ -106,33 +93,6 @@ def test_a_job_that_slurm_does_not_signal_looks_at_the_clock() -> None:
 
     assert "signal" not in {each.name for each in made.directives}
     assert {"save=300", "signal=USR1", "clock=yes"} <= rules(made)
-
-
-@pytest.mark.parametrize(
-    ("words", "engine", "within", "sentence"),
-    [
-        (("--restart", "1"), Engine.HERE, False, "--restart 1: it is for jobs of Slurm"),
-        (("--checkpoint", "saved"), Engine.HERE, False, "--checkpoint saved: it is for jobs of Slurm"),
-        (("--spares", "1"), Engine.SLURM, True, "--spares 1: this allocation cannot get more nodes"),
-        (("--save-before", "5m"), Engine.HERE, False, "--save-before 5m: it is for jobs of Slurm"),
-        (("--save-before", "5m"), Engine.SLURM, False, "--save-before 5m: the job has no time limit"),
-        (("--save-before", "5m", "-t", "0"), Engine.SLURM, False, "--save-before 5m: the job has no time limit"),
-        (
-            ("--save-before", "5m", "-t", "5"),
-            Engine.SLURM,
-            False,
-            "--save-before 5m is not shorter than the time limit",
-        ),
-        (("--save-before", "19h", "-t", "2-0"), Engine.SLURM, False, "'19h' is not a time before the limit"),
-        (("--save-before", "5m", "--save-signal", "FOO"), Engine.SLURM, False, "'FOO' is not a signal"),
-        (("--save-before", "5m", "--save-signal", "9"), Engine.SLURM, False, "no program can handle the signal KILL"),
-        (("--save-signal", "USR2"), Engine.SLURM, False, "--save-signal USR2: it has no effect without --save-before"),
-        (("--spares", "1", "--nodelist", "a[1-2]"), Engine.SLURM, False, "a spare node has none of the names of"),
-    ],
-)
-def test_what_cannot_be_is_refused(words: tuple[str, ...], engine: Engine, within: bool, sentence: str) -> None:
-    with pytest.raises(RequestError, match=sentence):
-        plan(*words, *_COMMAND, engine=engine, within=within)
 
 
 @pytest.mark.parametrize(("spares", "nodes"), [(1, 65), (3, 67)])

@@ -71,9 +71,6 @@ def test_a_shape_is_consistent_or_refused_with_its_equation(
         (("--sbatch=--mem=1G\n#SBATCH --x", "x"), "control character", "one line"),
         (("--master-addr", "host:29500", "x"), "holds a port", "--master-port 29500"),
         (("-N", "2", "--master-addr", "localhost", "x"), "means another host on every node", "first host"),
-        (("--env", "RANK=3", "x"), "every rank has its own RANK", "omit it"),
-        (("--env", "MASTER_PORT=3", "x"), "overwritten by the wire-up", "--master-port 3"),
-        (("--env", "NOT_SET_ANYWHERE", "x"), "your environment has no", "=VALUE"),
         (("-m", "arbitrary", "x"), "the host of rank 0 is not known", "block"),
         (("--launcher", "local", "x"), "on this machine only", "--here"),
         (
@@ -307,12 +304,6 @@ def test_a_file_of_one_rank_needs_no_labels() -> None:
 )
 def test_the_job_has_the_name_of_what_runs(command: str, name: str) -> None:
     assert plan("-N2", "--", *command.split()).job_name == name
-
-
-@pytest.mark.parametrize(("time", "warned"), [("0:30", True), ("0:59", True), ("1:00", False), ("30", False)])
-def test_a_time_below_a_minute_is_warned_of(time: str, warned: bool) -> None:
-    made = plan("-t", time, "-g", "1", "--", "python", "train.py")
-    assert any("with one colon Slurm reads minutes:seconds" in note.text for note in made.notes) == warned
 
 
 def test_a_number_is_a_command_where_nothing_shows_that_it_is_none() -> None:

@@ -224,13 +224,6 @@ def test_taking_away_what_the_job_needs_is_told() -> None:
     assert values(made)["MIOPEN_USER_DB_PATH"] is None  # the user wins
 
 
-def test_a_variable_that_goes_against_the_sites_is_told() -> None:
-    made = plan("-N", "2", "-t", "30", "--stack", "uenv", "--env", "NCCL_NET_PLUGIN=ofi", "--", "x", site="clariden")
-
-    told = [note.text for note in made.notes if note.warning]
-    assert any("goes against NCCL_NET=AWS Libfabric" in text for text in told)
-
-
 def test_setting_what_the_site_sets_to_the_same_value_is_nobodys_concern() -> None:
     made = plan("-N", "2", "-t", "30", "--stack", "uenv", "--env", "NCCL_PROTO=^LL128", "--", "x", site="clariden")
 
@@ -343,15 +336,3 @@ def test_a_request_with_masks_says_nothing_of_it() -> None:
 
     assert [flag for flag in flags(made) if "mask_cpu" in flag]
     assert not any("masks" in note.text for note in made.notes)
-
-
-def test_a_partition_without_gpus_that_was_named_says_so() -> None:
-    """A trial's mistake: a script for GPUs went to `-p standard` of lumi without a word."""
-    told = (
-        "standard has no GPUs: the ranks compute on CPUs (-g 0 says that it is meant); nodes with GPUs: -p standard-g"
-    )
-    words = ("--", "python", "train.py")
-    assert told in [note.text for note in plan("-p", "standard", *LUMI, *words, site="lumi").notes]
-    for other in (("-p", "standard", "-g", "0"), ("-p", "standard-g", "-g", "8")):
-        notes = plan(*other, *LUMI, *words, site="lumi").notes
-        assert not any("compute on CPUs" in note.text for note in notes)

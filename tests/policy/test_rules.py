@@ -60,11 +60,10 @@ def test_a_wrong_request_is_refused_or_warned_of_by_its_rule_with_a_source(wrong
 def test_what_a_wrong_request_is_told(golden: Callable[[Path, str], None]) -> None:
     rows = []
     for wrong in CATALOGUE:
-        rows.append(str(wrong))
         site, ask = bundled(wrong.site), Ask(**{**RIGHT[wrong.site], **wrong.bent})
         for each in name_others(site, ask, (ask.partition, ask.qos), list(refusals(site.profile, ask))):
             accepted = "".join(f" | {name}={value}" for name, value in each.accepted.items())
-            rows.append(f"    {each.message} | {each.hint} | {each.key}{accepted}")
+            rows.append(f"{wrong}: {each.message} | {each.hint} | {each.key}{accepted}")
     golden(Path(__file__).parent.parent / "golden/refused.txt", "\n".join([*rows, ""]))
 
 
