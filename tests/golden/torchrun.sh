@@ -145,7 +145,7 @@ muster_go_to() {
 # VARIABLE=FILE a value; VARIABLE+=FILE what takes the place of the line "# muster_read FILE" in a value. Where this
 # host does not see one, or another user owns it, the job goes on without the rest, and a line says so.
 muster_read() {
-    local word file text words=("${@:2}")
+    local word file text held words=("${@:2}")
     for word in "${words[@]}"; do
         file=${word#*=}
         if ! { [ -O "$1/$file" ] && text=$(<"$1/$file"); }; then
@@ -155,7 +155,10 @@ muster_read() {
             return
         fi
         case $word in
-        *+=*) word=${word%%+*} text=${!word%%"# muster_read $file"$'\n'*}$text${!word#*"# muster_read $file"} ;;&
+        *+=*)
+            word=${word%%+*} held=${!word}$'\n'
+            text=${held%%"# muster_read $file"$'\n'*}$text${held#*"# muster_read $file"}
+            ;;&
         *=*) printf -v "${word%%=*}" %s "$text" ;;
         *) eval "$text" ;;
         esac

@@ -6,16 +6,18 @@ import re
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from launch.plans import plan
 from muster.errors import RequestError
 from muster.launchers import launcher_named
-from muster.launchers.base import RANK
+from muster.launchers.base import DOOR_PIECES, RANK
 from muster.model.plan import Plan
 from muster.model.words import Fragment
 from muster.render.explain import explain
+from muster.render.folder import read_words, texts_of_folder
 from muster.render.image import step_words
-from muster.render.parts import part
+from muster.render.parts import compose, kept, part
 from muster.render.script import job_script, prologue_text
 from muster.runner import run
 
@@ -115,3 +117,16 @@ def test_a_job_that_cannot_read_its_door_stops_before_its_ranks(door: str, statu
     said = run(["/bin/bash", "-c", text], env={"muster_door": door, "PATH": "/nowhere"})
     assert (said.status, said.stdout) == (status, "" if status else "64")
     assert ("this job would not be closed" in said.stderr) == bool(status)
+
+
+def test_the_door_is_read_whole(tmp_path: Path) -> None:
+    """The last of its texts was left out of account: a line that ends the value ends in no line break."""
+    for name, text in texts_of_folder().items():
+        (tmp_path / name).write_text(text)
+    made = replace(plan("-N", "2", "--closed", "--", "python", "train.py"), texts=str(tmp_path))
+    (door,) = (each for each in launcher_named("srun").prologues(made) if each.variable == "muster_door")
+    held = prologue_text(made, door)
+    words = " ".join(read_words("muster_door", held))
+    text = f'{part("read")}\n{kept("muster_door", held)}\nmuster_read {tmp_path} {words}\nprintf %s "$muster_door"'
+    said = run(["bash", "-c", text])
+    assert said.stdout.rstrip("\n") == compose(DOOR_PIECES).rstrip("\n"), said.stderr
