@@ -199,18 +199,15 @@ def test_a_role_sees_its_own_nodes_as_the_allocation() -> None:
 
 HETEROGENEOUS = {
     "SLURM_HET_SIZE": "2",
-    "SLURM_JOB_ID": "7",
-    "SLURM_JOB_ID_HET_GROUP_0": "7",
+    **dict.fromkeys(("SLURM_JOB_ID", "SLURM_JOB_ID_HET_GROUP_0"), "7"),
     "SLURM_JOB_ID_HET_GROUP_1": "8",
-    "SLURM_JOB_NODELIST": "a",
-    "SLURM_JOB_NODELIST_HET_GROUP_0": "a",
+    **dict.fromkeys(("SLURM_JOB_NODELIST", "SLURM_JOB_NODELIST_HET_GROUP_0"), "a"),
     "SLURM_JOB_NODELIST_HET_GROUP_1": "b,c",
-    "SLURM_MEM_PER_NODE": "8192",
-    "SLURM_MEM_PER_NODE_HET_GROUP_0": "8192",
+    **dict.fromkeys(("SLURM_MEM_PER_NODE", "SLURM_MEM_PER_NODE_HET_GROUP_0"), "8192"),
     "SLURM_MEM_PER_NODE_HET_GROUP_1": "4096",
-    "SLURM_GPUS_PER_NODE": "4",
-    "SLURM_GPUS_PER_NODE_HET_GROUP_0": "4",
-    "SLURM_GPUS_PER_NODE_PACK_GROUP_0": "4",
+    **dict.fromkeys(
+        ("SLURM_GPUS_PER_NODE", "SLURM_GPUS_PER_NODE_HET_GROUP_0", "SLURM_GPUS_PER_NODE_PACK_GROUP_0"), "4"
+    ),
     "CUDA_VISIBLE_DEVICES": "0,1",
 }
 
