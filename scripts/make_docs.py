@@ -66,7 +66,7 @@ def make(site: Path, *, work: Path) -> str:
     for page in (work / "site").rglob("*.html"):
         ours = os.path.relpath(work / "site" / SHIM, page.parent)
         text = page.read_text(encoding="utf-8").replace(FETCHED_SHIM, ours)
-        # In a cell of a table the mark of code keeps the backslash of `\|`, which is no part of the code.
+        # In a cell of a table, code keeps the backslash of `\|`: the code itself has none.
         text = re.sub(r"<td>.*?</td>", lambda cell: cell[0].replace(r"\|", "|"), text, flags=re.DOTALL)
         page.write_text(text, encoding="utf-8")
     shutil.rmtree(site, ignore_errors=True)

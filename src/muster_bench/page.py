@@ -40,7 +40,7 @@ p{margin:.2rem 0 1rem;max-width:44rem}.soft,figcaption,dt,th{color:var(--soft)}
 .verdict{display:inline-flex;gap:.5rem;align-items:baseline;font-weight:620}
 .pass{color:var(--good)}.slow{color:var(--warn)}.broken{color:var(--bad)}.unjudged{color:var(--soft)}
 ul{padding:0;list-style:none;margin:1rem 0}li{padding:.35rem 0;border-top:1px solid var(--rule)}
-figure{margin:1rem 0;overflow-x:auto}svg{max-width:100%;height:auto;display:block}
+figure{margin:1rem 0;overflow-x:auto}svg{height:auto;display:block}
 svg text{font:12px ui-sans-serif,system-ui,sans-serif;fill:var(--soft);font-variant-numeric:tabular-nums}
 svg .name{font-weight:600}svg .grid{stroke:var(--rule)}svg .halo{stroke:var(--paper);stroke-width:4;paint-order:stroke}
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.86rem;width:100%}
@@ -164,6 +164,11 @@ def _over_nodes(series: Series) -> str:
     return figure("Bandwidth over nodes", words, picture) + table
 
 
+def _plain(value: float) -> str:
+    """Write a number without an exponent."""
+    return f"{value:.9f}".rstrip("0").rstrip(".")
+
+
 def chart(
     lines: dict[str, list[tuple[float, float]]],
     x_ticks: Sequence[float],
@@ -194,7 +199,7 @@ def chart(
 
     marks = [
         f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{down(y):.1f}" y2="{down(y):.1f}"/>'
-        f'<text x="{_LEFT - 10}" y="{down(y) + 4:.1f}" text-anchor="end">{y:g}</text>'
+        f'<text x="{_LEFT - 10}" y="{down(y) + 4:.1f}" text-anchor="end">{_plain(y)}</text>'
         for y in y_ticks
     ]
     label_of = label if callable(label) else str

@@ -97,6 +97,7 @@ def test_the_page_names_nothing_outside_itself(log: Path, tmp_path: Path) -> Non
     main(["bench", "--site", "clariden", "--read", str(log), "--html", "page.html"])
     text = (tmp_path / "page.html").read_text()
     assert "2 nodes, 8 ranks, nccl" in text
+    assert not re.search(r">1e-\d+<", text)  # a tick is written as the others are: 0.00001 below 0.0001
     assert "Broken" in text
     assert "cut short" not in text
     assert "5.4" in text
