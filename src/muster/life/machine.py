@@ -644,7 +644,7 @@ def newest_is(terms: LifeTerms, state: LifeState, event: Newest) -> Result:
 
 
 def _answered(terms: LifeTerms, state: LifeState, of: str) -> Result:
-    state = state._replace(missing=tuple(each for each in state.missing if each != of))
+    state = state._replace(missing=tuple(question for question in state.missing if question != of))
     if state.missing:
         return state, ()
     if terms.checkpoints and state.newest is None:
@@ -680,9 +680,9 @@ def _judge(terms: LifeTerms, state: LifeState) -> Result:
         state = state._replace(first=FirstCause("", words=words) if first.kind == "rank" else first)
     if lost and not terms.spares:
         return state._replace(phase=LifePhase.AWAITS, until=state.now + LOST_S, dead=lost), ()
-    why = _stays(state.status, state.first.words if state.first else "")
-    if why:
-        return _close(terms, state, "end", why, is_outside=False)
+    reason = _stays(state.status, state.first.words if state.first else "")
+    if reason:
+        return _close(terms, state, "end", reason, is_outside=False)
     if state.slurm is not None and state.slurm.state not in ("RUNNING", ""):
         return _close(terms, state, "end", "the job itself ends (%s)" % state.slurm.state, is_outside=True)
     if state.slurm is not None and state.slurm.is_late:
@@ -690,8 +690,8 @@ def _judge(terms: LifeTerms, state: LifeState) -> Result:
     signature = signature_of(state)
     is_new = state.newest is not None and state.newest != state.checkpoint
     if signature == state.signature and not is_new and not lost:
-        why = "the same first error came twice, and no new checkpoint in between"
-        return _close(terms, state, "end", why, is_outside=False)
+        reason = "the same first error came twice, and no new checkpoint in between"
+        return _close(terms, state, "end", reason, is_outside=False)
     if state.restarts >= terms.restarts:
         return _close(terms, state, "end", "that was allowed %d times" % terms.restarts, is_outside=bool(lost))
     listed = (state.slurm.hosts if state.slurm else ()) or state.pool
@@ -699,8 +699,8 @@ def _judge(terms: LifeTerms, state: LifeState) -> Result:
     ordered = sorted(listed, key=lambda host: state.pool.index(host) if host in state.pool else len(state.pool))
     pool = tuple(host for host in ordered if host not in lost)
     if len(pool) < terms.nodes:
-        why = "%d nodes are left, and the ranks need %d" % (len(pool), terms.nodes)
-        return _close(terms, state, "end", why, is_outside=True)
+        reason = "%d nodes are left, and the ranks need %d" % (len(pool), terms.nodes)
+        return _close(terms, state, "end", reason, is_outside=True)
     note = NoteEnd(state.attempt, "again", state.first, "the same ranks start again")
     state, actions = _start(
         terms,

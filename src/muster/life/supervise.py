@@ -108,7 +108,7 @@ class Supervisor(Loop):
 
     def _wait(self, at_most: Optional[float] = None) -> None:
         now = time.monotonic() - self.began
-        until = [each for each in (self.state.until, self.saves.find_time(self.began)) if each is not None]
+        until = [end_s for end_s in (self.state.until, self.saves.find_time(self.began)) if end_s is not None]
         until.append(now + 60.0 if at_most is None else at_most - self.began)
         self.wait(max(0.0, min(until) - now))
         if self.status is None:
@@ -148,12 +148,12 @@ class Supervisor(Loop):
         Meanwhile signals are heard: a job that is told to end waits no longer; ranks are told to save when they run.
         """
         until = time.monotonic() + FIRST_SEARCH_S
-        found: List[str] = []
+        answers: List[str] = []
         # A thread asks: a file system that is away holds even a look at the folder's name.
-        self._ask(lambda: self.saves.search(FIRST_SEARCH_S), found.append, FIRST_SEARCH_S)
-        while not found and not self.state.told and time.monotonic() < until:
+        self._ask(lambda: self.saves.search(FIRST_SEARCH_S), answers.append, FIRST_SEARCH_S)
+        while not answers and not self.state.told and time.monotonic() < until:
             self._wait(until)
-        return found[0] if found else None
+        return answers[0] if answers else None
 
     def _finish(self) -> None:
         if self.running is not None:
@@ -241,12 +241,12 @@ class Supervisor(Loop):
 
         def answer() -> None:
             until = time.monotonic() + patience_s
-            said = ask()
-            while said is None and time.monotonic() < until:
+            reply = ask()
+            while reply is None and time.monotonic() < until:
                 time.sleep(3)
-                said = ask()
-            if said is not None:
-                self.post(lambda: take(said))
+                reply = ask()
+            if reply is not None:
+                self.post(lambda: take(reply))
 
         Thread(target=answer, daemon=True).start()
 
