@@ -25,7 +25,7 @@ job() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Below is Muster's own text (0.2.0, sha256 b10502d0), explained in docs/explanation/script.md.
+# Below is Muster's own text (0.2.0, sha256 5c461311), explained in docs/explanation/script.md.
 
 muster_common=$(
     cat <<'MUSTER_TEXT'
@@ -444,9 +444,9 @@ muster_marked() {
     [ -z "$muster_ends" ] || export MUSTER_MARK="$muster_ends"
     exec "$@"
 }
-
 # When the last rank of this node has ended: ends the processes of this start that left their rank's group (a daemon,
 # setsid). Slurm ends them only where a cgroup holds them, and srun waits for all that hold its output.
+# shellcheck disable=SC2317  # muster_when_over names it
 muster_end_left() {
     [ -n "$muster_ends" ] || return 0
     muster_count=$(grep -vc ' begins$' "$muster_ends" 2>/dev/null)
@@ -465,6 +465,7 @@ muster_end_left() {
 }
 
 # Finds the processes of this user with the mark: others have another one. Results in $muster_left and $muster_count.
+# shellcheck disable=SC2317
 muster_find_left() {
     muster_left='' muster_count=0
     muster_files=$(grep -lszxF -e "MUSTER_MARK=$muster_ends" /proc/[0-9]*/environ 2>/dev/null)
@@ -475,6 +476,9 @@ muster_find_left() {
     done
     [ -n "$muster_left" ]
 }
+
+# The shell around a command calls it when the command has ended.
+muster_when_over=muster_end_left
 # Runs the command $@, and ends with its status or by its signal. This shell stays if the ends are counted, or if rank 0
 # looks at its own end. The launcher reports a signal, so this shell does not.
 muster_stay() {
@@ -493,7 +497,7 @@ muster_stay() {
     muster_status=$?
     [ "$muster_status" -ne 0 ] || "${muster_at_end:-:}" 2>&"$muster_free"
     muster_note "$muster_rank" "$muster_status"
-    muster_end_left 2>&"$muster_free"
+    "${muster_when_over:-:}" 2>&"$muster_free"
     [ "$muster_status" -gt 128 ] || exit "$muster_status"
     # The core file of the command stays. dash, busybox and bash have this limit.
     # shellcheck disable=SC3045
