@@ -12,8 +12,9 @@ from launch.plans import JOB_FACTS, plan
 from muster.act.texts import place_texts
 from muster.facts import Facts, ImageFacts
 from muster.model.plan import Plan
+from muster.model.words import WIDTH
 from muster.render.folder import folder_name, texts_of_folder
-from muster.render.parts import part
+from muster.render.parts import part, part_files
 from muster.render.script import job_part, own_text
 from muster.runner import run
 
@@ -51,6 +52,10 @@ def test_a_script_that_has_read_the_rest_knows_what_a_whole_one_knows(
     assert len(own_text(read).splitlines()) < len(own_text(whole).splitlines()) - 90
     # What a job has in the place of a text it could not read is replaced, or never called.
     assert set(_known(whole).splitlines()) <= set(_known(read).splitlines())
+
+
+def test_no_line_of_a_part_is_wider_than_a_page() -> None:
+    assert [(name, line) for name in part_files() for line in part(name).splitlines() if len(line) > WIDTH] == []
 
 
 def test_the_folder_is_another_one_for_other_texts_and_is_written_once(
