@@ -96,9 +96,9 @@ def _job(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
 
     Its function's own comment, or a section of its own.
     """
-    made = with_step_flags(plan)
+    step_plan = with_step_flags(plan)
     # What the script reads is explained by its own comments, not by what stands in its place.
-    functions = dict(functions_in(own_text(made) + own_text(replace(made, texts=None))))
+    functions = dict(functions_in(own_text(step_plan) + own_text(replace(step_plan, texts=None))))
     for section, text in lines_of_job(plan):
         description = next((functions[name] for name in _CALLED.findall(text) if name in functions), None)
         if description is None or section in {"environment", "condition"}:
