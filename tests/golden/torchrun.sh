@@ -228,6 +228,7 @@ muster_report_ends() {
 
 # A job that has not read the watch for hangs is not watched.
 muster_watch_silence() { :; }
+# Ends no watch.
 muster_end_watch() { :; }
 
 # Chooses a free port to meet at on the host of rank 0, if this is the one: jobs side by side take different ports.
