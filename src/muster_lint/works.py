@@ -48,7 +48,9 @@ def trains(launch: LaunchCommand) -> bool:
     stage, agent = launch.stage("python"), launch.stage("agent")
     if agent is not None and agent.has("-m", "--module"):
         return True
-    return stage is not None and bool(stage.words or stage.has("-m")) and not stage.has("-c", "-V", "--version")
+    if stage is None or stage.has("-c", "-V", "--version") or stage.text("-m") in {"venv", "pip", "virtualenv"}:
+        return False
+    return bool(stage.words or stage.has("-m"))
 
 
 def is_work(job: BatchScript, launch: LaunchCommand) -> bool:

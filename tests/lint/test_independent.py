@@ -206,6 +206,10 @@ _RIGHT = {
         "gpus-not-asked-for",
         _ONE + "#SBATCH hetjob\n#SBATCH --gres=gpu:1\nnvidia-smi\npython t.py\n",
     ),
+    "a header with backslashes": ("directive-without-option", _HEAD + "#SBATCH -N 1 \\\n#SBATCH -n 1 \\\ndate\n"),
+    "an option of EAR": ("directive-unknown", _ONE + "#SBATCH --ear-verbose=1\ndate\n"),
+    "a program with an address of its own": ("one-process-many-gpus", _FOUR + "python t.py --dist-url tcp://h:$P\n"),
+    "an environment made first": ("status-lost-at-end", _ONE + "python3 -m venv ~/e\n~/e/bin/python t.py\n"),
     "ranks that mpi4py ends": ("srun-survivors", _TWO + "export NCCL_DEBUG=WARN\nsrun python -m mpi4py train.py\n"),
     "an MPI program, then its plot": ("one-process-many-gpus", _FOUR + "mpirun lmp -in a\npython plot.py\n"),
     "a folder made before": ("cd-may-fail", _ONE + "mkdir -p $D/run/\ncd $D/run\nrm -rf old\n"),
@@ -262,6 +266,9 @@ def test_what_is_right_is_not_blamed(name: str) -> None:
 
 
 _WRONG = {
+    "a variable in the name of a log": ("fragile", "directive-expands", _ONE + "#SBATCH -o log/$USER.%j\ndate\n"),
+    "a variable in the folder of a log": ("breaks", "directive-expands", _ONE + "#SBATCH -e /a/$USER/%j\ndate\n"),
+    "a variable in a folder to be": ("breaks", "directive-expands", _ONE + "#SBATCH -D $USER\ndate\n"),
     "fewer tasks than nodes": ("fragile", "tasks-of-node-unused", _HEAD + "#SBATCH -N 4 -n 1\nsrun -K a\n"),
     "blanks behind export": ("breaks", "assignment-with-blanks", _ONE + "export A = 1\ndate\n"),
     "a size that the tasks read": ("fragile", "world-size-literal", _TWO + "W=1\nWORLD_SIZE=64\nsrun a $WORLD_SIZE\n"),

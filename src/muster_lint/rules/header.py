@@ -19,7 +19,7 @@ _PLUGIN_OPTIONS = frozenset(
     image module volume bee edf environment container-image container-mounts container-workdir container-name
     container-save container-mount-home no-container-mount-home container-remap-root no-container-remap-root
     container-entrypoint no-container-entrypoint container-entrypoint-log container-writable container-readonly
-    container-env quotatype gpu-accounting cluster jobperf x11
+    container-env quotatype gpu-accounting cluster jobperf x11 gpu_cmode ear ear-policy ear-verbose
     """.split()  # noqa: SIM905  # a page of names, not of quotes
 )
 """Options that plugins of sites add (Shifter, pyxis, accounting): sbatch of other sites has none of them."""
@@ -150,7 +150,9 @@ def find_expansions(job: BatchScript) -> Iterator[Hit]:
     """Yield directives with a $ or a backquote that a shell would expand, and a job's name with a pattern."""
     for each in job.directives:
         if each.value is not None and re.search(r"\$[A-Za-z_{(]|`|^~", each.value):
-            severity = Severity.FRAGILE if each.name in {"job-name", "mail-user", "comment", "export"} else None
+            in_name = each.name in {"output", "error"} and not re.search(r"[$`~].*/", each.value)  # the file is made
+            is_text = each.name in {"job-name", "mail-user", "comment", "export"}
+            severity = Severity.FRAGILE if in_name or is_text else None
             yield Hit(each.place, f"sbatch takes {each.value!r} as it is written", severity=severity)
         elif each.name == "job-name" and re.search("%[AajJ]", each.value or ""):
             instead = "Take it out: squeue shows the number beside the name."
@@ -211,7 +213,8 @@ def find_bare_words(job: BatchScript) -> Iterator[Hit]:
     """Yield words of a directive that are not options."""
     lines: set[int] = set()
     for each in job.directives:
-        if not each.written.startswith("-") and each.place.line not in lines:
+        is_option = each.written.startswith("-") or each.written == "\\"  # sbatch takes a last backslash for nothing
+        if not is_option and each.place.line not in lines:
             lines.add(each.place.line)
             yield Hit(each.place, f"{each.written!r} is not an option")
 

@@ -331,7 +331,7 @@ def _lone_servers(job: BatchScript, gpus: int) -> Iterator[Hit]:
 _DIVIDES = (
     r"tensor.?parallel|CUDA_VISIBLE_DEVICES|--?gpus?\b|--num.?gpus|--devices|--n.?gpu|mp\.spawn|\bray\b|DataParallel"
     r"|lightning|--?n_?gpus|device.?ids|client|world.?size|--tp\b|pipeline|device_map|multi.?gpu|--gpu.?ids?|vllm"
-    r"|gpu_?num|num_?gpu|deepy|launch\w*\.py"
+    r"|gpu_?num|num_?gpu|deepy|launch\w*\.py|dist.?url|multiprocessing.?dist"
 )
 
 
