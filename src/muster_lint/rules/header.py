@@ -1,4 +1,4 @@
-"""Rules on the #SBATCH header and the file as sbatch reads it."""
+"""Rules on the #SBATCH header and the file as sbatch reads it. Long: one rule after the other, each with its examples."""
 
 from __future__ import annotations
 
