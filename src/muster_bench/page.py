@@ -164,11 +164,6 @@ def _over_nodes(series: Series) -> str:
     return figure("Bandwidth over nodes", words, picture) + table
 
 
-def _plain(value: float) -> str:
-    """Write a number without an exponent."""
-    return f"{value:.9f}".rstrip("0").rstrip(".")
-
-
 def chart(
     lines: dict[str, list[tuple[float, float]]],
     x_ticks: Sequence[float],
@@ -199,7 +194,7 @@ def chart(
 
     marks = [
         f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{down(y):.1f}" y2="{down(y):.1f}"/>'
-        f'<text x="{_LEFT - 10}" y="{down(y) + 4:.1f}" text-anchor="end">{_plain(y)}</text>'
+        f'<text x="{_LEFT - 10}" y="{down(y) + 4:.1f}" text-anchor="end">{f"{y:.9f}".rstrip("0").rstrip(".")}</text>'
         for y in y_ticks
     ]
     label_of = label if callable(label) else str

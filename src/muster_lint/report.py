@@ -74,8 +74,7 @@ def as_text(
         if finding.also:
             yield f"    also: {_lines_of(finding)}"
         yield ""
-    not_shown = f"; {silenced} not shown: style (--select=style), or silenced by the settings" if silenced else ""
-    yield _count(findings) + not_shown
+    yield _count(findings) + (f"; {silenced} of style (--select=style) or silenced by the settings" if silenced else "")
 
 
 def _lines_of(finding: LintFinding) -> str:

@@ -51,7 +51,7 @@ def test_a_project_ignores_a_rule(file: str, head: str, tmp_path: Path, capsys: 
     assert "port-fixed" in before
     assert _rules(capsys, "job.sh") == _rules(capsys, "below/job.sh") == before - {"port-fixed"}
     _lint("job.sh")
-    assert "1 not shown: style (--select=style), or silenced by the settings" in capsys.readouterr().out
+    assert "1 of style (--select=style) or silenced by the settings" in capsys.readouterr().out
 
 
 def test_the_nearest_file_counts_and_a_table_of_another_tool_is_none(
