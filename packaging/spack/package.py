@@ -20,7 +20,7 @@ class PyMusterHpc(PythonPackage):
     variant("lsp", default=False, description="muster lint --server, for editors")
 
     depends_on("python@3.9:", type=("build", "run"))
-    depends_on("py-hatchling@1.25:", type="build")
+    depends_on("py-hatchling@1.27:", type="build")
     depends_on("py-msgspec@0.19:", type=("build", "run"))
     depends_on("py-rich@13.7:", type=("build", "run"))
     depends_on("py-eval-type-backport@0.2:", type=("build", "run"), when="^python@:3.9")

@@ -72,7 +72,7 @@ def test_spack_asks_for_the_same() -> None:
     wanted = {name: version for each in (NEEDED, *EXTRAS.values()) for name, version in each.items()}
     named = {name if name.startswith("py-") else f"py-{name}": version for name, version in wanted.items()}
     build = PROJECT["requires-python"].removeprefix(">=")
-    assert found == {"python": build, "py-hatchling": "1.25", **named}
+    assert found == {"python": build, "py-hatchling": "1.27", **named}
 
 
 def test_easybuild_brings_what_its_bundle_lacks() -> None:
