@@ -58,7 +58,7 @@ def page(series: Series, judgements: Sequence[Judgement], findings: Sequence[Rem
     """Return the whole document."""
     start = series.start
     title = f"Bandwidth of {site}"
-    ranks = f"{start.nodes} nodes, {start.size} ranks, {start.backend}" if start else "nothing was measured"
+    ranks = f"nodes: {start.nodes}, ranks: {start.size}, {start.backend}" if start else "nothing was measured"
     time_text = dt.datetime.fromtimestamp(start.time, dt.timezone.utc).strftime("%-d %B %Y, %H:%M UTC") if start else ""
     parts = [
         f'<h1>{escape(title)}</h1><p class="soft">{escape(ranks)} · {time_text}</p>',

@@ -97,7 +97,7 @@ def test_a_log_cut_short_is_shown_and_said_and_not_a_success(log: Path, capsys: 
 def test_the_page_names_nothing_outside_itself(log: Path, tmp_path: Path) -> None:
     main(["bench", "--site", "clariden", "--read", str(log), "--html", "page.html"])
     text = (tmp_path / "page.html").read_text()
-    assert "2 nodes, 8 ranks, nccl" in text
+    assert "nodes: 2, ranks: 8, nccl" in text
     assert "Broken" in text
     assert "cut short" not in text
     assert "5.4" in text

@@ -42,7 +42,8 @@ def make_shape(request: Request, node: NodeShape, *, gpus_asked: int | None = No
         raise refused((Refusal("ranks-max", message, hint, limit=gpus, accepted={"ntasks-per-node": str(gpus)}), ""))
     cpus = _cpus(request, node, ranks, gpus, reasons)
     if cpus and node.cpus and ranks * cpus > node.cpus:
-        message = f"{ranks} ranks × {cpus} CPUs = {ranks * cpus} CPUs per node, but {_a_node(node)} has {node.cpus}"
+        product = f"{ranks} rank{'' if ranks == 1 else 's'} × {cpus} CPUs = {ranks * cpus} CPUs per node"
+        message = f"{product}, but {_a_node(node)} has {node.cpus}"
         accepted = {"cpus-per-task": str(max(1, node.cpus // ranks))}
         hint = f"--cpus-per-task {accepted['cpus-per-task']}"
         raise refused((Refusal("cores-max", message, hint, limit=node.cpus, accepted=accepted), node.origin))

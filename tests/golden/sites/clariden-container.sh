@@ -11,6 +11,9 @@ job() {
     muster_begin dir=/home/ada/project tasks=4 cpus=72
     [ "$muster_ntasks_per_node" -eq 4 ] || muster_other_size 'the CPU masks are for 4 ranks on each node'
     [ "$muster_nodes" -ge 2 ] || muster_other_size 'NCCL_PROTO and one more were decided for 2 nodes or more'
+    # the rest of Muster's text
+    muster_read /home/ada/.local/share/muster/texts/0 leave.sh report_ends.sh silence.sh watch.sh muster_task+=look.sh \
+        muster_task+=stack.sh muster_task+=left.sh
     ulimit -c 0 || muster_stop 'the site'"'"'s command failed: ulimit -c 0' 'run it by hand to see why'
     # the host's: the image has its own
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}" LD_LIBRARY_PATH
@@ -56,11 +59,16 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   words, begin, run_directory, size_granted, go_to, other_size, expect, count_ends, silence, port, definition,
-#   open_errors, watch, muster_forget
+#   words, begin, run_directory, leave_else, size_granted, go_to, read, other_size, expect, count_ends,
+#   report_ends_else, silence_else, port, definition, open_errors, watch_else, muster_forget
 # in the text muster_task:
-#   rank_slurm, directory, size_as_planned, gpus, cpus, threads, cpus_asked, publish, jax, look, gpu_kind, stack,
+#   rank_slurm, directory, size_as_planned, gpus, cpus, threads, cpus_asked, publish, jax
+# muster_read look.sh
+#   gpu_kind, stack_else
+# muster_read stack.sh
 #   stack_inside, library
 muster_stack_here docker://jfrog.svc.cscs.ch/docker-group-csstaff/alps-images/ngc-pytorch:26.02-py3-alps6 cuda
 muster_add_library /opt/muster-ranks
-#   ends, stay, go_counted_rank
+#   ends
+# muster_read left.sh
+#   stay, go_counted_rank

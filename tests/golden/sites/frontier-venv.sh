@@ -12,6 +12,9 @@ job() {
     muster_begin dir=/home/ada/project tasks=8 cpus=7
     [ "$muster_ntasks_per_node" -eq 8 ] || muster_other_size 'the CPU masks are for 8 ranks on each node'
     [ "$muster_nodes" -ge 2 ] || muster_other_size 'NCCL_SOCKET_IFNAME and 12 more were decided for 2 nodes or more'
+    # the rest of Muster's text
+    muster_read /home/ada/.local/share/muster/texts/0 leave.sh report_ends.sh silence.sh watch.sh muster_task+=look.sh \
+        muster_task+=left.sh
     muster_modules /etc/profile
     muster_load 'PrgEnv-gnu/8.7.0|PrgEnv-gnu' 'cpe/26.03|cpe' 'miniforge3/23.11.0-0|miniforge3' 'rocm/7.1.1|rocm' \
         rccl-net-plugin craype-accel-amd-gfx90a
@@ -65,8 +68,11 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   words, begin, run_directory, size_granted, go_to, other_size, modules, not_there, expect, count_ends, silence,
-#   port, address, open_errors, watch, muster_forget
+#   words, begin, run_directory, leave_else, size_granted, go_to, read, other_size, modules, not_there, expect,
+#   count_ends, report_ends_else, silence_else, port, address, open_errors, watch_else, muster_forget
 # in the text muster_task:
-#   rank_slurm, directory, python_there, size_as_planned, address_asked, gpus, cpus, threads, cpus_asked, publish, jax,
-#   look, ends, stay, go_counted_rank
+#   rank_slurm, directory, python_there, size_as_planned, address_asked, gpus, cpus, threads, cpus_asked, publish, jax
+# muster_read look.sh
+#   ends
+# muster_read left.sh
+#   stay, go_counted_rank

@@ -10,6 +10,9 @@
 job() {
     muster_begin dir=/home/ada/project tasks=4 cpus=16
     [ "$muster_nodes" -ge 2 ] || muster_other_size 'NCCL_SOCKET_IFNAME and 2 more were decided for 2 nodes or more'
+    # the rest of Muster's text
+    muster_read /home/ada/.local/share/muster/texts/0 leave.sh report_ends.sh silence.sh watch.sh muster_task+=look.sh \
+        muster_task+=left.sh
     . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     export NCCL_SOCKET_IFNAME=ib0  # the ranks meet over InfiniBand
     export NCCL_IB_TIMEOUT=20  # 30 s for a link that flaps
@@ -37,8 +40,11 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   words, begin, run_directory, size_granted, go_to, other_size, not_there, expect, count_ends, silence, port,
-#   open_errors, watch, muster_forget
+#   words, begin, run_directory, leave_else, size_granted, go_to, read, other_size, not_there, expect, count_ends,
+#   report_ends_else, silence_else, port, open_errors, watch_else, muster_forget
 # in the text muster_task:
-#   rank_slurm, directory, python_there, size_as_planned, gpus, cpus, threads, cpus_asked, publish, jax, look, ends,
+#   rank_slurm, directory, python_there, size_as_planned, gpus, cpus, threads, cpus_asked, publish, jax
+# muster_read look.sh
+#   ends
+# muster_read left.sh
 #   stay, go_counted_rank

@@ -10,6 +10,9 @@
 job() {
     muster_begin dir=/home/ada/project tasks=8
     [ "$muster_nodes" -ge 2 ] || muster_other_size 'NCCL_SOCKET_IFNAME and one more were decided for 2 nodes or more'
+    # the rest of Muster's text
+    muster_read /home/ada/.local/share/muster/texts/0 leave.sh report_ends.sh silence.sh watch.sh \
+        muster_task+=stack.sh muster_task+=left.sh muster_keeper=agent_keeper.py
     # the host's: the image has its own
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}" LD_LIBRARY_PATH
     export PYTHONNOUSERSITE=1  # packages in ~/.local are the host's
@@ -42,14 +45,19 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   words, begin, run_directory, size_granted, go_to, other_size, expect, count_ends, silence, port, definition,
-#   report, open_errors, reported, watch, torchrun_status, muster_forget
+#   words, begin, run_directory, leave_else, size_granted, go_to, read, other_size, expect, count_ends,
+#   report_ends_else, silence_else, port, definition, report, open_errors, reported, watch_else, torchrun_status,
+#   muster_forget
 # in the text muster_task:
-#   rank_slurm, directory, agent, gpu_kind, stack, stack_inside, library
+#   rank_slurm, directory, agent, gpu_kind, stack_else
+# muster_read stack.sh
+#   stack_inside, library
 muster_stack_here docker://quay.io/ada/torch:2 cuda
 muster_add_library /opt/muster-ranks
-#   agent_words, ends, stay, go_agent
+#   agent_words, ends
+# muster_read left.sh
+#   stay, go_agent
 # in the text muster_keeper:
-#   agent_keeper.py
+#   agent_plain.py
 # in the text muster_worker:
 #   slurm_names, jax_beside_agent, jax, worker

@@ -9,6 +9,9 @@
 
 job() {
     muster_begin dir=/home/ada/project tasks=4 cpus=16
+    # the rest of Muster's text
+    muster_read /home/ada/.local/share/muster/texts/0 leave.sh report_ends.sh silence.sh watch.sh unpacked.sh \
+        muster_task+=look.sh muster_task+=image_unpack.sh muster_task+=stack.sh muster_task+=left.sh
     muster_modules /etc/profile
     muster_load apptainer
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}"  # the host's: the image has its own
@@ -36,22 +39,29 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   words, begin, run_directory, size_granted, go_to, modules, expect, count_ends, silence, port, open_errors, watch,
-#   unpacked, muster_forget
+#   words, begin, run_directory, leave_else, size_granted, go_to, read, modules, expect, count_ends, report_ends_else,
+#   silence_else, port, open_errors, watch_else, unpacked_else, muster_forget
 # in the text muster_task:
-#   rank_slurm, directory, size_as_planned, gpus, cpus, threads, cpus_asked, publish, jax, look, image_node, image,
-#   image_unpack, gpu_kind, stack, image_asks
+#   rank_slurm, directory, size_as_planned, gpus, cpus, threads, cpus_asked, publish, jax
+# muster_read look.sh
+#   image_node, image, image_unpack_else
+# muster_read image_unpack.sh
+#   gpu_kind, stack_else
+# muster_read stack.sh
+#   image_asks
 muster_image_needs apptainer /images/train.sif
 muster_image_opens apptainer APPTAINER /images/train.sif
 muster_image_made_for apptainer /images/train.sif APPTAINER cuda
 muster_image_sees /tmp /home/ada /opt/venv/muster
 muster_image_takes APPTAINER /tmp /home/ada
-muster_image_gets APPTAINERENV_ RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK
-    ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT
-    TORCHELASTIC_MAX_RESTARTS OMP_NUM_THREADS MUSTER_JOB MUSTER_RUN_DIR MUSTER_LAUNCHER MUSTER_AGENTS
-    MUSTER_LOCAL_NNODES MUSTER_PORT_LOW MUSTER_PORT_COUNT MUSTER_NODES MUSTER_WIREUP MUSTER_GRACE MUSTER_CPUS
-    MUSTER_OMP CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES HIP_VISIBLE_DEVICES ZE_AFFINITY_MASK
+muster_image_gets APPTAINERENV_ RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK \
+    ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT \
+    TORCHELASTIC_MAX_RESTARTS OMP_NUM_THREADS MUSTER_JOB MUSTER_RUN_DIR MUSTER_LAUNCHER MUSTER_AGENTS \
+    MUSTER_LOCAL_NNODES MUSTER_PORT_LOW MUSTER_PORT_COUNT MUSTER_NODES MUSTER_WIREUP MUSTER_GRACE MUSTER_CPUS \
+    MUSTER_OMP CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES HIP_VISIBLE_DEVICES ZE_AFFINITY_MASK \
     TORCH_ELASTIC_SHUTDOWN_TIMEOUT TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE PYTHONNOUSERSITE RES_OPTIONS
 muster_image_library APPTAINERENV_PYTHONPATH /opt/muster-ranks
 eval 'eval "$muster_image_words"'
-#   ends, stay, go_counted_rank
+#   ends
+# muster_read left.sh
+#   stay, go_counted_rank

@@ -10,6 +10,9 @@
 job() {
     muster_begin dir=/home/ada/project tasks=4 cpus=8
     [ "$muster_nodes" -ge 2 ] || muster_other_size 'NCCL_IB_TIMEOUT was decided for 2 nodes or more'
+    # the rest of Muster's text
+    muster_read /home/ada/.local/share/muster/texts/0 leave.sh report_ends.sh silence.sh watch.sh muster_task+=left.sh \
+        muster_keeper=agent_keeper.py
     . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     export NCCL_IB_TIMEOUT=20  # 30 s for a link that flaps
     export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
@@ -38,11 +41,14 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   words, begin, run_directory, size_granted, go_to, other_size, not_there, expect, count_ends, silence, port,
-#   address, report, open_errors, reported, watch, torchrun_status, muster_forget
+#   words, begin, run_directory, leave_else, size_granted, go_to, read, other_size, not_there, expect, count_ends,
+#   report_ends_else, silence_else, port, address, report, open_errors, reported, watch_else, torchrun_status,
+#   muster_forget
 # in the text muster_task:
-#   rank_slurm, directory, python_there, agent, agent_words, ends, stay, go_agent
+#   rank_slurm, directory, python_there, agent, agent_words, ends
+# muster_read left.sh
+#   stay, go_agent
 # in the text muster_keeper:
-#   agent_keeper.py
+#   agent_plain.py
 # in the text muster_worker:
 #   slurm_names, jax_beside_agent, jax, worker

@@ -13,6 +13,9 @@ job() {
     [ "$muster_ntasks_per_node" -eq 8 ] || muster_other_size 'the CPU masks are for 8 ranks on each node'
     [ "$muster_nodes" -ge 2 ] || muster_other_size 'NCCL_SOCKET_IFNAME and one more were decided for 2 nodes or more'
     [ "$muster_nodes" -lt 257 ] || muster_other_size 'NCCL_NET_GDR_LEVEL was decided for fewer than 257 nodes'
+    # the rest of Muster's text
+    muster_read /home/ada/.local/share/muster/texts/0 leave.sh report_ends.sh silence.sh watch.sh unpacked.sh \
+        muster_task+=look.sh muster_task+=image_unpack.sh muster_task+=stack.sh muster_task+=left.sh
     muster_modules /etc/profile
     module purge || muster_stop 'module purge failed' 'module list shows what is loaded'
     muster_use /appl/local/laifs/modules
@@ -52,29 +55,36 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   words, begin, run_directory, size_granted, go_to, other_size, modules, expect, count_ends, silence, port,
-#   open_errors, watch, unpacked, muster_forget
+#   words, begin, run_directory, leave_else, size_granted, go_to, read, other_size, modules, expect, count_ends,
+#   report_ends_else, silence_else, port, open_errors, watch_else, unpacked_else, muster_forget
 # in the text muster_task:
 #   rank_slurm, once_per_node
 muster_node_prologue rocm-smi
-#   directory, size_as_planned, gpus, cpus, threads, cpus_asked, publish, jax, look, image_node, image, image_unpack,
-#   gpu_kind, stack, image_asks
+#   directory, size_as_planned, gpus, cpus, threads, cpus_asked, publish, jax
+# muster_read look.sh
+#   image_node, image, image_unpack_else
+# muster_read image_unpack.sh
+#   gpu_kind, stack_else
+# muster_read stack.sh
+#   image_asks
 muster_image_needs singularity /appl/local/laifs/containers/lumi-multitorch-latest.sif
 muster_image_opens singularity SINGULARITY /appl/local/laifs/containers/lumi-multitorch-latest.sif
 muster_image_made_for singularity /appl/local/laifs/containers/lumi-multitorch-latest.sif SINGULARITY rocm
-muster_image_sees /tmp /pfs /appl /flash /scratch /project /home/ada /projappl /opt/cray /var/spool/slurmd
+muster_image_sees /tmp /pfs /appl /flash /scratch /project /home/ada /projappl /opt/cray /var/spool/slurmd \
     /usr/lib64/libcxi.so.1 /opt/venv/muster
-muster_image_takes SINGULARITY /tmp /pfs /appl /flash /scratch /project /home/ada /projappl /opt/cray /var/spool/slurmd
-    /usr/lib64/libcxi.so.1
-muster_image_gets SINGULARITYENV_ RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK
-    ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT
-    TORCHELASTIC_MAX_RESTARTS OMP_NUM_THREADS MUSTER_JOB MUSTER_RUN_DIR MUSTER_LAUNCHER MUSTER_AGENTS
-    MUSTER_LOCAL_NNODES MUSTER_PORT_LOW MUSTER_PORT_COUNT MUSTER_NODES MUSTER_WIREUP MUSTER_GRACE MUSTER_CPUS
-    MUSTER_OMP CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES HIP_VISIBLE_DEVICES ZE_AFFINITY_MASK
-    TORCH_ELASTIC_SHUTDOWN_TIMEOUT TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE PYTHONNOUSERSITE NCCL_SOCKET_IFNAME
+muster_image_takes SINGULARITY /tmp /pfs /appl /flash /scratch /project /home/ada /projappl /opt/cray \
+    /var/spool/slurmd /usr/lib64/libcxi.so.1
+muster_image_gets SINGULARITYENV_ RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE NODE_RANK \
+    ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT \
+    TORCHELASTIC_MAX_RESTARTS OMP_NUM_THREADS MUSTER_JOB MUSTER_RUN_DIR MUSTER_LAUNCHER MUSTER_AGENTS \
+    MUSTER_LOCAL_NNODES MUSTER_PORT_LOW MUSTER_PORT_COUNT MUSTER_NODES MUSTER_WIREUP MUSTER_GRACE MUSTER_CPUS \
+    MUSTER_OMP CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES HIP_VISIBLE_DEVICES ZE_AFFINITY_MASK \
+    TORCH_ELASTIC_SHUTDOWN_TIMEOUT TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE PYTHONNOUSERSITE NCCL_SOCKET_IFNAME \
     NCCL_NET_GDR_LEVEL MIOPEN_USER_DB_PATH MIOPEN_CUSTOM_CACHE_DIR AITER_JIT_DIR RES_OPTIONS
-muster_image_loads singularity /appl/local/laifs/containers/lumi-multitorch-latest.sif SINGULARITY
+muster_image_loads singularity /appl/local/laifs/containers/lumi-multitorch-latest.sif SINGULARITY \
     /usr/lib64/libcxi.so.1
 muster_image_library SINGULARITYENV_PYTHONPATH /opt/muster-ranks
 eval 'eval "$muster_image_words"'
-#   ends, stay, go_counted_rank
+#   ends
+# muster_read left.sh
+#   stay, go_counted_rank

@@ -13,6 +13,9 @@ job() {
     [ "$muster_ntasks_per_node" -eq 8 ] || muster_other_size 'the CPU masks are for 8 ranks on each node'
     [ "$muster_nodes" -ge 2 ] || muster_other_size 'NCCL_SOCKET_IFNAME and one more were decided for 2 nodes or more'
     [ "$muster_nodes" -lt 257 ] || muster_other_size 'NCCL_NET_GDR_LEVEL was decided for fewer than 257 nodes'
+    # the rest of Muster's text
+    muster_read /home/ada/.local/share/muster/texts/0 leave.sh report_ends.sh silence.sh watch.sh muster_task+=look.sh \
+        muster_task+=left.sh
     . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     export NCCL_SOCKET_IFNAME=hsn0,hsn1,hsn2,hsn3  # the four interfaces of the fabric
     export NCCL_NET_GDR_LEVEL=PHB  # GPU memory goes straight to the NIC
@@ -45,10 +48,13 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   words, begin, run_directory, size_granted, go_to, other_size, not_there, expect, count_ends, silence, port,
-#   open_errors, watch, muster_forget
+#   words, begin, run_directory, leave_else, size_granted, go_to, read, other_size, not_there, expect, count_ends,
+#   report_ends_else, silence_else, port, open_errors, watch_else, muster_forget
 # in the text muster_task:
 #   rank_slurm, once_per_node
 muster_node_prologue rocm-smi
-#   directory, python_there, size_as_planned, gpus, cpus, threads, cpus_asked, publish, jax, look, ends, stay,
-#   go_counted_rank
+#   directory, python_there, size_as_planned, gpus, cpus, threads, cpus_asked, publish, jax
+# muster_read look.sh
+#   ends
+# muster_read left.sh
+#   stay, go_counted_rank

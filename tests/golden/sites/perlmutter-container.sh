@@ -11,6 +11,9 @@ job() {
     muster_begin dir=/home/ada/project tasks=4 cpus=32
     [ "$muster_ntasks_per_node" -eq 4 ] || muster_other_size 'the CPU masks are for 4 ranks on each node'
     [ "$muster_nodes" -ge 2 ] || muster_other_size 'FI_MR_CACHE_MONITOR and 5 more were decided for 2 nodes or more'
+    # the rest of Muster's text
+    muster_read /home/ada/.local/share/muster/texts/0 leave.sh report_ends.sh silence.sh watch.sh muster_task+=look.sh \
+        muster_task+=left.sh
     # the host's: the image has its own
     unset PYTHONPATH PYTHONHOME LD_PRELOAD VIRTUAL_ENV "${!CONDA_@}" LD_LIBRARY_PATH
     export PYTHONNOUSERSITE=1  # packages in ~/.local are the host's
@@ -48,10 +51,14 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   words, begin, run_directory, size_granted, go_to, other_size, expect, count_ends, silence, port, open_errors,
-#   watch, muster_forget
+#   words, begin, run_directory, leave_else, size_granted, go_to, read, other_size, expect, count_ends,
+#   report_ends_else, silence_else, port, open_errors, watch_else, muster_forget
 # in the text muster_task:
-#   rank_slurm, directory, size_as_planned, gpus, cpus, threads, cpus_asked, publish, jax, look, image_node
+#   rank_slurm, directory, size_as_planned, gpus, cpus, threads, cpus_asked, publish, jax
+# muster_read look.sh
+#   image_node
 muster_image_needs shifter docker://nersc/pytorch:25.02.01
 muster_image_sees /tmp /home/ada /opt/venv/muster
-#   ends, stay, go_counted_rank
+#   ends
+# muster_read left.sh
+#   stay, go_counted_rank

@@ -10,6 +10,8 @@
 job() {
     muster_begin dir=/home/ada/project tasks=4 cpus=24
     [ "$muster_nodes" -le 4 ] || muster_other_size 'the partition h100 takes jobs of at most 4 nodes'
+    # the rest of Muster's text
+    muster_read /home/ada/.local/share/muster/texts/0 leave.sh report_ends.sh silence.sh muster_task+=left.sh
     . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
     export RES_OPTIONS='timeout:1 attempts:3'  # a silent name server costs little
     # import muster works in every rank
@@ -34,8 +36,10 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   words, begin, run_directory, size_granted, go_to, other_size, not_there, expect, count_ends, silence, port, report,
-#   to_log, hydra_status, muster_forget
+#   words, begin, run_directory, leave_else, size_granted, go_to, read, other_size, not_there, expect, count_ends,
+#   report_ends_else, silence_else, port, report, to_log, hydra_status, muster_forget
 # in the text muster_task:
 #   rank_mpi, directory, python_there, size_as_planned, gpus, cpus, threads, cpus_asked, publish, slurm_names, jax,
-#   ends, go_mpi_rank
+#   ends
+# muster_read left.sh
+#   go_mpi_rank

@@ -11,6 +11,9 @@
 job() {
     muster_begin dir=/home/ada/project tasks=2 cpus=20
     [ "$muster_nodes" -ge 2 ] || muster_other_size 'PSM2_GPUDIRECT and 2 more were decided for 2 nodes or more'
+    # the rest of Muster's text
+    muster_read /home/ada/.local/share/muster/texts/0 leave.sh report_ends.sh silence.sh hydra_watch.sh \
+        muster_task+=look.sh muster_task+=left.sh
     muster_modules /etc/profile
     module purge || muster_stop 'module purge failed' 'module list shows what is loaded'
     muster_load 'anaconda/Python-ML-2025a|anaconda/Python-ML-2024b|anaconda/2023a' \
@@ -47,8 +50,12 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   words, begin, run_directory, size_granted, go_to, other_size, modules, not_there, expect, count_ends, silence,
-#   port, report, to_log, mpirun, hydra_status, muster_forget
+#   words, begin, run_directory, leave_else, size_granted, go_to, read, other_size, modules, not_there, expect,
+#   count_ends, report_ends_else, silence_else, port, report, to_log, mpirun, hydra_watch_else, hydra_status,
+#   muster_forget
 # in the text muster_task:
-#   rank_mpi, directory, python_there, size_as_planned, gpus, cpus, threads, cpus_asked, publish, slurm_names, jax,
-#   look, ends, go_mpi_rank
+#   rank_mpi, directory, python_there, size_as_planned, gpus, cpus, threads, cpus_asked, publish, slurm_names, jax
+# muster_read look.sh
+#   ends
+# muster_read left.sh
+#   go_mpi_rank

@@ -10,6 +10,8 @@
 job() {
     muster_begin dir=/home/ada/project tasks=1 cpus=72
     [ "$muster_nodes" -le 64 ] || muster_other_size 'the partition gh takes jobs of at most 64 nodes'
+    # the rest of Muster's text
+    muster_read /home/ada/.local/share/muster/texts/0 leave.sh report_ends.sh silence.sh muster_task+=left.sh
     muster_modules /etc/profile
     muster_load gcc cuda
     . /home/ada/env/bin/activate || muster_not_there 'the virtual environment /home/ada/env is not there'
@@ -36,8 +38,10 @@ job() {
 # in the text muster_common:
 #   stop, meeting
 # in the script:
-#   words, begin, run_directory, size_granted, go_to, other_size, modules, not_there, expect, count_ends, silence,
-#   port, report, to_log, hydra_status, muster_forget
+#   words, begin, run_directory, leave_else, size_granted, go_to, read, other_size, modules, not_there, expect,
+#   count_ends, report_ends_else, silence_else, port, report, to_log, hydra_status, muster_forget
 # in the text muster_task:
 #   rank_mpi, directory, python_there, size_as_planned, gpus, cpus, threads, cpus_asked, publish, slurm_names, jax,
-#   ends, go_mpi_rank
+#   ends
+# muster_read left.sh
+#   go_mpi_rank
