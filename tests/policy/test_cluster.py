@@ -301,6 +301,18 @@ _MINUTES = "2 CPUs × 60 minutes = 120"
             "",
         ),
         ("|cpu=120||||", "", "limits,safe", "", ""),
+        (
+            "|cpu=119||||",
+            "DenyOnLimit",
+            "limits",
+            "",
+            f"{_MINUTES}, but the account dept allows all jobs together 119",
+        ),
+        ("|cpu=120||||", "DenyOnLimit", "limits", "", ""),
+        (
+            *("|||00:59:00||", "DenyOnLimit", "limits", ""),
+            "01:00:00, but the account dept allows all jobs together 00:59:00",
+        ),
         ("||||0|", "DenyOnLimit", "limits", "one job, but the account dept runs 0 now (grpjobs)", ""),
         ("||||1|", "", "limits", "", ""),
         ("|||||0", "", "limits", "", "one job, but the account dept takes 0 now (grpsubmit)"),

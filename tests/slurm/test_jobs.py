@@ -129,6 +129,28 @@ def test_the_parts_of_a_heterogeneous_job_are_one_job() -> None:
     assert (part.id, part.shown_id) == ("8", "7+1"), "a part that was asked for alone stays one"
 
 
+@pytest.mark.parametrize(
+    ("reasons", "starts", "reason", "start"),
+    [
+        (("Resources", "AssocGrpJobsLimit"), ("1700000000", "N/A"), "AssocGrpJobsLimit", None),
+        (("BadConstraints", "AssocGrpJobsLimit"), ("N/A", "N/A"), "BadConstraints", None),
+        (("None", "Priority"), ("1700000000", "1700000060"), "Priority", 1700000060),
+        (("Priority", "Resources"), ("1700000000", "1700000000"), "Priority", 1700000000),
+    ],
+)
+def test_a_heterogeneous_job_waits_for_the_part_that_waits_longest(
+    reasons: tuple[str, str], starts: tuple[str, str], reason: str, start: int | None
+) -> None:
+    names = [word.partition(":")[0] for word in ask_controller().argv[-1].removeprefix("--Format=").split(",")]
+    rows = ""
+    for number in range(2):
+        values = {"JobID": str(7 + number), "JobArrayID": f"7+{number}", "State": "PENDING"}
+        values.update(Reason=reasons[number], StartTime=starts[number])
+        rows += "\x1f".join(values.get(name, "(null)") for name in names) + "\x1e\n"
+    (whole,) = parse_squeue(HEADING + rows) or ()
+    assert (whole.reason.code, whole.expected_start) == (reason, start)
+
+
 def test_the_fields_that_are_asked_for_are_those_of_squeue_and_sacct() -> None:
     """squeue leaves a name that it does not know empty: the reason of a job that waits was None for ever."""
     squeue = {field.partition(":")[0] for field in ask_controller().argv[-1].removeprefix("--Format=").split(",")}

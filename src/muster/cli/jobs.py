@@ -36,8 +36,11 @@ def main(words: Words) -> int:
 
 
 def _order(job: SlurmJob) -> tuple[bool, int, int]:
-    """Return those that live before those that ended, the oldest first, the tasks of an array by their number."""
-    array, _, task = job.shown_id.partition("_")
+    """Return those that live before those that ended, the oldest first, the tasks of an array by their number.
+
+    Of a heterogeneous job one part may be listed alone: 5+0.
+    """
+    array, _, task = job.shown_id.replace("+", "_").partition("_")
     return job.state.phase.is_over, int(array), int(task) if task.isdigit() else 0
 
 

@@ -151,19 +151,23 @@ def _of_accounting(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -
     waits = not any("DenyOnLimit" in qos.flags for qos in order)
     of_qos: set[str] = set()
     for qos in order:
-        held = _held(cluster, qos.limits, of_qos)
+        held = _held(cluster, qos.limits, of_qos, waits=waits)
         yield from _of_owner(held, f"the QOS {qos.name}", f"qos.{qos.name}", waits=waits)
         of_qos |= qos.limits.keys()
     # Of a user's two associations with an account, the one of the partition alone is the job's.
     by_partition = {row.partition: row for row in reversed(associations_of(cluster, ask))}
     paying = by_partition.get(partition.name) or by_partition.get("")
     if paying is not None:
-        yield from _of_owner(_held(cluster, paying.limits, of_qos), f"your account {paying.account}", waits=waits)
+        yield from _of_owner(
+            _held(cluster, paying.limits, of_qos, waits=waits), f"your account {paying.account}", waits=waits
+        )
         for account, limits in paying.above:
-            yield from _of_owner(_held(cluster, limits, of_qos), f"the account {account}", waits=waits)
+            yield from _of_owner(
+                _held(cluster, limits, of_qos, waits=waits), f"the account {account}", waits=waits
+            )
 
 
-def _held(cluster: ClusterFacts, limits: Limits, of_qos: Collection[str]) -> dict[str, int]:
+def _held(cluster: ClusterFacts, limits: Limits, of_qos: Collection[str], *, waits: bool) -> dict[str, int]:
     """Return the limits to which Slurm holds a job; `of_qos`: those of a QOS that comes first.
 
     A QOS that counts the jobs of a user overrides the account.
@@ -172,8 +176,8 @@ def _held(cluster: ClusterFacts, limits: Limits, of_qos: Collection[str]) -> dic
     for limit, number in limits.items():
         column, _, tres = limit.partition(":")
         is_overruled = not {limit, f"{limit}pu", f"{limit}pa"}.isdisjoint(of_qos)
-        # What all jobs together still have: a job has to end within it only where Slurm is to be safe.
-        is_left_open = column in {"grptresmins", "grpwall"} and number and "safe" not in cluster.enforces
+        # What all jobs together still have: a job has to end within it where Slurm is to be safe, or DenyOnLimit refuses.
+        is_left_open = column in {"grptresmins", "grpwall"} and number and waits and "safe" not in cluster.enforces
         if column in _COLUMNS and not is_overruled and not is_left_open and (tres != "mem" or cluster.shares_memory):
             held[limit] = number
     return held

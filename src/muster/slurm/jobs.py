@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from muster.errors import RequestError
 from muster.older import pairwise, zip_equal
 from muster.slurm.question import Question
-from muster.slurm.reasons import WaitReason, reason_of
+from muster.slurm.reasons import Clears, WaitReason, reason_of
 from muster.slurm.states import Phase, State, state_of
 from muster.units import known_walltime_s, whole_number
 
@@ -251,19 +251,27 @@ def _joined(jobs: Sequence[SlurmJob]) -> tuple[SlurmJob, ...]:
 
 
 def _whole(name: str | int, unsorted: Sequence[SlurmJob]) -> SlurmJob:
-    """Return a heterogeneous job: its first part runs the script and has its id; one part may wait for the others."""
+    """Return a heterogeneous job: its first part runs the script and has its id; it waits for the part that waits longest."""
     parts = sorted(unsorted, key=lambda part: int(part.id))
-    first = next((part for part in parts if part.reason.code not in _NOTHING), parts[0])
+    starts = [part.started for part in parts if part.started is not None]
     return replace(
         parts[0],
         shown_id=str(name),
-        reason=first.reason,
+        reason=max((part.reason for part in parts), key=_how_long),
+        started=max(starts) if len(starts) == len(parts) else None,
         partition=",".join(dict.fromkeys(part.partition for part in parts if part.partition)) or None,
         nodes=sum(part.nodes or 0 for part in parts) or None,
         cpus=sum(part.cpus or 0 for part in parts) or None,
         node_list=",".join(part.node_list for part in parts if part.node_list) or None,
         parts=tuple(parts),
     )
+
+
+def _how_long(reason: WaitReason) -> int:
+    """Return how long a reason may keep a job waiting: that the nodes are busy passes before a limit or a mistake."""
+    if reason.code in {*_NOTHING, "Priority", "Resources"}:
+        return int(reason.code not in _NOTHING)
+    return 2 if reason.clears is Clears.ITSELF else 3
 
 
 def _job(names: Sequence[str], values: Sequence[str]) -> SlurmJob | None:
