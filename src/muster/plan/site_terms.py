@@ -19,12 +19,13 @@ from muster.plan.site_queue import memory_of, requeue_of
 from muster.plan.site_values import node_kind, reason_for
 from muster.plan.terms import DEFAULT_PORTS, OWN_ENVIRONMENT, Ports, Terms
 from muster.policy.masks import bind_ranks
-from muster.policy.queues import Choice
+from muster.policy.queues import Choice, is_of_another_kind
 from muster.rank.vendors import VENDORS, vendor_of
 from muster.sites.live import SAID_HERE
 from muster.sites.schema import Container, NodeKind, Queue, SiteVariable
 from muster.sites.site import Site
 from muster.sites.when import OFFLINE, Situation, applies, workloads_of
+from muster.slurm.flags import gpu_type_in_gres
 
 
 def forks_may_crash(site: Site, request: Request, engine: Engine) -> bool:
@@ -234,8 +235,8 @@ def _directives(site: Site, request: Request, shape: Shape, job: Situation, queu
         elif value is not None and queue.gone is not None:
             yield Directive(name, value, Reason(queue.reason, SAID_HERE))
     constraint = (profile.request.constraint or {}).get(job.gpu_kind or "")
-    is_of_type = request.gpu_type in {None, node_kind(site, request)[1].gpu_type}  # another type has other nodes
-    if constraint is not None and request.constraint is None and job.gpus_per_node and is_of_type:
+    has_other_nodes = is_of_another_kind(profile, job.gpu_kind, request.gpu_type or gpu_type_in_gres(request.gres))
+    if constraint is not None and request.constraint is None and job.gpus_per_node and not has_other_nodes:
         yield Directive(
             "constraint", constraint, reason_for(site, "request.constraint", f"selects the {job.gpu_kind} nodes")
         )

@@ -161,16 +161,30 @@ def _is_unlisted(queues: Mapping[str, Queue], name: str | None) -> bool:
 
 
 def _kinds_of_type(profile: Profile, gpu_type: str | None) -> list[str]:
-    """Return the kinds of node whose GPUs may have this type: those that name it, or all where none names a type."""
+    """Return the kinds of node whose GPUs may have this type: those that name it; where none names a type, the kind with its name, else all."""
     named_types = {
         kind: node.gpu_type if node.gpu_type is not None else profile.request.gpu_type
         for kind, node in profile.nodes.items()
         if node.gpus != 0
     }
     listed_types = profile.request.gres_names
+    if not any(named_types.values()) and gpu_type in named_types:
+        return [gpu_type]
     if not any(named_types.values()) and (not listed_types or f"gpu:{gpu_type}" in listed_types):
         return list(named_types)
     return [kind for kind, named_type in named_types.items() if named_type == gpu_type]
+
+
+def is_of_another_kind(profile: Profile, kind: str | None, gpu_type: str | None) -> bool:
+    """Return whether the profile says that nodes of this kind have no GPUs of this type; False: that is not known."""
+    listed, default = profile.request.gres_names or (), profile.request.gpu_type
+    types = {
+        name: node.gpu_type or default or (name if f"gpu:{name}" in listed else None)
+        for name, node in profile.nodes.items()
+    }
+    own_type = types.get(kind or "")
+    is_known = own_type is not None or gpu_type in {*types, *types.values()}
+    return is_known and gpu_type not in {None, kind, own_type}
 
 
 def unlisted_features(profile: Profile, constraint: str | None) -> list[str]:
