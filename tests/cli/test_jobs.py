@@ -63,7 +63,14 @@ def test_a_link_says_whose_it_is_and_one_that_never_began_that_it_was_not_needed
 
 
 def test_tasks_stand_by_their_number_and_those_that_ended_last(tmp_path: Path) -> None:
-    rows = [(9, "9_10", "RUNNING"), (11, "9_2", "RUNNING"), (4, "4", "FAILED"), (30, "30", "PENDING"), (6, "5+1", "RUNNING"), (5, "5+0", "RUNNING")]
+    rows = [
+        (9, "9_10", "RUNNING"),
+        (11, "9_2", "RUNNING"),
+        (4, "4", "FAILED"),
+        (30, "30", "PENDING"),
+        (6, "5+1", "RUNNING"),
+        (5, "5+0", "RUNNING"),
+    ]
     jobs = [job(number, shown_id, state, tmp_path) for number, shown_id, state in rows]
 
     assert [each.shown_id for each in sorted(jobs, key=_order)] == ["5+0", "5+1", "9_2", "9_10", "30", "4"]

@@ -162,9 +162,7 @@ def _of_accounting(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -
             _held(cluster, paying.limits, of_qos, waits=waits), f"your account {paying.account}", waits=waits
         )
         for account, limits in paying.above:
-            yield from _of_owner(
-                _held(cluster, limits, of_qos, waits=waits), f"the account {account}", waits=waits
-            )
+            yield from _of_owner(_held(cluster, limits, of_qos, waits=waits), f"the account {account}", waits=waits)
 
 
 def _held(cluster: ClusterFacts, limits: Limits, of_qos: Collection[str], *, waits: bool) -> dict[str, int]:
