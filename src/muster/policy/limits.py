@@ -174,7 +174,7 @@ def _held(cluster: ClusterFacts, limits: Limits, of_qos: Collection[str], *, wai
     for limit, number in limits.items():
         column, _, tres = limit.partition(":")
         is_overruled = not {limit, f"{limit}pu", f"{limit}pa"}.isdisjoint(of_qos)
-        # What all jobs together still have: a job has to end within it where Slurm is to be safe, or DenyOnLimit refuses.
+        # What all jobs together still have: a job has to end within it where Slurm is to be safe, or denies.
         is_left_open = column in {"grptresmins", "grpwall"} and number and waits and "safe" not in cluster.enforces
         if column in _COLUMNS and not is_overruled and not is_left_open and (tres != "mem" or cluster.shares_memory):
             held[limit] = number

@@ -161,7 +161,10 @@ def _is_unlisted(queues: Mapping[str, Queue], name: str | None) -> bool:
 
 
 def _kinds_of_type(profile: Profile, gpu_type: str | None) -> list[str]:
-    """Return the kinds of node whose GPUs may have this type: those that name it; where none names a type, the kind with its name, else all."""
+    """Return the kinds of node whose GPUs may have this type: those that name it.
+
+    Where none names a type: the kind that is called so, else all.
+    """
     named_types = {
         kind: node.gpu_type if node.gpu_type is not None else profile.request.gpu_type
         for kind, node in profile.nodes.items()

@@ -251,7 +251,7 @@ def _joined(jobs: Sequence[SlurmJob]) -> tuple[SlurmJob, ...]:
 
 
 def _whole(name: str | int, unsorted: Sequence[SlurmJob]) -> SlurmJob:
-    """Return a heterogeneous job: its first part runs the script and has its id; it waits for the part that waits longest."""
+    """Return a heterogeneous job: its first part runs the script and has its id; the slowest part decides when."""
     parts = sorted(unsorted, key=lambda part: int(part.id))
     starts = [part.started for part in parts if part.started is not None]
     return replace(
