@@ -106,7 +106,10 @@ def read_file(name: str, environment: Mapping[str, str], path: str) -> str:
 
 def _id_ranges() -> IdRanges:
     uid = os.getuid()
-    user = pwd.getpwuid(uid).pw_name
+    try:
+        user = pwd.getpwuid(uid).pw_name
+    except KeyError:  # a user whom this machine does not list
+        user = str(uid)
     return IdRanges(*requirements.subordinate_ranges(_text("/etc/subuid"), _text("/etc/subgid"), user, uid))
 
 

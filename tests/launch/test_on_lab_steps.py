@@ -122,6 +122,17 @@ def test_srun_takes_the_cpus_of_a_task_from_the_job_but_in_22_05_and_23_02(lab: 
     assert is_old or "More processors requested than permitted" in said
 
 
+def test_slurm_makes_the_folder_of_an_output_since_23_02(lab: Lab, shared_directory: Path) -> None:
+    """What `muster lint` says under output-folder, and `muster submit` where Slurm fills in a part of the name."""
+    said = batch(lab, shared_directory, ["-N1", "--output=own-new/%j/out.txt"], "date").status
+    found = re.search(r" (\d+)\.(\d+)", lab.exec(["sbatch", "--version"]).stdout)
+    assert found is not None
+
+    is_old = (int(found[1]), int(found[2])) < (23, 2)
+    assert (said == 0) != is_old
+    assert bool([*shared_directory.glob("own-new/*/out.txt")]) != is_old
+
+
 def test_a_step_may_divide_the_cpus_of_its_job_differently(lab: Lab, witness: Witness) -> None:
     """24.11 ends a step whose --cpus-per-task differs from an inherited SLURM_CPUS_PER_TASK."""
     step = [*RUN, "-N", "2", "--ntasks-per-node", "4", "-c", "2", "--", *witness.command()]

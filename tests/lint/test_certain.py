@@ -771,7 +771,7 @@ _WRONG = {
         "srun-cpus-per-task",
         _NODES + '#SBATCH -c 8\nsrun -K bash -c "composer -n 4 --node_rank \\$SLURM_NODEID t.py"\n',
     ),
-    "a folder with the job's number": ("fragile", "output-folder", _ONE + "#SBATCH --output=logs/%j/out\ndate\n"),
+    "a folder with the job's number": ("style", "output-folder", _ONE + "#SBATCH --output=logs/%j/out\ndate\n"),
     "a setting of wandb without export": (
         "fragile",
         "not-exported",
@@ -938,7 +938,7 @@ _WRONG = {
         _ONE + "#SBATCH --exclusive\npython -m torch.distributed.launch --nproc_per_node=4 t.py\n",
     ),
     "a folder made too late, by a variable": (
-        "fragile",
+        "style",
         "output-folder",
         _ONE + "#SBATCH --output=/data/p/logs/%j\nTOP=/data/p\nmkdir -p $TOP/logs\ndate\n",
     ),
@@ -1030,11 +1030,14 @@ def test_a_late_name_of_the_job_breaks_nothing() -> None:
     assert finding.severity is Severity.FRAGILE
 
 
-@pytest.mark.parametrize("option", ["--output=logs/%j.out", "--chdir=logs"])
-def test_a_folder_is_looked_for_beside_the_script(option: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("option", "severity"), [("--output=logs/%j.out", Severity.STYLE), ("--chdir=logs", Severity.FRAGILE)]
+)
+def test_a_folder_is_looked_for_beside_the_script(option: str, severity: Severity, tmp_path: Path) -> None:
     script = tmp_path / "job.sh"
     script.write_text(_ONE + f"#SBATCH {option}\ndate\n")
-    assert _rules_of(script) == ["output-folder"]
+    found = _findings(script.read_text(), str(script))
+    assert [(each.rule, each.severity) for each in found] == [("output-folder", severity)]
     (tmp_path / "logs").mkdir()
     assert _rules_of(script) == []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from launch.plans import plan
 from muster.act.output_folder import make_output_folders
 from muster.errors import RequestError
 from muster.look.first_word import notes_on_command
+from muster.runner import ProgramResult, Runner
 
 
 def _notes(folder: Path, *words: str) -> list[str]:
@@ -75,14 +77,27 @@ def test_the_script_is_the_word_that_python_takes_for_one(tmp_path: Path, words:
 
 
 def test_the_folder_of_an_output_is_made(tmp_path: Path) -> None:
-    make_output_folders(plan("--chdir", str(tmp_path), "-o", "reports/all/R-%x.%j.out", "--", "x"))
+    make_output_folders(plan("--chdir", str(tmp_path), "-o", "reports/all/R-%x.%j.out", "--", "x"), nobody)
     assert (tmp_path / "reports/all").is_dir()
 
 
-@pytest.mark.parametrize(
-    ("name", "says"), [("%x/out.log", "Slurm does not make folders"), ("file/out.log", "cannot be made")]
-)
+def nobody(argv: Sequence[str], **_: object) -> ProgramResult:
+    raise AssertionError(f"nothing is asked where Slurm fills in nothing: {argv}")
+
+
+def version_is(version: str) -> Runner:
+    return lambda argv, **_: ProgramResult(tuple(argv), 0, version, "")
+
+
+@pytest.mark.parametrize("version", ["slurm 23.02.0", "slurm 26.05.5", "no version"])
+def test_a_folder_that_slurm_makes_is_left_to_slurm(tmp_path: Path, version: str) -> None:
+    words = ("--chdir", str(tmp_path), "-o", "logs/run-%j/out/%x.log", "--", "x")
+    make_output_folders(plan(*words), version_is(version))
+    assert [path.name for path in tmp_path.rglob("*")] == ["logs"]
+
+
+@pytest.mark.parametrize(("name", "says"), [("%x/out.log", "older than 23.02"), ("file/out.log", "cannot be made")])
 def test_a_folder_that_nobody_can_make_is_refused(tmp_path: Path, name: str, says: str) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(RequestError, match=says):
-        make_output_folders(plan("--chdir", str(tmp_path), "-o", name, "--", "x"))
+        make_output_folders(plan("--chdir", str(tmp_path), "-o", name, "--", "x"), version_is("slurm 22.05.8"))

@@ -151,7 +151,9 @@ def test_an_ordinary_user_is_the_same_user_behind_the_copies(lab: Lab, project: 
     muster = [str(PYTHON), "-m", "muster"]
     words = ["--stage", "data", "--stage-out", "out", "-N", "2", "--ntasks-per-node", "2", "--", "sh", "-c", script]
     launched(lab, project, *words[:2], "--", "true")
-    made = lab.exec([*muster, "plan", *words], cwd=project, env={"PATH": PATH}).stdout
+    # Who has no folder for Muster's texts gets a script that holds everything, and may give it to another user.
+    nowhere = {"PATH": PATH, "XDG_DATA_HOME": "/proc/none"}
+    made = lab.exec([*muster, "plan", *words], cwd=project, env=nowhere).stdout
     (project / "job.sh").write_text(made)
     lab.exec(["chmod", "-R", "a+rwX", str(project)])
     done = lab.exec(["sbatch", "--wait", "--output=%j.txt", "job.sh"], cwd=project, user="alice")

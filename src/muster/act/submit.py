@@ -66,7 +66,7 @@ class Submission(msgspec.Struct, dict=True):
 
     def queue(self) -> Submitted:
         """Queue the plan's script and remember where its run directory lies."""
-        make_output_folders(self.plan)
+        make_output_folders(self.plan, self.runner)
         self._check_memory()
         unanswered = self._unanswered()
         earlier_job = None if unanswered is None else self._find_job()

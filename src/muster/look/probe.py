@@ -30,14 +30,14 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 def look(environment: Mapping[str, str] | None = None) -> Facts:
     """Return what this process can see by itself."""
     variables = dict(os.environ if environment is None else environment)
-    account = pwd.getpwuid(os.getuid())
-    home = variables.get("HOME") or account.pw_dir
+    user, own_home = _account(os.getuid())
+    home = variables.get("HOME") or own_home
     python = _active_python(variables)
     return Facts(
         environment=variables,
         working_directory=_working_directory(variables),
         home=home,
-        user=account.pw_name,
+        user=user,
         python=python,
         gpus=_count_gpus(Path("/dev"), Path("/sys/class/kfd/kfd/topology/nodes"), Path("/sys/class/drm")),
         hostname=os.uname().nodename,
@@ -47,6 +47,15 @@ def look(environment: Mapping[str, str] | None = None) -> Facts:
         ready_folder=str(_PACKAGE / "rank" / "ready"),
         rank_library=None if _is_own(python) else _rank_library(variables, home),
     )
+
+
+def _account(uid: int) -> tuple[str, str]:
+    """Return a user's name and home; the number and / where nobody lists the user, as in many containers."""
+    try:
+        account = pwd.getpwuid(uid)
+    except KeyError:
+        return str(uid), "/"
+    return account.pw_name, account.pw_dir
 
 
 def _is_own(python: str | None) -> bool:

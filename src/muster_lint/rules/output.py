@@ -37,11 +37,12 @@ def find_shared_outputs(job: BatchScript) -> Iterator[Hit]:
 
 @rule(
     "output-folder",
-    Severity.FRAGILE,
-    "a folder that Slurm does not make",
-    why="Where the folder of the output is missing the job fails at its start without any output; where that of --chdir is, it runs in /tmp.",
-    instead="Make the folder before you submit; a mkdir in the script comes too late.",
-    source=sources.SBATCH,
+    Severity.STYLE,
+    "a folder that an old Slurm does not make",
+    why="""Slurm makes the folder of an output since 23.02. Before, a job whose folder is missing fails at its start,
+    without any output: a mkdir in the script comes too late. A job whose folder of --chdir is missing starts in /tmp.""",
+    instead="Make the folder before you submit.",
+    source="SchedMD/slurm CHANGELOG/slurm-23.02.md @30ed0b626046",
     bad=_HEAD + "#SBATCH --output=logs/%j.out\nmkdir -p logs\nsrun --kill-on-bad-exit=1 hostname\n",
     good=_HEAD + "#SBATCH --output=%x-%j.out\nsrun --kill-on-bad-exit=1 hostname\n",
 )
@@ -61,20 +62,17 @@ def find_late_folders(job: BatchScript) -> Iterator[Hit]:
             continue
         told.add(folder)
         if "%j" in folder or "%A" in folder:
-            yield Hit(directive.place, f"nobody can make {folder} before the job has its number")
+            yield Hit(directive.place, f"nobody but Slurm, since 23.02, can make {folder}: it holds the job's number")
         elif folder in made:
             message = f"the script makes {folder}, but Slurm opens the file before the script starts"
             yield Hit(directive.place, message)
         elif _is_nowhere(job, folder.partition("%")[0].rstrip("/") or folder):
-            yield Hit(
-                directive.place,
-                f"there is no folder {folder} beside the script: without it the job fails, and writes no line",
-                unknown="from which folder it is submitted",
-            )
+            message = f"there is no folder {folder} beside the script: before 23.02 Slurm does not make it"
+            yield Hit(directive.place, message, unknown="from which folder it is submitted")
     chdir = job.header.get("chdir")
     if chdir is not None and _is_nowhere(job, (chdir.value or "").rstrip("/").removeprefix("./") or "."):
         message = f"there is no folder {chdir.value} beside the script: the job starts in /tmp instead"
-        yield Hit(chdir.place, message, unknown="from which folder it is submitted")
+        yield Hit(chdir.place, message, unknown="from which folder it is submitted", severity=Severity.FRAGILE)
 
 
 def _is_told_to_make(job: BatchScript, folder: str) -> bool:
