@@ -25,7 +25,7 @@ job() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Below is Muster's own text (0.2.0, sha256 5c461311), explained in docs/explanation/script.md.
+# Below is Muster's own text (0.2.0, sha256 3bd4a719), explained in docs/explanation/script.md.
 
 muster_common=$(
     cat <<'MUSTER_TEXT'
@@ -464,13 +464,15 @@ muster_end_left() {
         "$muster_first" "${SLURMD_NODENAME:-$muster_here}" >&2
 }
 
-# Finds the processes of this user with the mark: others have another one. Results in $muster_left and $muster_count.
+# Finds the processes of this user and job with the mark, which a job that a rank has submitted inherits. Results in
+# $muster_left and $muster_count.
 # shellcheck disable=SC2317
 muster_find_left() {
     muster_left='' muster_count=0
     muster_files=$(grep -lszxF -e "MUSTER_MARK=$muster_ends" /proc/[0-9]*/environ 2>/dev/null)
     for muster_file in $muster_files; do
         [ -O "$muster_file" ] || continue
+        grep -qszxF -e "SLURM_JOB_ID=${SLURM_JOB_ID:-}" "$muster_file" || continue
         muster_file=${muster_file#/proc/}
         muster_left="$muster_left ${muster_file%/environ}" muster_count=$((muster_count + 1))
     done

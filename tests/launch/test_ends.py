@@ -75,12 +75,11 @@ def test_a_rank_whose_folder_is_gone_ends_as_its_command_did(shell: tuple[str, .
     assert (result.status, result.stderr) == (0, "")
 
 
-def _leave(name: str, folder: Path, mark: str | None = None, does: str = "exec sleep 600") -> str:
+def _leave(name: str, folder: Path, sets: str = "", does: str = "exec sleep 600") -> str:
     """Return a shell command that leaves a process in a session of its own; its number stands in a file."""
-    set_mark = "" if mark is None else f"MUSTER_MARK={mark} "
     file = folder / name
     begun = f"until [ -s {file} ]; do sleep 0.1; done"
-    return f"( {set_mark}setsid sh -c 'echo $$ >{file}; {does}' >/dev/null 2>&1 & ); {begun}"
+    return f"( {sets} setsid sh -c 'echo $$ >{file}; {does}' >/dev/null 2>&1 & ); {begun}"
 
 
 def _lives(file: Path) -> bool:
@@ -121,23 +120,28 @@ def open_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
-def test_the_processes_of_another_job_and_of_another_user_are_left_alone(open_folder: Path) -> None:
+@each_shell
+def test_the_processes_of_another_job_and_of_another_user_are_left_alone(
+    shell: tuple[str, ...], open_folder: Path
+) -> None:
     (open_folder / "ends").mkdir()
-    mark = f"{open_folder}/ends/1.0"
-    other_marks = {"job": f"{open_folder}/other/1.0", "node": f"{mark}1", "attempt": f"{open_folder}/ends/2.0"}
-    for name, other_mark in other_marks.items():
-        checked(run(["sh", "-c", _leave(name, open_folder, other_mark)]))
-    others = list(other_marks)
+    own, mark = "SLURM_JOB_ID=4711", f"MUSTER_MARK={open_folder}/ends/1.0"
+    others = {"node": f"{own} {mark}1", "attempt": f"{own} MUSTER_MARK={open_folder}/ends/2.0", "jobless": mark}
+    others |= {"submitted": f"SLURM_JOB_ID=4712 {mark}", "longer": f"{own}0 {mark}"}
+    for name, sets in others.items():
+        checked(run(["sh", "-c", _leave(name, open_folder, sets)]))
+    names = list(others)
     if os.geteuid() == 0:
         as_another = ["setpriv", "--reuid=65534", "--clear-groups"]
-        checked(run([*as_another, "sh", "-c", _leave("user", open_folder, mark)], timeout_s=20))
-        others.append("user")
+        checked(run([*as_another, "sh", "-c", _leave("user", open_folder, f"{own} {mark}")], timeout_s=20))
+        names.append("user")
     place = step(per_node="1(x8)", more={"MUSTER_ENDS": f"{open_folder}/ends"})
-    result = start(SLURM_RANK, place, ("sh", "-c", _leave("own", open_folder)))
+    both = f"{_leave('own', open_folder)}; {_leave('child', open_folder, 'SLURM_JOB_ID=4712')}"
+    result = start(SLURM_RANK, place, ("sh", "-c", both), shell)
 
     assert "muster: 1 processes" in result.stderr
     assert not _lives(open_folder / "own")
-    assert [name for name in others if _lives(open_folder / name)] == others
+    assert [name for name in [*names, "child"] if _lives(open_folder / name)] == [*names, "child"]
 
 
 @each_shell

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from launch.shells import each_shell
 from muster.life import asking, attempt, machine
 from muster.life.chain import LinkChain
 from muster.life.machine import LifePhase, LifeState
@@ -423,20 +424,35 @@ def test_a_controller_that_is_away_says_nothing_of_the_nodes(programs: Path, wor
     assert asking.find_dead(("a", "b"), 10.0) is None
 
 
-def test_the_question_to_the_nodes_ends_what_an_attempt_has_left_there(programs: Path, tmp_path: Path) -> None:
-    _program(programs / "srun", 'while [ "$1" != /bin/sh ]; do shift; done\nexec "$@"\n')
-    marks = (f"{tmp_path}/1.0", f"{tmp_path}/11.0", f"{tmp_path}/2.0")
-    processes = [subprocess.Popen(["sleep", "600"], env={**os.environ, "MUSTER_MARK": mark}) for mark in marks]
-    rules = _rules()
-    running = attempt.RunningAttempt(1, ("a",), rules, -1, lambda _: None, lambda *_: None)
-    running.heard("ends", str(tmp_path))
+@each_shell
+def test_the_question_to_the_nodes_ends_what_an_attempt_of_this_job_has_left_there(
+    shell: tuple[str, ...], programs: Path, tmp_path: Path
+) -> None:
+    """A job that a rank submits inherits the mark of the rank."""
+    words = " ".join([shutil.which(shell[0]) or "", *shell[1:]])
+    _program(programs / "srun", f'while [ "$1" != /bin/sh ]; do shift; done\nshift\nexec {words} "$@"\n')
+    start = tmp_path / "7.1.2"
+    own, *others = (
+        subprocess.Popen(["sleep", "600"], env={"PATH": os.environ["PATH"], "MUSTER_MARK": mark, **of_job})
+        for mark, of_job in (
+            (f"{start}/1.0", {"SLURM_JOB_ID": "7"}),
+            (f"{start}/11.0", {"SLURM_JOB_ID": "7"}),
+            (f"{start}/2.0", {"SLURM_JOB_ID": "7"}),
+            (f"{start}/1.0", {"SLURM_JOB_ID": "8"}),
+            (f"{start}/1.0", {"SLURM_JOB_ID": "77", "ANOTHER_SLURM_JOB_ID": "7"}),
+            (f"{start}/1.0", {}),
+        )
+    )
+    running = attempt.RunningAttempt(1, ("a",), _rules(), -1, lambda _: None, lambda *_: None)
+    running.heard("ends", str(start))
 
-    assert asking.find_dead(("a",), 60.0, running.mark()) == ()
-    assert processes[0].wait(60) == -signal.SIGKILL
-    assert [process.poll() for process in processes[1:]] == [None, None]
-    for process in processes[1:]:
-        process.kill()
-        process.wait()
+    found = asking.find_dead(("a",), 60.0, running.mark())
+    for process in (own, *others):
+        process.terminate()
+
+    assert found == ()
+    assert own.wait(60) == -signal.SIGKILL
+    assert [process.wait(60) for process in others] == [-signal.SIGTERM] * 5
 
 
 def test_a_step_of_another_task_is_not_this_ones(programs: Path) -> None:

@@ -54,3 +54,21 @@ def test_another_user_s_folder_stays(tmp_path: Path, monkeypatch: pytest.MonkeyP
     agent_keeper._log_directory()
 
     assert left.is_dir()
+
+
+@pytest.mark.parametrize(("of_part", "told"), [({"muster_part_job": "8"}, "8.3"), ({}, "7.3")])
+def test_the_other_agents_of_a_step_are_told_by_the_job_of_their_part(
+    of_part: dict[str, str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a further part SLURM_JOB_ID is that of the first, and no step has that name."""
+    (tmp_path / "scancel").write_text(f'#!/bin/sh\necho "$*" >{tmp_path}/new\nmv {tmp_path}/new {tmp_path}/said\n')
+    (tmp_path / "scancel").chmod(0o755)
+    of_task = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "3", "SLURM_STEP_NUM_NODES": "2", **of_part}
+    monkeypatch.delenv("muster_part_job", raising=False)
+    for name, value in {**of_task, "PATH": f"{tmp_path}:{os.environ['PATH']}"}.items():
+        monkeypatch.setenv(name, value)
+
+    agent_keeper._tell_other_nodes()
+    os.wait()
+
+    assert (tmp_path / "said").read_text() == f"--quiet --signal=URG {told}\n"

@@ -9,7 +9,8 @@ from typing import NoReturn
 from muster.runner import become
 from muster.slurm.variables import scheduler_environment
 
-# Finds the first process of the rank, and becomes the command in that process's environment, directory and image.
+# Finds the first process of the rank, and becomes the command in the environment, directory and image of that process,
+# without the mark of the rank: what has the mark is ended with the attempt.
 _BESIDE = r"""
 job=$1 role=$2 rank=$3
 shift 3
@@ -27,7 +28,9 @@ if [ -z "$pid" ]; then
     exit 1
 fi
 variables=()
-while IFS= read -r -d '' variable; do variables+=("$variable"); done <"/proc/$pid/environ"
+while IFS= read -r -d '' variable; do
+    [[ $variable == MUSTER_MARK=* ]] || variables+=("$variable")
+done <"/proc/$pid/environ"
 inside=()
 if [ "$(readlink "/proc/$pid/ns/mnt")" != "$(readlink /proc/self/ns/mnt)" ]; then
     inside=(nsenter --user --preserve-credentials --mount --target "$pid")

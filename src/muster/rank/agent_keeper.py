@@ -318,7 +318,9 @@ def _born(pid: int) -> str:
 
 def _tell_other_nodes() -> None:
     """Let the keepers of the step's other nodes end their agents now: srun tells of our end only when it has come."""
-    step = [os.environ.get(name) for name in ("SLURM_JOB_ID", "SLURM_STEP_ID")]
+    # In a further part of a heterogeneous job Slurm sets SLURM_JOB_ID to that of the first.
+    job = os.environ.get("muster_part_job") or os.environ.get("SLURM_JOB_ID")  # noqa: SIM112  # the roles' runner sets it
+    step = [job, os.environ.get("SLURM_STEP_ID")]
     if None in step or os.environ.get("SLURM_STEP_NUM_NODES", "1") == "1":
         return
     words = ["scancel", "--quiet", "--signal=URG", "%s.%s" % tuple(step)]
