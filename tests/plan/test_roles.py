@@ -14,7 +14,7 @@ from muster.model.digest import digest_of
 from muster.model.plan import Plan, ReadyKind
 from muster.plan.roles import make_job_of_roles
 from muster.render.document import plan_as_json
-from muster.render.explain import plan_as_text
+from muster.render.explain import explain, plan_as_text
 from muster.render.script import job_script
 from muster.sites.load import choose_site
 
@@ -134,6 +134,53 @@ def test_nodes_of_one_kind_are_one_allocation() -> None:
     assert plan.parts == ()
     assert [role.part for role in plan.roles] == [None, None]
     assert "het" not in job_script(plan).partition("# ------")[0]
+
+
+def test_parts_whose_nodes_the_site_asks_for_alike_are_one_allocation() -> None:
+    train = ("--role", "train", "-q", "regular", "-N", "2", "-g", "4", "--", "x")
+    plan = job("-A", "m1", "-t", "30", *train, "--role", "data", "-N", "1", "-g", "4", "--", "y", site="perlmutter")
+
+    assert plan.parts == ()
+    assert (header(plan)["qos"], header(plan)["constraint"], header(plan)["nodes"]) == ("regular", "gpu", "3")
+    other = job(
+        "-A", "m1", "-t", "30", *train[:8], "--", "x", "--role", "data", "-x", "n1", "--", "y", site="perlmutter"
+    )
+    assert len(other.parts) == 1, "the nodes that are left out are asked for"
+
+
+def test_a_role_says_what_is_for_its_part_alone() -> None:
+    words = ("-p", "standard-g", "-t", "30", "-A", "p1", "--role", "train", "-p", "small-g", "-g", "1", "--", "x")
+    with pytest.raises(RequestError, match="role data: -p standard-g, but it runs on nodes of train"):
+        job(*words, "--role", "data", "-p", "standard-g", "--beside", "train", "--", "y", site="lumi")
+    of_all = job(*words, "--role", "data", "--beside", "train", "--", "y", site="lumi")
+    assert (of_all.parts, header(of_all)["partition"]) == ((), "small-g")
+    count = (
+        "-N",
+        "2",
+        "--role",
+        "data",
+        "-N",
+        "2",
+        "--beside",
+        "train",
+        "--",
+        "x",
+        "--role",
+        "train",
+        "-N",
+        "3",
+        "--",
+        "y",
+    )
+    assert [role.plan.shape.nodes for role in job(*count).roles] == [2, 3], "the number is the role's own"
+
+
+TWO_KINDS = ("--role", "train", "-p", "gpu", "-g", "4", "-N", "2", "--", "x", "--role", "data", "-p", "cpu", "--", "y")
+
+
+def test_the_shape_of_a_job_with_parts_is_that_of_the_first() -> None:
+    assert "shape of part 1" in {section for section, _, _ in explain(job(*TWO_KINDS))}
+    assert "shape" in {section for section, _, _ in explain(job(*LAYOUT))}
 
 
 def test_the_last_role_is_the_main_one_unless_another_is_named() -> None:

@@ -36,10 +36,7 @@ def main(words: Words) -> int:
 
 
 def _order(job: SlurmJob) -> tuple[bool, int, int]:
-    """Return those that live before those that ended, the oldest first, the tasks of an array by their number.
-
-    Of a heterogeneous job one part may be listed alone: 5+0.
-    """
+    """Return those that live before those that ended, the oldest first, tasks and parts (5+0) by their number."""
     array, _, task = job.shown_id.replace("+", "_").partition("_")
     return job.state.phase.is_over, int(array), int(task) if task.isdigit() else 0
 

@@ -52,7 +52,7 @@ def place_roles(roles: Sequence[Request], job: Request) -> list[Placed]:
     for role in roles:
         root = by_name[hosts_of[name_of(role)]]
         held = root.nodes or 1
-        own = role.beside and role.given("nodes") and _own_nodes(role, job)
+        own = role.beside and _is_own(role, "nodes", job)
         nodes = (role.nodes or 1) if own or not role.beside else held
         if nodes > held:
             message = f"role {name_of(role)}: {nodes} nodes beside {name_of(root)}, which has {held}"
@@ -79,7 +79,7 @@ def with_kind_of(request: Request, other: Request, job: Request) -> Request:
     """Return the request with the nodes of the other; refused where it asks for nodes of another kind itself."""
     for field in OF_THE_PART:
         asked, held = getattr(request, field), getattr(other, field)
-        if asked != held and request.given(field) and asked != getattr(job, field):
+        if asked != held and _is_own(request, field, job):
             message = f"role {name_of(request)}: {request.origin(field)}, but it runs on nodes of {name_of(other)}"
             raise RequestError(message, hint=f"write it behind --role {name_of(other)}, or omit --beside")
     origins = {name: each for name, each in request.origins.items() if name not in OF_THE_PART}
@@ -87,9 +87,9 @@ def with_kind_of(request: Request, other: Request, job: Request) -> Request:
     return replace(request, **{field: getattr(other, field) for field in OF_THE_PART}, origins=origins)
 
 
-def _own_nodes(role: Request, job: Request) -> bool:
-    """Return whether the role's number of nodes was said of it, and not of all roles."""
-    return role.origins["nodes"] != job.origins.get("nodes")
+def _is_own(role: Request, field: str, job: Request) -> bool:
+    """Return whether a value was typed for the role: what holds for all roles has the one origin that the job has."""
+    return role.given(field) and role.origins[field] is not job.origins.get(field)
 
 
 def _root(by_name: Mapping[str, Request], name: str) -> str:

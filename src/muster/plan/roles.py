@@ -43,6 +43,9 @@ from muster.sites.site import Site
 _OF_THE_JOB = ("trial", "time", "job_name", "sbatch", "site", "site_set", "fresh", "requeue")
 # What stays in one part's header: Slurm takes these from the first.
 _OF_THE_FIRST_PART = frozenset({"comment", "export", "output", "error", "open-mode"})
+# How nodes are asked for, as the site has decided it; and how many, and how much of each.
+_QUEUE = frozenset({"account", "partition", "qos", "constraint"})
+_SIZES = frozenset({"nodes", "ntasks-per-node", "cpus-per-task", "gpus-per-node", "gres", "comment"})
 # What a job of several programs cannot do yet, and what does instead.
 _NOT_WITH_ROLES = {
     "here": "muster lab: a cluster on this machine",
@@ -94,7 +97,7 @@ def make_job_of_roles(request: Request, site: Site, look: Callable[[Request], Fa
     roles_made = tuple(
         _role(placed, plans, roles, main_name, gives_gpus=gives_gpus, of_parts=len(parts) > 1) for placed in places
     )
-    return _job(parts, site, look, typed, places, roles_made, nodes)
+    return _job(request, parts, site, look, typed, places, roles_made, nodes)
 
 
 def _check(request: Request) -> None:
@@ -337,6 +340,7 @@ def _reasons_of_order(request: Request, is_main: bool, ready: Ready) -> Iterator
 
 
 def _job(
+    job: Request,
     parts: Sequence[Request],
     site: Site,
     look: Callable[[Request], Facts],
@@ -351,6 +355,7 @@ def _job(
     noted = next((placed.request for placed in places if placed.request.on_failure == "note"), None)
     headers: list[tuple[Directive, ...]] = []
     plans: list[Plan] = []
+    asked: list[tuple[object, ...]] = []
     for number, (request, node) in enumerate(zip_equal(parts, nodes)):
         there = [role for role, placed in zip_equal(roles, places) if placed.part == number]
         job_request = _sum_request(request, main_request.command, there, node)
@@ -362,7 +367,14 @@ def _job(
             reason = Reason("the job outlives a node of a role whose failure is noted", noted.origin("on_failure"))
             directives += (Directive("no-kill", None, reason),)
         plans.append(plan)
+        own_words = (getattr(request, field) for field in OF_THE_PART if field not in _QUEUE)
+        decided = sorted((each.name, each.value or "") for each in plan.directives if each.name not in _SIZES)
+        asked.append((*own_words, *decided))
         headers.append(directives)
+    if len(set(asked)) < len(asked):  # the site decides alike for parts that were written in several ways
+        kind_of = {name_of(placed.request): parts[asked.index(asked[placed.part])] for placed in places}
+        joined = tuple(with_kind_of(role, kind_of[name_of(role)], role) for role in job.roles)
+        return make_job_of_roles(replace(job, roles=joined), site, look, typed)
     notes = tuple(dict.fromkeys(note for plan in plans for note in plan.notes))
     notes_of_roles = (
         replace(note, text=f"role {role.name}: {note.text}")

@@ -161,10 +161,7 @@ def _is_unlisted(queues: Mapping[str, Queue], name: str | None) -> bool:
 
 
 def _kinds_of_type(profile: Profile, gpu_type: str | None) -> list[str]:
-    """Return the kinds of node whose GPUs may have this type: those that name it.
-
-    Where none names a type: the kind that is called so, else all.
-    """
+    """Return the kinds of node with GPUs of this type: those that name it; else the one called so, or all."""
     named_types = {
         kind: node.gpu_type if node.gpu_type is not None else profile.request.gpu_type
         for kind, node in profile.nodes.items()

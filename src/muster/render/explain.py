@@ -20,7 +20,7 @@ from muster.render.script import lines_of_job, own_text
 def explain(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
     """Yield every decision of the plan: its section, its text, its reason."""
     for name, reason in plan.shape.reasons:
-        yield "shape", f"{name} = {getattr(plan.shape, name)}", reason
+        yield "shape of part 1" if plan.parts else "shape", f"{name} = {getattr(plan.shape, name)}", reason
     for number, directives in enumerate((plan.directives, *plan.parts), 1):
         section = f"header of part {number}" if plan.parts else "header"
         for directive in directives:
