@@ -18,15 +18,20 @@ HEAD = """\
 
 A script of `muster plan` or `muster submit` has two parts, with a line of dashes between them. Above it stands **your
 job**: the header, and the function `job`, whose lines are what you asked for and what your site wants;
-`muster plan --as why` explains each of them. Below it stands **Muster's own text**, which is the same in every job with
-the same launcher, engine and site; its version and its digest stand in its first line. One file holds both, and
-`sbatch FILE` alone runs it.
+`muster plan --as why` explains each of them. Below it stands **Muster's own text**, made of the parts that this job
+needs; its version and its digest stand in its first line. One file holds both, and `sbatch FILE` runs it.
 
-Large texts without which the ranks run too stand in another place: `muster_read` reads them from
-`~/.local/share/muster/texts/ID`, a folder of your own. `ID` follows from the texts, so a job that waits over an upgrade
-reads what it was made for. `muster submit`, `run` and `plan` write the folder, and `muster clean` leaves it while a job
-of yours waits or runs. Where there is no Slurm, or no such folder can be made, the script holds everything. Where the
-first node of a job does not see the folder, a warning names what is missing, and the ranks run:
+Large parts stand in another place: `muster_read` reads them from `~/.local/share/muster/texts/ID`, a folder of yours.
+`ID` follows from the texts, so a job that waits over an upgrade reads what it was made for. `muster submit`, `run` and
+`plan` write the folder, and `muster clean` leaves it while a job of yours waits or runs.
+
+The script holds everything where Muster finds no Slurm, where it can make no such folder, and where nothing shows that
+it stands at the site of the plan: `muster plan --site OTHER` writes a script that can be carried there. No job
+reads another user's folder, so a colleague types the line that `muster plan --as words` prints, or gets the script of
+`XDG_DATA_HOME=/dev/null muster plan …`, which holds everything.
+
+Where the first node of a job does not see the folder, a warning names what is missing. A closed job, and one that
+stages copies, then stops before its ranks start; the ranks of any other job run:
 
 | not read | what the job does without it |
 |---|---|
@@ -36,7 +41,8 @@ first node of a job does not see the folder, a warning names what is missing, an
 | `silence`, `silence_ends`, `mpirun_waits`, `hydra_watch` | nobody notices that ranks, or an mpirun, hang |
 | `left`, `look`, `leave` | what left a rank is not ended; no warning of ranks that never met, or of a full disk |
 | `image_unpack`, `unpacked`, `stack` | the image's engine does what it can; the image is not compared with the GPUs |
-| `stage`, `stage_node`, `stage_rank` | the job stops with a sentence before its ranks start |
+| `stage`, `stage_node`, `stage_rank` | a job with `--stage` stops with a sentence before its ranks start |
+| `door`, `door_owner`, `door_store` (`.py`) | a job with `--closed` stops with a sentence before its ranks start |
 
 On a terminal `muster plan` shows the job and counts the rest; into a file or a pipe it writes everything.
 

@@ -182,6 +182,11 @@ def test_texts_that_a_waiting_job_reads_stay_and_so_do_those_of_this_version(ask
     for name in ("before", folder_name()):
         (texts / name).mkdir(parents=True)
         (texts / name / "watch.sh").write_text("text")
+    (texts / "before/lost.sh").symlink_to("/nowhere")
+    (texts / ".nfs0001").touch()
+    (texts / "link").symlink_to(texts / "before")
+    (texts / "broken").symlink_to("/nowhere")
+    for name in ("before", folder_name(), ".nfs0001"):
         os.utime(texts / name, (time.time() - 40 * DAY_S,) * 2)
 
     assert _told(replace(asked, living={"9"})) == {}

@@ -102,9 +102,10 @@ def test_a_rank_of_torchruns_is_no_rank_of_mpi(program: str, tmp_path: Path) -> 
     assert {name: seen[name] for name in own} == own
 
 
+@pytest.mark.parametrize("program", ["agent_keeper.py", "agent_plain.py"])
 @pytest.mark.parametrize(("asked", "more"), [("0", {}), ("1", {}), ("999", {}), ("1", {"OMP_NUM_THREADS": "3"})])
 def test_a_rank_of_torchruns_has_its_share_of_the_cores_of_its_agent(
-    asked: str, more: dict[str, str], tmp_path: Path
+    asked: str, more: dict[str, str], program: str, tmp_path: Path
 ) -> None:
     """lscpu counts the cores, for us: those of the CPUs on which this test may run."""
     said = checked(run(["lscpu", "--parse=cpu,core,socket,node"])).stdout.splitlines()
@@ -112,7 +113,7 @@ def test_a_rank_of_torchruns_has_its_share_of_the_cores_of_its_agent(
     cores = len({core for cpu, core in rows if int(cpu) in os.sched_getaffinity(0)})
     for ranks in (1, 2, 64):
         own = {} if more else {"OMP_NUM_THREADS": "1", "MUSTER_OMP": "own"}
-        seen = under_its_keeper(tmp_path, ranks, {"MUSTER_CPUS": asked, **own, **more})
+        seen = under_its_keeper(tmp_path, ranks, {"MUSTER_CPUS": asked, **own, **more}, program)
         expected = max(1, min(cores // ranks, int(asked) or cores))
         assert seen["OMP_NUM_THREADS"] == more.get("OMP_NUM_THREADS", str(expected))
 

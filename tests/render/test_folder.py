@@ -9,14 +9,18 @@ import pytest
 from msgspec.structs import replace
 
 from launch.plans import JOB_FACTS, plan
+from muster.act.kept_cluster import KnownCluster
+from muster.act.prepare import plan_for
 from muster.act.texts import place_texts
 from muster.facts import Facts, ImageFacts
+from muster.job.options import parse, request_from
 from muster.model.plan import Plan
 from muster.model.words import WIDTH
 from muster.render.folder import folder_name, texts_of_folder
 from muster.render.parts import part, part_files
 from muster.render.script import job_part, own_text
 from muster.runner import run
+from slurm.clusters import cluster, kind_line, partition_line
 
 _IMAGE = ImageFacts(kind="sif", project="/home/ada", package="/opt/venv/muster")
 
@@ -84,6 +88,38 @@ def test_a_script_holds_everything_where_no_folder_can_be_made_or_others_may_cha
     (tmp_path / "other").mkdir()
     (tmp_path / "other/.local").touch()
     assert _placed(tmp_path / "other") is None
+    environment = {"PATH": str(tmp_path / "bin"), "XDG_DATA_HOME": "/dev/null"}  # how a person asks for all of it
+    assert place_texts(Facts(home=str(tmp_path), environment=environment)) is None
+
+
+# What the sites' profiles say: leonardo is known by the name of its hosts, jean-zay by nothing.
+@pytest.mark.parametrize(
+    ("site", "host", "in_lab_of", "is_read"),
+    [
+        (None, "login", None, True),
+        ("generic", "login", None, True),
+        ("leonardo", "login01.leonardo.local", None, True),
+        ("leonardo", "login", None, False),
+        ("jean-zay", "login", None, False),
+        ("generic", "login01.leonardo.local", None, False),
+        ("jean-zay", "login", "jean-zay", True),
+        ("generic", "login", "jean-zay", False),
+    ],
+)
+def test_a_script_for_another_cluster_than_this_one_holds_everything(
+    site: str | None, host: str, in_lab_of: str | None, is_read: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = KnownCluster(cluster([partition_line("main", Default="YES")], [kind_line("main", 4, 64, gres="gpu:4")]))
+    monkeypatch.setattr("muster.act.kept_cluster.know_cluster", lambda *_, **__: known)
+    _placed(tmp_path)
+    environment = {"PATH": str(tmp_path / "bin"), **({"MUSTER_LAB_SITE": in_lab_of} if in_lab_of else {})}
+    facts = Facts(home=str(tmp_path), working_directory=str(tmp_path), hostname=host, environment=environment)
+    words = ["-N", "1", "-A", "ada@v100", "-t", "30", *(["--site", site] if site else [])]
+    values, origins, command = parse([*words, "--", "true"])
+
+    made = plan_for(request_from({}, values, origins, command), facts, words)
+
+    assert (made.site, made.texts is not None) == (site or "generic", is_read)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can make a file another user's")
@@ -92,7 +128,20 @@ def test_a_job_reads_nothing_that_another_user_owns(tmp_path: Path) -> None:
     (tmp_path / "two.sh").write_text("echo foreign\n")
     os.chown(tmp_path / "two.sh", 65534, 65534)
 
-    done = run(["bash", "-c", f"{part('read')}muster_read {tmp_path} one.sh muster_keeper=two.sh\necho on"])
+    done = run(["bash", "-c", f"{part('read')}muster_read {tmp_path} one.sh muster_keeper=two.sh three.sh\necho on"])
 
     assert done.stdout == "mine\non\n"
-    assert f"does not see {tmp_path}/two.sh: the job runs without one.sh two.sh" in done.stderr
+    assert f" does not read {tmp_path}/two.sh, another user's file: the job runs without two.sh three.sh" in done.stderr
+
+
+@pytest.mark.parametrize(("is_there", "says"), [(False, "does not see"), (True, "cannot read")])
+def test_a_job_names_what_it_has_not_read_from_the_missing_file_on(is_there: bool, says: str, tmp_path: Path) -> None:
+    (tmp_path / "one.sh").write_text("echo mine\n")
+    if is_there:  # nobody, not even root, reads a folder as a file
+        (tmp_path / "two.sh").mkdir()
+
+    done = run(["bash", "-c", f"{part('read')}muster_read {tmp_path} one.sh two.sh muster_task+=three.sh\necho on"])
+
+    assert done.stdout == "mine\non\n"
+    assert done.stderr.startswith("muster: warning: ")
+    assert f" {says} {tmp_path}/two.sh: the job runs without two.sh three.sh\n\nhint: " in done.stderr

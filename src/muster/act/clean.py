@@ -76,8 +76,9 @@ def find_leftovers(question: CleanRules) -> Iterator[Leftover]:
         elif link.is_symlink() and link.resolve() != question.package and _is_unused(folder, question):
             yield Leftover("rank library", folder, 0, question.now - folder.stat().st_mtime, stays)
     for folder in sorted((question.libraries.parent / "texts").glob("*")):
-        if folder.name != folder_name() and _is_unused(folder, question):
-            bytes_ = sum(path.stat().st_size for path in folder.iterdir())
+        is_version = folder.is_dir() and not folder.is_symlink() and folder.name != folder_name()
+        if is_version and _is_unused(folder, question):
+            bytes_ = sum(path.lstat().st_size for path in folder.iterdir())
             yield Leftover("texts", folder, bytes_, question.now - folder.stat().st_mtime, stays or _others(question))
 
 

@@ -65,18 +65,20 @@ def plan_for(
     name = request.site or ("laptop" if engine is Engine.HERE else None)
     overrides = overrides_from(request.site_set)
 
-    if engine is Engine.SLURM:
-        from muster.act.texts import place_texts
-
-        facts = replace(facts, texts=place_texts(facts))
-
     def make(cluster: ClusterFacts | None) -> Plan:
         site = choose_site(name, facts, overrides, cluster)
+        own_facts = facts
+        if engine is Engine.SLURM and (site.is_here or is_within):
+            from muster.act.texts import place_texts
+
+            own_facts = replace(facts, texts=place_texts(facts))
         if request.roles:
             from muster.plan.roles import make_job_of_roles
 
-            return make_job_of_roles(request, site, lambda role: gather_facts(role, site, facts, engine), typed_words)
-        seen_facts = gather_facts(request, site, facts, engine)
+            return make_job_of_roles(
+                request, site, lambda role: gather_facts(role, site, own_facts, engine), typed_words
+            )
+        seen_facts = gather_facts(request, site, own_facts, engine)
         return make_plan(request, site, seen_facts, typed=typed_words, engine=engine, within=is_within, stream=stream)
 
     if engine is Engine.HERE or is_within:

@@ -1,10 +1,11 @@
 """Starts a torchrun agent without its keeper: a script that did not read the keeper's text has this one.
 
-The words are those of the keeper (rank/agent_keeper.py); the ranks write into the agent's own streams.
+Words and threads are those of the keeper (rank/agent_keeper.py); the ranks write into the agent's own streams.
 """
 
 import os
 import sys
+from pathlib import Path
 
 # As the keeper has them.
 _OF_MPI = (
@@ -18,5 +19,11 @@ if __name__ == "__main__":
     flags = [line for line in more.split("\n") if line]
     # A rank that finds what an MPI told its agent takes it for its own.
     environment = {name: value for name, value in os.environ.items() if not name.startswith(_OF_MPI)}
+    if environment.get("MUSTER_OMP") == "own":
+        topology = "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list"
+        files = [topology % cpu for cpu in os.sched_getaffinity(0)]
+        cores = len({(os.access(file, os.R_OK) and Path(file).read_text()) or file for file in files})
+        threads = min(cores // int(ranks), int(environment.get("MUSTER_CPUS") or 0) or cores)
+        environment["OMP_NUM_THREADS"] = str(max(1, threads))
     rank = ["--no-python", *(word.replace("$", "$$") for word in command)]
     os.execve(agent[0], [*agent, *flags, *rank], environment)  # noqa: S606

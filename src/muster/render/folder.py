@@ -1,6 +1,6 @@
 """Large texts that a script reads from Muster's folder instead of holding them. Pure.
 
-Without them the ranks run too, with less around them; a job that stages copies stops before its ranks start.
+Without them the ranks run too, with less around them; a closed job, and one that stages copies, stops before.
 
 The folder's name follows from the texts, so a job that waits over an upgrade reads what it was made for.
 """
@@ -35,7 +35,7 @@ IN_PLACE_OF: dict[Part, Part | None] = {
     "stage_rank": None,
 }
 """The parts that are read, each with the part that a script has in its place, if it needs one. A closed job stops where
-it cannot read its door (begin/door_key.sh).
+it has not read its door (begin/door_key.sh).
 
 Who the ranks are, their threads and GPUs, where they meet and the count of their ends stand in every script.
 """

@@ -227,27 +227,31 @@ def choose_site(
     found_heads = heads(search)
     evidence = evidence_from(facts, found_heads, cluster)
     if name is not None:
-        return load(name, search, overrides, cluster if _may_be(name, evidence, found_heads) else None)
+        is_here = _is_here(name, evidence, found_heads)
+        return replace(load(name, search, overrides, None if is_here is False else cluster), is_here=is_here)
     sighting = decide(
         evidence,
         {head.name: head.detect for head in found_heads},
         lambda name: next(head.place for head in found_heads if head.name == name),
     )
-    site = load(sighting.name or DEFAULT_SITE, search, overrides, cluster)
+    site = replace(load(sighting.name or DEFAULT_SITE, search, overrides, cluster), is_here=True)
     expected = evidence.in_lab and sighting.name is None
     return site if expected else replace(site, notes=(_said(sighting),))
 
 
-def _may_be(name: str, evidence: Evidence, found_heads: Sequence[Head]) -> bool:
-    """Return whether the site of this name may be the place where the command was typed.
+def _is_here(name: str, evidence: Evidence, found_heads: Sequence[Head]) -> bool | None:
+    """Return whether the command was typed at the site of this name; None: its profile has no sign, and may be any.
 
-    A profile without a sign of its own may be it anywhere; any other has to be recognised.
+    A host that no sign of any profile is on is at `generic`.
     """
     like = evidence.environment.get(LAB_SITE)
     if like:
         return like == name
+    recognised_names = [head.name for head in found_heads if any(signs(evidence, head.detect))]
+    if name in (recognised_names or [DEFAULT_SITE]):
+        return True
     head = next((head for head in found_heads if head.name == name), None)
-    return head is None or not head.detect or any(signs(evidence, head.detect))
+    return None if head is None or not head.detect else False
 
 
 def _said(sighting: SiteMatch) -> str:

@@ -62,6 +62,9 @@ class Site(msgspec.Struct, frozen=True, dict=True):
     disagreements: tuple[Disagreement, ...] = ()
     """What the profile says and Slurm does not."""
 
+    is_here: bool | None = None
+    """Whether the command was typed there, as signs show; None: no sign tells, or nobody looked."""
+
     @property
     def name(self) -> str:
         return self.profile.name
