@@ -143,15 +143,16 @@ muster_go_to() {
 
 # Reads texts from Muster's folder $1, which `muster submit` has written. A word FILE names functions of this script;
 # VARIABLE=FILE a value; VARIABLE+=FILE what takes the place of the line "# muster_read FILE" in a value. Where this
-# host does not see one, or another user owns it, the job goes on without the rest, and a line says so.
+# host cannot read one, or another user owns it, the job goes on without the rest, and a line says so.
 muster_read() {
     local word file text held words=("${@:2}")
     for word in "${words[@]}"; do
         file=${word#*=}
-        if ! { [ -O "$1/$file" ] && text=$(<"$1/$file"); }; then
-            printf 'muster: warning: %s does not see %s: the job runs without %s\n\nhint: %s\n' \
+        if ! { [ -O "$1/$file" ] && text=$(<"$1/$file") && [ -n "$text" ]; } 2>/dev/null; then
+            [ ! -e "$1/$file" ] || [ -O "$1/$file" ] || file+=", another user's file"
+            printf 'muster: warning: %s cannot read %s: the job runs without %s\n\nhint: %s\n' \
                 "$(uname -n)" "$1/$file" "${words[*]##*=}" \
-                'muster submit writes this folder; XDG_DATA_HOME names a place that the nodes see' >&2
+                'muster submit writes it for the user who types it; XDG_DATA_HOME names a place that the nodes see' >&2
             return
         fi
         case $word in
@@ -162,6 +163,7 @@ muster_read() {
         *=*) printf -v "${word%%=*}" %s "$text" ;;
         *) eval "$text" ;;
         esac
+        words=("${words[@]:1}")
     done
 }
 

@@ -143,15 +143,16 @@ muster_go_to() {
 
 # Reads texts from Muster's folder $1, which `muster submit` has written. A word FILE names functions of this script;
 # VARIABLE=FILE a value; VARIABLE+=FILE what takes the place of the line "# muster_read FILE" in a value. Where this
-# host does not see one, or another user owns it, the job goes on without the rest, and a line says so.
+# host cannot read one, or another user owns it, the job goes on without the rest, and a line says so.
 muster_read() {
     local word file text held words=("${@:2}")
     for word in "${words[@]}"; do
         file=${word#*=}
-        if ! { [ -O "$1/$file" ] && text=$(<"$1/$file"); }; then
-            printf 'muster: warning: %s does not see %s: the job runs without %s\n\nhint: %s\n' \
+        if ! { [ -O "$1/$file" ] && text=$(<"$1/$file") && [ -n "$text" ]; } 2>/dev/null; then
+            [ ! -e "$1/$file" ] || [ -O "$1/$file" ] || file+=", another user's file"
+            printf 'muster: warning: %s cannot read %s: the job runs without %s\n\nhint: %s\n' \
                 "$(uname -n)" "$1/$file" "${words[*]##*=}" \
-                'muster submit writes this folder; XDG_DATA_HOME names a place that the nodes see' >&2
+                'muster submit writes it for the user who types it; XDG_DATA_HOME names a place that the nodes see' >&2
             return
         fi
         case $word in
@@ -162,6 +163,7 @@ muster_read() {
         *=*) printf -v "${word%%=*}" %s "$text" ;;
         *) eval "$text" ;;
         esac
+        words=("${words[@]:1}")
     done
 }
 
@@ -428,6 +430,11 @@ if __name__ == "__main__":
     agent = [sys.executable, "-m", module, nodes, "--nproc-per-node=" + ranks, *meeting, "--max-restarts=0"]
     flags = [line for line in more.split("\n") if line]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(_OF_MPI)}
+    if environment.get("MUSTER_OMP") == "own":
+        files = [f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list" for cpu in os.sched_getaffinity(0)]
+        cores = len({(os.access(file, os.R_OK) and open(file).read()) or file for file in files})  # noqa: PTH123, SIM115
+        asked = int(environment.get("MUSTER_CPUS") or 0) or cores
+        environment["OMP_NUM_THREADS"] = str(max(1, min(cores // int(ranks), asked)))
     rank = ["--no-python", *(word.replace("$", "$$") for word in command)]
     os.execve(agent[0], [*agent, *flags, *rank], environment)  # noqa: S606
 MUSTER_TEXT

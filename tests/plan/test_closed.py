@@ -85,14 +85,15 @@ def test_a_host_without_a_python_of_3_6_says_so_and_an_older_one_is_passed_over(
 
 
 def test_a_python_whose_name_tells_its_version_is_not_asked(tmp_path: Path) -> None:
-    for name, says in (("python3.5", "too old"), ("python3.10", '"$@"'), ("python3", "asked")):
+    for name, says in (("python3.5", "too old"), ("python3.10", '"${RANK-no rank}" "$@"'), ("python3", "asked")):
         (tmp_path / name).write_text(f"#!/bin/sh\necho {says}\n")
         (tmp_path / name).chmod(0o755)
     text = part("stop") + part("python") + part("door").replace("/usr/bin", f"{tmp_path}") + "\nwait"
     words = f"muster_local_rank=0 muster_rank=1 muster_port=1 muster_nodes=2 muster_address=n0; {text}"
     words = words.replace("exec >/dev/null 2>&1", "")
-    said = run(["/bin/sh", "-c", words, "sh", "the door's text"], env={"PATH": f"{tmp_path}"})
-    assert said.stdout.split()[:-3] == ["-I", "-S", "-c", "the", "door's", "text", "node"], said
+    said = run(["/bin/sh", "-c", words, "sh", "the door's text"], env={"PATH": f"{tmp_path}", "RANK": "1"})
+    # Who looks for the ranks of the job (nodes/processes.sh) does not find the door.
+    assert said.stdout.split()[:-3] == ["no", "rank", "-I", "-S", "-c", "the", "door's", "text", "node"], said
 
 
 @pytest.mark.parametrize(

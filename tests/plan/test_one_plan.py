@@ -6,10 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 import muster
-from muster.act.texts import place_texts
 from muster.cli.app import main
 from muster.errors import RequestError
 from muster.facts import Facts
@@ -42,8 +40,7 @@ def planned(site: str, *words: str, engine: Engine = Engine.SLURM) -> Plan:
     """The plan of the room that plans, from facts that were gathered before."""
     values, origins, command = parse(words)
     request, profile = request_from({}, values, origins, command), load(site)
-    facts = replace(look(), texts=place_texts(look()) if engine is Engine.SLURM else None)
-    return make_plan(request, profile, gather_facts(request, profile, facts, engine), typed=words, engine=engine)
+    return make_plan(request, profile, gather_facts(request, profile, look(), engine), typed=words, engine=engine)
 
 
 @pytest.mark.parametrize(

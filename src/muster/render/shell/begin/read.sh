@@ -6,11 +6,9 @@ muster_read() {
     for word in "${words[@]}"; do
         file=${word#*=}
         if ! { [ -O "$1/$file" ] && text=$(<"$1/$file") && [ -n "$text" ]; } 2>/dev/null; then
-            text="does not see $1/$file"
-            [ ! -e "$1/$file" ] || text="cannot read $1/$file"
-            [ ! -e "$1/$file" ] || [ -O "$1/$file" ] || text="does not read $1/$file, another user's file"
-            printf 'muster: warning: %s %s: the job runs without %s\n\nhint: %s\n' \
-                "$(uname -n)" "$text" "${words[*]##*=}" \
+            [ ! -e "$1/$file" ] || [ -O "$1/$file" ] || file+=", another user's file"
+            printf 'muster: warning: %s cannot read %s: the job runs without %s\n\nhint: %s\n' \
+                "$(uname -n)" "$1/$file" "${words[*]##*=}" \
                 'muster submit writes it for the user who types it; XDG_DATA_HOME names a place that the nodes see' >&2
             return
         fi

@@ -14,6 +14,8 @@ if [ "$muster_local_rank" -eq 0 ]; then
     }
     (
         exec </dev/null
+        # Who looks for the ranks of this job would take the door for one.
+        unset RANK
         set -- "$muster_python" -I -S -c "$1"
         [ "$muster_rank" -ne 0 ] || exec "$@" store "$muster_port" "$$" "$muster_nodes"
         exec >/dev/null 2>&1
