@@ -45,7 +45,6 @@ def test_a_training_that_is_typed_gives_the_golden_script(
         "HOME": str(home),
         "PATH": f"{python.parent}:{os.environ['PATH']}",
         "VIRTUAL_ENV": str(python.parent.parent),
-        "MUSTER_SITE": "generic",
         "MUSTER_LAUNCHER": launcher,
     }
 
