@@ -24,6 +24,7 @@ from muster.follow.find_output import find_output
 from muster.follow.heard import Accounting, Heard
 from muster.follow.scheduler import Answer, Scheduler
 from muster.look.cluster import UNNAMED
+from muster.model.failure import Failure, FailureKind
 from muster.runner import ProgramResult
 from muster.slurm.jobs import SlurmJob
 from muster.slurm.reasons import reason_of
@@ -164,6 +165,27 @@ def test_which_node_failed_is_said_as_far_as_slurm_does(said: str, words: str, m
 
     assert line.endswith(words)
     assert list(why._which_node(replace(failed, nodes=1, node_list="node1"))) == []
+
+
+def test_a_rank_that_failed_beside_a_dead_node_is_not_called_the_first(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    text = f"{_SINFO}node1|idle\nnode2|down*\n"
+    monkeypatch.setattr(why, "scheduler", lambda: Scheduler({}, Clients(sinfo=ProgramResult(("sinfo",), 0, text, ""))))
+    own = Failure("rank 0 on node1: exit status 1", "node1", (0,), 1, "")
+    monkeypatch.setattr(why, "_failure", lambda _: (None, own))
+    monkeypatch.setattr(why, "last_words", lambda *_: ["RuntimeError: Connection closed by peer"])
+    failed = job("NODE_FAIL", node_list="node[1-2]", nodes=2)
+
+    lines = "\n".join(why._ended(JobCase("7", failed, None)))
+
+    assert "which of them failed; node2 is down now" in lines
+    assert "a rank that was left: rank 0 on node1: exit status 1" in lines
+    assert "first:" not in lines
+    assert "known:" not in lines
+    for failure, is_there in ((replace(own, kind=FailureKind.NODE), False), (replace(own, host=None), True)):
+        monkeypatch.setattr(why, "_failure", lambda _, failure=failure: (None, failure))
+        assert ("which of them" in "\n".join(why._ended(JobCase("7", failed, None)))) is is_there
 
 
 def test_the_nodes_that_are_down_stand_in_json_where_no_node_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,14 +107,15 @@ def _ended(case: JobCase) -> Iterator[str]:
     if job is not None and job.reason.is_known and job.reason.code not in {"None", "NonZeroExitCode", "RaisedSignal"}:
         yield f"  {job.reason.code}: {job.reason.sentence}"
     output, failure = _failure(case)
+    names_no_node = job is not None and _names_no_node(job, failure)
     yield from (f"  {plain(text)}" for text in _warnings(output))
     if failure is not None:
-        yield f"  first: {failure.sentence}"
+        yield f"  {'a rank that was left' if names_no_node and failure.tasks else 'first'}: {failure.sentence}"
         if failure.kind is FailureKind.LATE:
             yield "    hint: --ready-within gives it longer, --ready names another sign: muster docs roles"
     elif job is not None and job.node_list:
         yield f"  on {job.node_list}"
-    if job is not None and _names_no_node(job, failure):
+    if job is not None and names_no_node:
         yield from _which_node(job)
     yield from _of_status(job, failure)
     lines = last_words(output, failure)
@@ -123,7 +124,7 @@ def _ended(case: JobCase) -> Iterator[str]:
         owner_words += f", role {failure.role}" if failure is not None and failure.role else ""
         yield f"  last lines {owner_words}:"
         yield from (f"    {plain(_shortened(line))}" for line in lines)
-        explanation = _known(lines, failure)
+        explanation = None if names_no_node else _known(lines, failure)
         if explanation is not None:
             yield f"  known: {explanation['cause']}"
             yield f"    hint: {explanation['remedy']}"
@@ -137,8 +138,12 @@ def _ended(case: JobCase) -> Iterator[str]:
 
 
 def _names_no_node(job: SlurmJob, failure: Failure | None) -> bool:
-    """Return whether a node of a job failed, and nothing says which."""
-    return job.state.name == "NODE_FAIL" and (failure is None or failure.host is None)
+    """Return whether a node of a job failed, and nothing says which: ranks that were left fail on other nodes."""
+    if job.state.name != "NODE_FAIL" or failure is None or failure.host is None:
+        return job.state.name == "NODE_FAIL"
+    from muster.model.failure import FailureKind
+
+    return failure.kind not in {FailureKind.NODE, FailureKind.UNSAID}
 
 
 def _nodes_down(job: SlurmJob) -> list[str] | None:
@@ -271,9 +276,10 @@ def case_as_json(case: JobCase) -> dict[str, Any]:
         output, failure = _failure(case)
         document["first_failure"] = failure and failure.as_json()
         document["last_lines"] = last_words(output, failure)
-        document["known_error"] = _known(document["last_lines"], failure)
         if job is not None and _names_no_node(job, failure):
             document["nodes_down"] = _nodes_down(job)
+        else:
+            document["known_error"] = _known(document["last_lines"], failure)
         document["warnings"] = _warnings(output)
     elif job.state.phase is Phase.ENDED_WELL:
         document["warnings"] = _warnings(_output(case))
