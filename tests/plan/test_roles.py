@@ -183,6 +183,13 @@ def test_the_shape_of_a_job_with_parts_is_that_of_the_first() -> None:
     assert "shape" in {section for section, _, _ in explain(job(*LAYOUT))}
 
 
+def test_an_array_has_nodes_of_one_kind() -> None:
+    one_kind = [word if word != "cpu" else "gpu" for word in TWO_KINDS]
+    assert header(job("--sbatch=--array=0-1", *one_kind))["array"] == "0-1"
+    with pytest.raises(RequestError, match="--array: a job whose nodes are of several kinds cannot be an array"):
+        job("--sbatch=--array=0-1", *TWO_KINDS)
+
+
 def test_the_last_role_is_the_main_one_unless_another_is_named() -> None:
     assert [role.name for role in job(*LAYOUT).roles if role.is_main] == ["train"]
     named = job("--role", "a", "--main", "--", "x", "--role", "b", "--", "y")

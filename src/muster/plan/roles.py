@@ -375,6 +375,9 @@ def _job(
         kind_of = {name_of(placed.request): parts[asked.index(asked[placed.part])] for placed in places}
         joined = tuple(with_kind_of(role, kind_of[name_of(role)], role) for role in job.roles)
         return make_job_of_roles(replace(job, roles=joined), site, look, typed)
+    if len(parts) > 1 and any(directive.name == "array" for directive in headers[0]):
+        message = "--sbatch=--array: a job whose nodes are of several kinds cannot be an array"
+        raise RequestError(message, hint="omit it, or nodes of one kind for all roles")
     notes = tuple(dict.fromkeys(note for plan in plans for note in plan.notes))
     notes_of_roles = (
         replace(note, text=f"role {role.name}: {note.text}")
