@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,22 @@ def test_a_script_that_has_read_the_rest_knows_what_a_whole_one_knows(
     assert len(own_text(read).splitlines()) < len(own_text(whole).splitlines()) - 90
     # What a job has in the place of a text it could not read is replaced, or never called.
     assert set(_known(whole).splitlines()) <= set(_known(read).splitlines())
+
+
+@pytest.mark.parametrize("launcher", ["mpirun", "mpirun+torchrun"])
+def test_daemons_of_mpirun_start_on_the_nodes_that_live_also_where_nothing_could_be_read(
+    launcher: str, tmp_path: Path
+) -> None:
+    facts = replace(JOB_FACTS, texts=_placed(tmp_path))
+    command = ("-N", "2", "--spares", "1", "--restart", "1", "--", "python", "train.py")
+    made = plan(*command, launcher=launcher, facts=facts)
+    calls = re.findall("^ *muster_[a-z]+_daemons$", job_part(made), re.MULTILINE)
+    tell = 'echo "$SLURM_OVERLAP $OMPI_MCA_plm_slurm_args $PRTE_MCA_plm_slurm_args"'
+    begin = "muster_number=2 muster_place=(--nodelist=a,b)"
+
+    assert "mpirun_waits.sh" in job_part(made)
+    done = run(["bash", "-c", "\n".join([own_text(made), begin, *calls, tell])])
+    assert (done.stdout.strip(), done.stderr) == ("1  --nodelist=a,b  --nodelist=a,b", "")
 
 
 def test_no_line_of_a_part_is_wider_than_a_page() -> None:

@@ -39,8 +39,8 @@ def report_parts(plan: Plan) -> tuple[Part, ...]:
 
 
 def watch_parts(plan: Plan) -> tuple[Part, ...]:
-    """Return the shell parts by which a job that goes on ends an mpirun that waits for a dead node."""
-    return ("mpirun_waits",) if plan.finish is not None else ()
+    """Return the parts by which a job that goes on keeps mpirun off dead nodes, and ends one that waits for them."""
+    return ("mpirun_place", "mpirun_waits") if plan.finish is not None else ()
 
 
 class ByMpirun(Launcher):
@@ -82,7 +82,7 @@ class ByMpirun(Launcher):
         mpirun's status is not always that of the first rank that failed.
         """
         if plan.finish is not None:
-            yield "muster_watch_daemons"
+            yield from ("muster_place_daemons", "muster_watch_daemons")
         in_files = plan.output is not Output.STREAM
         report = '"${muster_report:-$muster_logs/ranks.log}"' if in_files else '"$muster_report"'
         yield '[ -n "$muster_keeps_logs" ] || muster_keep_report' if in_files else "muster_keep_report"

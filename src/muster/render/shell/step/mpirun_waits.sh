@@ -2,14 +2,8 @@
 # died or hangs. Slurm ends the step of the daemons when it calls one of its nodes dead, and the srun of that step ends
 # with it.
 
-# Looks, while mpirun runs, after the srun of its daemons. Their step of the attempt before may stand until Slurm calls
-# its node dead, and would hold the others up.
+# Looks, while mpirun runs, after the srun of its daemons.
 muster_watch_daemons() {
-    [ "${muster_number:-1}" -eq 1 ] || export SLURM_OVERLAP=1
-    # An mpirun that takes all nodes it knows of names none of them, and srun would take spare nodes and dead ones too.
-    : "${muster_daemon_flags=${OMPI_MCA_plm_slurm_args:-}}"
-    [ -z "${muster_place:-}" ] || export OMPI_MCA_plm_slurm_args="$muster_daemon_flags ${muster_place[*]}" \
-        PRTE_MCA_plm_slurm_args="$muster_daemon_flags ${muster_place[*]}"
     muster_end_waiting_mpirun "$$" </dev/null >/dev/null &
     muster_daemons_watcher=$!
 }
