@@ -24,6 +24,7 @@ _MORE_WORDS = frozenset(
     {"number", "command_substitution", "arithmetic_expansion", "translated_string", "brace_expression"}
 )
 _CONDITIONS = frozenset({"if_statement", "case_statement", "elif_clause", "else_clause"})
+_CLAUSES = frozenset({"elif_clause", "else_clause"})
 _LOOPS = frozenset({"for_statement", "while_statement", "c_style_for_statement"})
 
 
@@ -155,6 +156,14 @@ class SimpleCommand(msgspec.Struct, frozen=True):
         return None
 
 
+class Branch(msgspec.Struct, frozen=True):
+    """Commands that run under conditions: the body of an if, a case, a while, or what stands behind a test and &&."""
+
+    place: TextSpan
+    conditions: tuple[tuple[str, bool], ...]
+    """Each condition as it is written, and how it has to end; an empty one is one that nobody reads here."""
+
+
 class ShellText(msgspec.Struct, frozen=True, dict=True):
     """A script, or the text of `sh -c`."""
 
@@ -172,6 +181,43 @@ class ShellText(msgspec.Struct, frozen=True, dict=True):
 
     blocks: tuple[tuple[TextSpan, str], ...] = ()
     """The loops and branches that stand in no other, each with its first word."""
+
+    branches: tuple[Branch, ...] = ()
+    bodies: tuple[tuple[TextSpan, str], ...] = ()
+    """The functions, each with its name."""
+
+    def runs_at(self, place: TextSpan) -> bool | None:
+        """Tell whether what stands at a place runs when the script does; None where a condition or a caller decides."""
+        if self.error is not None and self.error <= place:
+            return None
+        around = [self._holds(each) for each in self.branches if _is_within(place, each.place)]
+        callers = [self._is_called(name, body) for body, name in self.bodies if _is_within(place, body)]
+        return False if False in around else None if None in around or None in callers else True
+
+    def _is_called(self, name: str, body: TextSpan) -> bool | None:
+        """Tell whether a command that surely runs is a call of this function; None where none is."""
+        calls = [each.place for each in self.commands if each.program == name and not _is_within(each.place, body)]
+        return True if any(self.runs_at(place) for place in calls if place > body) else None
+
+    def _holds(self, branch: Branch) -> bool | None:
+        ends = [
+            None if (end := self._end_of(text, branch)) is None else end is wanted for text, wanted in branch.conditions
+        ]
+        return False if False in ends else None if None in ends else True
+
+    def _end_of(self, condition: str, branch: Branch) -> bool | None:
+        """Tell how a condition of literal words ends; None where it is another one."""
+        text = re.sub(r"\$\{?(\w+)\}?", lambda found: self._literal(found[1], branch) or found[0], condition)
+        found = re.fullmatch(r"\[\[?\s+([\"']?)([\w./-]+)\1\s+(==?|!=)\s+([\"']?)([\w./-]+)\4\s+\]\]?", text)
+        if found is None:
+            return {"true": True, ":": True, "false": False}.get(text)
+        return (found[2] == found[5]) is (found[3] != "!=")
+
+    def _literal(self, name: str, branch: Branch) -> str | None:
+        """Return the value of a variable that is set once, before a branch, whatever happens."""
+        values = [each for each in self.assigned(name) if not each.of_command]
+        is_sure = len(values) == 1 and not values[0].may_not_run and values[0].place < branch.place
+        return values[0].value.value if is_sure and values[0].value is not None and values[0].value.is_literal else None
 
     def value_of(self, name: str) -> Word | None:
         """Return the value of a variable that the script assigns exactly once."""
@@ -235,6 +281,10 @@ def _words_of_value(assignment: Assignment) -> tuple[Word, ...] | None:
     return commands[0].words[1:] if len(commands) == 1 else None
 
 
+def _is_within(place: TextSpan, around: TextSpan) -> bool:
+    return (around.line, around.column) <= (place.line, place.column) < (around.end_line, around.end_column)
+
+
 @cache
 def _parser() -> Parser:
     import tree_sitter_bash
@@ -248,7 +298,7 @@ def read_shell(text: str, *, line: int = 1, column: int = 1) -> ShellText:
     reader = _BashReader(text.encode(), line, column)
     root = _parser().parse(reader.source).root_node
     reader.walk(root, _Inside())
-    return ShellText(
+    shell = ShellText(
         text=text,
         commands=tuple(reader.commands),
         assignments=tuple(reader.assignments),
@@ -260,7 +310,18 @@ def read_shell(text: str, *, line: int = 1, column: int = 1) -> ShellText:
         ),
         blocks=tuple(reader.blocks),
         long_texts=tuple(reader.long_texts),
+        branches=(*reader.branches, *(() if root.has_error else reader.behind_exit(root))),
+        bodies=tuple(reader.bodies),
     )
+    dead = [each.place for each in shell.branches if shell._holds(each) is False]  # noqa: SLF001
+    if not dead or root.has_error:
+        return shell
+
+    def lives(each: Assignment | SimpleCommand) -> bool:
+        return not any(_is_within(each.place, place) for place in dead)
+
+    commands, assignments = filter(lives, shell.commands), filter(lives, shell.assignments)
+    return msgspec.structs.replace(shell, commands=tuple(commands), assignments=tuple(assignments))
 
 
 class _Inside(msgspec.Struct, frozen=True):
@@ -297,6 +358,8 @@ class _BashReader:
         self.heredocs: list[tuple[TextSpan, str]] = []
         self.blocks: list[tuple[TextSpan, str]] = []
         self.long_texts: list[TextSpan] = []
+        self.branches: list[Branch] = []
+        self.bodies: list[tuple[TextSpan, str]] = []
         self._order = 0
 
     def walk(self, node: Node, inside: _Inside) -> None:
@@ -310,7 +373,43 @@ class _BashReader:
             return
         if node.type in (_LOOPS | _CONDITIONS) and not (inside.in_loop or inside.is_conditional):
             self.blocks.append((self._place(node), self._text(node.children[0])))
+        self._note_branches(node)
         self.walk_children(node, _within(node, inside))
+
+    def behind_exit(self, root: Node) -> Iterator[Branch]:
+        """Yield what stands behind an exit that no condition guards: it never runs."""
+        for index, each in enumerate(root.children):
+            is_last = [child.type for child in root.children[index + 1 : index + 2]] != ["&"]
+            if each.type == "command" and is_last and re.match(r"exit\b", self._text(each)):
+                start, end = self._place(each), self._place(root)
+                place = TextSpan(start.end_line, start.end_column, end.end_line + 1, 1)
+                yield Branch(place, (("false", True),))
+                return
+
+    def _note_branches(self, node: Node) -> None:
+        """Note the bodies of an if, a case or a while, each with its conditions."""
+        if node.type == "while_statement":
+            condition = self._condition(node) if node.children[0].type == "while" else ""
+            self.branches.append(Branch(self._place(node.children[-1]), ((condition, True),)))
+        elif node.type == "case_statement":
+            items = [child for child in node.children if child.type == "case_item"]
+            self.branches += [Branch(self._place(item), (("", True),)) for item in items]
+        elif node.type == "if_statement":
+            before: list[tuple[str, bool]] = []
+            for clause in (node, *(child for child in node.children if child.type in _CLAUSES)):
+                condition = self._condition(clause)
+                own = [] if clause.type == "else_clause" else [(condition, True)]
+                body = clause.children[_last_condition(clause)]
+                ends = (child for child in clause.children if child.type in _CLAUSES)
+                start, end = self._place(body), self._place(next(ends, clause.children[-1]))
+                span = (end.line, end.column) if clause is node else (end.end_line, end.end_column)
+                self.branches.append(Branch(TextSpan(start.line, start.column, *span), (*before, *own)))
+                before.append((condition, False))
+
+    def _condition(self, clause: Node) -> str:
+        """Return the condition of an if, an elif or a while as it is written."""
+        parts = [self._text(child) for child in clause.children[1 : _last_condition(clause)] if child.type != ";"]
+        return " ; ".join(part for part in parts if part.strip())
 
     def walk_children(self, node: Node, inside: _Inside) -> None:
         children = node.children
@@ -342,6 +441,9 @@ class _BashReader:
             within = msgspec.structs.replace(around, is_guarded=True) if guarded else around
             if index + 1 < len(signs) and signs[index + 1].type in {"&&", "||"}:
                 within = msgspec.structs.replace(within, is_tested=True)
+            if guarded and (signs[index - 1].type == "||" or signs[index - 2].type == "test_command"):
+                condition = self._text(signs[index - 2]) if signs[index - 1].type == "&&" else ""
+                self.branches.append(Branch(self._place(part), ((condition, True),)))
             background = index + 1 < len(signs) and signs[index + 1].type == "&"
             self.walk(part, msgspec.structs.replace(within, in_background=True) if background else within)
 
@@ -413,6 +515,7 @@ class _BashReader:
 
     def read_function(self, node: Node, inside: _Inside) -> None:
         name = node.child_by_field_name("name")
+        self.bodies.append((self._place(node), self._text(name) if name else ""))
         self.walk_children(node, msgspec.structs.replace(inside, function=self._text(name) if name else None))
 
     def read_comment(self, node: Node, inside: _Inside) -> None:

@@ -132,6 +132,13 @@ class BatchScript(msgspec.Struct, frozen=True, dict=True):
         """Return every command, in the script and in its tasks."""
         return (*self.shell.commands, *(command for task in self.tasks for command in task.shell.commands))
 
+    def runs_at(self, place: TextSpan) -> bool | None:
+        """Tell whether what stands at a place runs, in the script or its tasks; None where that is not known."""
+        if self.shell.error is not None:
+            return True if place < self.shell.error else None
+        found = [each.runs_at(place) for each in (self.shell, *(task.shell for task in self.tasks))]
+        return False if False in found else None if None in found else True
+
     @cached_property
     def functions(self) -> dict[str, tuple[SimpleCommand, ...]]:
         """Return the commands of each function that the script itself defines."""

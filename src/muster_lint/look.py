@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from pathlib import Path
 
+from msgspec import structs
+
 from muster.errors import MusterError, RequestError
 from muster.sites.site import Site
 from muster_lint.ignore import ignored_lines, wrong_marks
@@ -125,7 +127,14 @@ def _header_findings(source: SourceFile) -> Iterator[LintFinding]:
 def _findings(source: SourceFile, language: str, value: object, room: tuple[str, ...] = ("",)) -> Iterator[LintFinding]:
     for rule in all_rules():
         if rule.language == language and rule.check.__module__.endswith(room):
-            yield from (_finding(source.path, rule, hit) for hit in dict.fromkeys(rule.check(value)))
+            for hit in dict.fromkeys(rule.check(value)):
+                runs = value.runs_at(hit.place) if isinstance(value, BatchScript) else True
+                if rule.name in _WITHOUT_BASH or rule.name == "not-bash" or runs:
+                    yield _finding(source.path, rule, hit)
+                elif runs is None:
+                    severity = _severity(rule, hit)
+                    unknown = "whether this branch runs" if severity in {Severity.BREAKS, Severity.HANGS} else ""
+                    yield _finding(source.path, rule, structs.replace(hit, unknown=hit.unknown or unknown))
 
 
 def _finding(path: str, rule: Rule, hit: Hit) -> LintFinding:

@@ -45,7 +45,7 @@ def grouped(findings: Sequence[LintFinding]) -> list[LintFinding]:
     for finding in findings:
         key = (finding.path, finding.rule)
         is_often = len(messages[key]) > _MOST_OF_A_RULE
-        groups.setdefault(key if is_often else (*key, finding.message), []).append(finding)
+        groups.setdefault((*key, finding.severity, "" if is_often else finding.message), []).append(finding)
     return [_merged(members) for members in groups.values()]
 
 

@@ -467,7 +467,7 @@ _WRONG = {
         _NODES + _ADDRESS + _PORT + "NCCL_DEBUG=INFO\nsrun -K torchrun --nproc-per-node=4 t.py\n",
     ),
     "localhost for ranks of mpirun": (
-        "hangs",
+        "fragile",
         "address-is-loopback",
         _NODES + "export MASTER_ADDR=localhost\n" + _PORT + "mpirun -np 2 python t.py\n",
     ),
@@ -596,7 +596,7 @@ _WRONG = {
     "a slip of the hand": ("breaks", "directive-misspelt", _ONE + "#SBATPH --gres=gpu:1\ndate\n"),
     "a letter too few": ("breaks", "directive-misspelt", _ONE + "#SBATH --gres=gpu:1\ndate\n"),
     "the first letter": ("breaks", "directive-misspelt", _ONE + "#BATCH --gres=gpu:1\ndate\n"),
-    "another scheduler's option": ("breaks", "directive-unknown", _ONE + "#SBATCH --email=a@b.c\ndate\n"),
+    "another scheduler's option": ("fragile", "directive-unknown", _ONE + "#SBATCH --email=a@b.c\ndate\n"),
     "an array beyond its list": (
         "breaks",
         "array-beyond-list",
@@ -980,7 +980,7 @@ _WRONG = {
     "an option as a feature": ("breaks", "directive-value", _ONE + "#SBATCH --constraint=ntasks-per-node=8\ndate\n"),
     "a number in the name of the job": ("style", "directive-expands", _ONE + "#SBATCH --job-name=llama_%j\ndate\n"),
     "a key that bash does not reach": ("fragile", "secret-in-script", _ONE + ")\nHF_TOKEN=0123456789abcdef\n"),
-    "a directive that bash does not reach": ("breaks", "directive-after-command", _ONE + ")\n#SBATCH -G 1\n"),
+    "a directive that bash does not reach": ("breaks", "directive-after-command", _ONE + ")\n#SBATCH -G 1\ndate\n"),
     "pip for a program of a variable": ("fragile", "install-in-job", _GPU + "pip install torch\n$RUN t.py\n"),
     "a launcher with unread options": ("fragile", "srun-survivors", _NODES + _ADDRESS + "srun deepspeed $A t.py\n"),
     "a GPU with one CPU": ("slow", "one-cpu", _HEAD + "#SBATCH --nodes=1\n#SBATCH --gpus=1\npython x.py\n"),
@@ -1018,7 +1018,7 @@ def test_a_file_that_begins_as_python_does_is_read_as_python() -> None:
 
 
 def test_late_directives_are_one_finding() -> None:
-    text = _ONE + "date\n" + "#SBATCH --gres=gpu:1\n" * 3 + "#SBATCH --mem=4G\n"
+    text = _ONE + "date\n" + "#SBATCH --gres=gpu:1\n" * 3 + "#SBATCH --mem=4G\ndate\n"
     late = [each for each in _findings(text) if each.rule == "directive-after-command"]
     assert [(each.severity, each.place.line) for each in late] == [(Severity.BREAKS, 6)]
     assert "and 3 more" in late[0].message

@@ -54,7 +54,7 @@ def test_what_is_no_script_is_refused(
         ("#!/bin/bash\r\n#SBATCH -N 2 -t 5\r\nsrun -K hostname\r\n", "dos-line-ends"),
         ("#SBATCH -N 2 -t 5\nsrun -K hostname\n", "no-interpreter"),
         ("#!/bin/bash\n#SBATCH -N 2 -t 5\nif true; then\n", "not-bash"),
-        ("#!/bin/bash\n#SBATCH -t 5\necho hi\n#SBATCH -N 2\n", "directive-after-command"),
+        ("#!/bin/bash\n#SBATCH -t 5\necho hi\n#SBATCH -N 2\nsrun -K hostname\n", "directive-after-command"),
         ("#!/usr/bin/env python3\n#SBATCH -N 2\nimport os\nos.system('srun hostname'\n", "not-python"),
     ],
 )

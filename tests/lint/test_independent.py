@@ -39,7 +39,18 @@ def _named(text: str, rule: str) -> LintFinding | None:
     return next((finding for finding in findings if finding.rule == rule), None)
 
 
+_HERE = "export MASTER_ADDR=localhost\n"
+_ONE_GPU = _ONE + "#SBATCH --gres=gpu:1\n"
+_BRANCHED = _ONE_GPU + "X=A\nif {1}; then\n  {0}torchrun --nproc-per-node=2 t.py\nfi\n"
+_FUNCTION = _ONE_GPU + "f() {\n  torchrun --nproc-per-node=2 t.py\n}\n"
 _RIGHT = {
+    "a branch that is dead": ("more-ranks-than-gpus", _BRANCHED.format("", '[ "$X" = "B" ]')),
+    "an else that is dead": (
+        "more-ranks-than-gpus",
+        _BRANCHED.format("", '[ "$X" = "A" ]; then\ndate\nelse').replace("else; then", "else"),
+    ),
+    "what stands behind exit": ("more-ranks-than-gpus", _ONE_GPU + "exit\ntorchrun --nproc-per-node=2 t.py\n"),
+    "a late directive of a retired script": ("directive-after-command", "exit\n#SBATCH -G 1\ndate\n"),
     "patterns of extglob": ("not-bash", _ONE + "shopt -s nullglob extglob\n" + _GLOB),
     "a variable that its line asks for": (
         "slurm-variable-unset",
@@ -268,9 +279,37 @@ def test_what_is_right_is_not_blamed(name: str) -> None:
 _WRONG = {
     "a variable in the name of a log": ("fragile", "directive-expands", _ONE + "#SBATCH -o log/$USER.%j\ndate\n"),
     "a variable in the folder of a log": ("breaks", "directive-expands", _ONE + "#SBATCH -e /a/$USER/%j\ndate\n"),
-    "a variable in a folder to be": ("breaks", "directive-expands", _ONE + "#SBATCH -D $USER\ndate\n"),
+    "a variable in a folder to be": ("fragile", "directive-expands", _ONE + "#SBATCH -D $USER\ndate\n"),
     "fewer tasks than nodes": ("fragile", "tasks-of-node-unused", _HEAD + "#SBATCH -N 4 -n 1\nsrun -K a\n"),
-    "blanks behind export": ("breaks", "assignment-with-blanks", _ONE + "export A = 1\ndate\n"),
+    "blanks behind export": ("breaks", "assignment-with-blanks", _ONE + "export A = 1\ndate $A\n"),
+    "blanks that nobody reads": ("fragile", "assignment-with-blanks", _ONE + "A = 1\ndate\n"),
+    "blanks that end the script": ("breaks", "assignment-with-blanks", _ONE + "set -e\nA = 1\ndate\n"),
+    "an account of a variable": ("fragile", "directive-expands", _ONE + "#SBATCH -A $USER\ndate\n"),
+    "a folder's old option": ("breaks", "directive-unknown", _ONE + "#SBATCH --workdir=a\ndate\n"),
+    "an option of a plugin": ("fragile", "directive-unknown", _ONE + "#SBATCH --uenv-file=a\ndate\n"),
+    "a word that no option is": ("breaks", "directive-unknown", _ONE + "#SBATCH --gres:gpu\ndate\n"),
+    "parked directives": ("fragile", "directive-after-command", _ONE + "date\n#SBATCH --gres=gpu:1\n"),
+    "a late account": ("fragile", "directive-after-command", _ONE + "date\n#SBATCH -A a\ndate\n"),
+    "a retired script": ("breaks", "no-interpreter", "exit\n#SBATCH -G 1\ndate\n"),
+    "a misspelt account": ("fragile", "directive-misspelt", _ONE + "#BATCH -A a\ndate\n"),
+    "a server of the job": ("fragile", "background-without-wait", _TWO + "srun start-server.sh &\n"),
+    "a place that the program may set": ("fragile", "address-is-loopback", _NODES + _HERE + "srun -K python t.py\n"),
+    "ranks on GPUs named": ("fragile", "more-ranks-than-gpus", _BRANCHED.format("CUDA_VISIBLE_DEVICES=0,1 ", ":")),
+    "ranks of deepspeed": ("fragile", "more-ranks-than-gpus", _ONE_GPU + "deepspeed --num_gpus=4 t.py\n"),
+    "a branch that runs": ("breaks", "more-ranks-than-gpus", _BRANCHED.format("", '[ "$X" = "A" ]')),
+    "a branch of a file": ("fragile", "more-ranks-than-gpus", _BRANCHED.format("", "[ -d a ]")),
+    "a branch of the caller": ("fragile", "more-ranks-than-gpus", _BRANCHED.format("", '[ "$1" = "A" ]')),
+    "a function that nobody calls": ("fragile", "more-ranks-than-gpus", _FUNCTION),
+    "a function that is called": ("breaks", "more-ranks-than-gpus", _FUNCTION + "f\n"),
+    "a function of a branch": ("fragile", "more-ranks-than-gpus", _FUNCTION + "[[ -d a ]] && f\n"),
+    "a case": ("fragile", "more-ranks-than-gpus", _ONE_GPU + "case $1 in a) torchrun --nproc-per-node=2 t.py;; esac\n"),
+    "a while": ("breaks", "more-ranks-than-gpus", _ONE_GPU + "while true; do torchrun --nproc-per-node=2 a; done\n"),
+    "a TERM for the steps": (
+        "fragile",
+        "signal-to-steps-only",
+        _USR1.replace("B:USR1", "TERM") + "trap a TERM\nsrun python t.py\n",
+    ),
+    "two steps and a trap": ("fragile", "trap-waits-for-srun", _USR1 + "trap a USR1\n" + "srun python t.py\n" * 2),
     "a size that the tasks read": ("fragile", "world-size-literal", _TWO + "W=1\nWORLD_SIZE=64\nsrun a $WORLD_SIZE\n"),
     "a port for a URL": (
         "fragile",

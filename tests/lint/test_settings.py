@@ -103,6 +103,7 @@ def test_the_least_severity_that_fails_is_typed_or_written(tmp_path: Path) -> No
 
 
 def test_a_severity_selects(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("job.sh").write_text(_SERIOUS + "A = 1\necho $A\n")
     everything = _rules(capsys, "job.sh")
     fragile = _rules(capsys, "--select", "fragile", "job.sh")
     assert "port-fixed" in fragile < everything

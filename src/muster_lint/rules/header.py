@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
 
 from muster.errors import nearest_name
 from muster.slurm.flags import is_flag
@@ -25,7 +26,7 @@ _PLUGIN_OPTIONS = frozenset(
 """Options that plugins of sites add (Shifter, pyxis, accounting): sbatch of other sites has none of them."""
 
 _MISSED = frozenset(
-    "account cpus-per-task gpus gpus-per-node gres nodes ntasks ntasks-per-node partition qos time".split()  # noqa: SIM905
+    "array gpus gpus-per-node gpus-per-task gres nodes ntasks ntasks-per-node partition".split()  # noqa: SIM905
 )
 _GPUS = frozenset({"gpus", "gpus-per-node", "gres", "gpus-per-task"})
 
@@ -49,13 +50,14 @@ def _whole_line(number: int, line: str) -> TextSpan:
 def find_late_directives(job: BatchScript) -> Iterator[Hit]:
     """Yield the first directive that Slurm does not read, with the number of the others."""
     lost = [each for each in job.late_directives if _changes(job, each)] or list(job.late_directives)
-    if not lost:
-        return
+    if not lost or not job.lines[0].startswith("#!"):
+        return  # sbatch refuses a script without #!
     first = lost[0]
     lines = {each.place.line for each in lost}
     text = job.lines[first.place.line - 1]
     more = f", and {len(lines) - 1} more" if len(lines) > 1 else ""
-    is_worse = any(each.name in DECIDES and each.name not in job.header for each in lost)
+    last = max((each.place.line for each in job.shell.commands if job.runs_at(each.place) is not False), default=0)
+    is_worse = first.place.line < last and _is_missed(job, lost)  # those behind the last command may be parked there
     severity = Severity.BREAKS if is_worse else Severity.FRAGILE
     message = f"{text.strip()!r}{more}: it stands after the first command (line {job.shell.first_command_line})"
     yield Hit(_whole_line(first.place.line, text), f"{message}, so sbatch ignores it", severity=severity)
@@ -96,7 +98,7 @@ def find_misspelt_directives(job: BatchScript) -> Iterator[Hit]:
         options = list(directives_of("#SBATCH" + line[match.end() :], number))
         if not options or not all(each.written.startswith("-") for each in options):
             continue  # a command that somebody commented out, or a sentence
-        is_missed = _is_missed(job, line, match.end())
+        is_missed = _is_missed(job, options)
         is_doubtful = re.match(r"\s*#\s", match[0]) is not None or match["word"] == "sbatch"
         if is_doubtful and not is_missed:
             continue  # switched off with a blank
@@ -113,8 +115,6 @@ def find_misspelt_directives(job: BatchScript) -> Iterator[Hit]:
 
 def _looks_like_sbatch(word: str) -> bool:
     """Tell whether a word is SBATCH, in another case or with a slip of the hand."""
-    from difflib import SequenceMatcher
-
     upper = word.upper()
     return upper in {"SBATCH", "BATCH"} or (upper[0] == "S" and SequenceMatcher(None, upper, "SBATCH").ratio() > 0.72)
 
@@ -127,9 +127,8 @@ def _is_slip(job: BatchScript, number: int, match: re.Match[str]) -> bool:
     return all(is_flag(each.name) for each in meant) and not any(each.name in job.header for each in meant)
 
 
-def _is_missed(job: BatchScript, line: str, end: int) -> bool:
-    """Tell whether the job lacks what a line asks for behind this column: its place, its size, its time."""
-    options = directives_of("#SBATCH" + line[end:], 1)
+def _is_missed(job: BatchScript, options: Sequence[HeaderOption]) -> bool:
+    """Tell whether the job lacks what these options ask for: its size, its place. A default account or QOS may do."""
     names = {each.name for each in options if (each.name, each.value) not in {("nodes", "1"), ("ntasks", "1")}}
     if names & _GPUS and _GPUS & job.header.keys():
         return False
@@ -153,10 +152,17 @@ def find_expansions(job: BatchScript) -> Iterator[Hit]:
             in_name = each.name in {"output", "error"} and not re.search(r"[$`~].*/", each.value)  # the file is made
             is_text = each.name in {"job-name", "mail-user", "comment", "export"}
             severity = Severity.FRAGILE if in_name or is_text else None
-            yield Hit(each.place, f"sbatch takes {each.value!r} as it is written", severity=severity)
+            unknown = _EXPANDED.get(each.name, "")
+            yield Hit(each.place, f"sbatch takes {each.value!r} as it is written", severity=severity, unknown=unknown)
         elif each.name == "job-name" and re.search("%[AajJ]", each.value or ""):
             instead = "Take it out: squeue shows the number beside the name."
             yield Hit(each.place, f"the job is called {each.value!r}, as written", instead, severity=Severity.STYLE)
+
+
+_EXPANDED = {
+    "chdir": "what the job does in /tmp, where Slurm runs it then",
+    **dict.fromkeys(("account", "qos", "wckey", "reservation"), "whether Slurm enforces it, and what sbatch is given"),
+}
 
 
 @rule(
@@ -170,19 +176,25 @@ def find_expansions(job: BatchScript) -> Iterator[Hit]:
     good=_HEAD + "#SBATCH --cpus-per-task=8\nsrun --cpus-per-task=8 --kill-on-bad-exit=1 hostname\n",
 )
 def find_unknown_options(job: BatchScript) -> Iterator[Hit]:
-    """Yield options that are near to a known one; others may be a site's plugin."""
+    """Yield options that no plugin of a site can bring, and those that one may."""
     for each in job.directives:
+        if each.written.startswith("--workdir"):
+            instead = "Write --chdir, its name since Slurm 17.11; -D is right for all."
+            yield Hit(each.place, "sbatch has no --workdir since Slurm 19.05", instead)
         if (
             each.written.startswith("--")
             and each.name not in SBATCH_FLAGS | _PLUGIN_OPTIONS
             and not _is_prefix(each.name)
         ):
-            near_name = _ELSEWHERE.get(each.name) or nearest_name(each.name, sorted(SBATCH_FLAGS))
-            if near_name is None:
-                instead = "`sbatch --help` on the cluster lists the options of the site's own: without it there, remove the line."
-                yield Hit(each.place, f"sbatch has no --{each.name}", instead, unknown="what plugins the site has")
-            else:
-                yield Hit(each.place, f"sbatch has no --{each.name}: did you mean {near_name!r}?")
+            near_name = nearest_name(each.name, sorted(SBATCH_FLAGS))
+            is_slip = near_name is not None and SequenceMatcher(None, each.name, near_name).ratio() >= 0.85
+            near_name = _ELSEWHERE.get(each.name) or (near_name if is_slip else None)
+            is_certain = is_slip or not re.fullmatch(r"[a-zA-Z0-9][\w.-]*", each.name)
+            message = f"sbatch has no --{each.name}" + (f": did you mean {near_name!r}?" if near_name else "")
+            advice = (
+                None if near_name else "`sbatch --help` on the cluster lists it where a plugin of the site brings it."
+            )
+            yield Hit(each.place, message, advice, unknown="" if is_certain else "what plugins the site has")
 
 
 _ELSEWHERE = {
@@ -237,7 +249,7 @@ def find_missing_interpreter(job: BatchScript) -> Iterator[Hit]:
         yield Hit(
             place, "a byte order mark stands before #!, so sbatch refuses the script", "Save the file without it."
         )
-    if job.directives and not first.startswith("#!"):
+    if (job.directives or job.late_directives) and not first.startswith("#!"):
         is_late = any(line.lstrip("\ufeff").startswith("#!") for line in job.lines)
         edits = () if is_late else (Edit(TextSpan(1, 1, 1, 1), "#!/bin/bash\n"),)
         yield Hit(_whole_line(1, first), "sbatch refuses a script that does not begin with #!", edits=edits)

@@ -65,12 +65,17 @@ def find_loopback(job: BatchScript) -> Iterator[Hit]:
         return
     spreads = any(each.stage("step") or each.stage("mpi") for each in job.launches)
     names = [each.name for each in job.assignments]
+    agents = [stage for launch in job.all_launches if (stage := launch.stage("agent")) is not None]
+    options = [word for stage in agents if (word := stage.option(*_ADDRESS_OPTIONS)) is not None]
+    told = [(word.place, [each.value for each in job.assignments if each.name in word.names]) for word in options]
     for place, word in _addresses(job):
         if not spreads or (word.value.endswith(":0") and "--nnodes" not in job.body):
             continue  # nothing runs on the other nodes, or each of them meets itself at a port of its own
+        by_agent = any(place == each or word in values for each, values in told)
         is_only = all(names.count(each.name) == 1 for each in job.assignments if each.value == word)
         if re.search(r"(^|=)(localhost|127\.\d+\.\d+\.\d+|::1|0\.0\.0\.0)(:|$)", word.value):
             unknown = "" if is_only else "which of the assignments counts"
+            unknown = unknown or ("" if by_agent else "whether the program takes another address")
             yield Hit(place, f"every one of {job.nodes} nodes means itself", unknown=unknown)
 
 

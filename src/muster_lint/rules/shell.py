@@ -130,21 +130,30 @@ def find_comments_in_commands(job: BatchScript) -> Iterator[Hit]:
     why="bash runs NAME as a command with = as its first word.",
     instead="Write NAME=VALUE without blanks.",
     source=sources.BASH,
-    bad=_HEAD + "DATA = /scratch/data\nsrun --kill-on-bad-exit=1 hostname\n",
-    good=_HEAD + "DATA=/scratch/data\nsrun --kill-on-bad-exit=1 hostname\n",
+    bad=_HEAD + 'DATA = /scratch/data\nsrun --kill-on-bad-exit=1 ls "$DATA"\n',
+    good=_HEAD + 'DATA=/scratch/data\nsrun --kill-on-bad-exit=1 ls "$DATA"\n',
 )
 def find_spaced_assignments(job: BatchScript) -> Iterator[Hit]:
     """Yield commands whose first argument is =."""
     for each in job.commands:
         if len(each.words) > 1 and each.words[1].text == "=" and re.fullmatch(r"[A-Za-z_]\w*", each.words[0].text):
-            yield Hit(each.place, f"bash runs {each.words[0].text!r} as a command")
+            unknown = _unread(job, each.words[0].text, each.place.line)
+            yield Hit(each.place, f"bash runs {each.words[0].text!r} as a command", unknown=unknown)
         elif each.program == "set" and len(each.words) == 2 and re.match(r"[A-Z_]+=", each.words[1].text):
             yield Hit(each.place, f"set does not set {each.words[1].text.partition('=')[0]}", severity=Severity.FRAGILE)
     for number, line in enumerate(job.lines, start=1):
-        match = re.match(r"\s*(export|declare|local|readonly)\s+\w+\s+=", line)
+        match = re.match(r"\s*(export|declare|local|readonly)\s+(\w+)\s+=", line)
         if match is not None:
             place = TextSpan(number, 1, number, match.end() + 1)
-            yield Hit(place, f"{match[1]} takes no blanks around =: it stops with an error, and sets nothing")
+            message = f"{match[1]} takes no blanks around =: it stops with an error, and sets nothing"
+            yield Hit(place, message, unknown=_unread(job, match[2], number))
+
+
+def _unread(job: BatchScript, name: str, line: int) -> str:
+    """Return what is not known of a variable that no later line reads where the script goes on after an error."""
+    later = "\n".join(each for each in job.lines[line:] if not each.lstrip().startswith("#"))
+    is_read = job.stops_at_errors or re.search(rf"\$\{{?{name}\b", later)
+    return "" if is_read else f"whether anything reads {name}"
 
 
 @rule(

@@ -29,7 +29,12 @@ def find_unheard_traps(job: BatchScript) -> Iterator[Hit]:
     """Yield --signal without B: where the script traps that signal."""
     place, signal, is_for_script = _signal_of(job)
     if place is not None and not is_for_script and signal in _trapped(job, to_run=True):
-        yield Hit(place, f"the script traps {signal}, but the signal goes to the steps")
+        handlers = {
+            each.words[1].value for each in job.shell.commands if each.program == "trap" and len(each.words) > 2
+        }
+        is_called = any(each.text in handlers for command in job.shell.commands for each in command.words[:1])
+        unknown = "whether the script does the same when the step has ended" if is_called or signal == "TERM" else ""
+        yield Hit(place, f"the script traps {signal}, but the signal goes to the steps", unknown=unknown)
 
 
 @rule(
@@ -81,7 +86,8 @@ def find_blocked_traps(job: BatchScript) -> Iterator[Hit]:
     for launch in starts:
         if not launch.command.in_background:
             message = f"bash runs the trap for {signal} only after this {launch.stages[0].name} has ended"
-            unknown = "whether it has ended when the signal comes" if starts[-1].command.in_background else ""
+            is_first = len(starts) > 1 or any(each.program == "eval" for each in job.shell.commands)
+            unknown = "whether it has ended when the signal comes" if is_first else ""
             yield Hit(launch.command.place, message, unknown=unknown)
             return
 

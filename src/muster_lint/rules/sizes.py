@@ -169,7 +169,11 @@ def find_too_many_ranks(job: BatchScript) -> Iterator[Hit]:
     for use in uses_of(job) if gpus else ():
         if use.is_agent and (use.ranks or 0) > gpus and not use.program.has("--cpu", "--use_cpu"):
             place = use.program.place_of(*RANKS_OF_AGENT)
-            unknown = use.launch.unknown or ("whether every rank uses one" if _MAY_SHARE.search(job.body) else "")
+            names = use.program.name == "deepspeed" and use.program.has("--num_gpus")  # it drops the variable
+            named = max((each[1].count(",") + 1 for each in _NAMED.finditer(job.body)), default=0)
+            sees = "which GPUs of the node Slurm hides" if names or named >= (use.ranks or 0) else ""
+            shares = "whether every rank uses one" if _MAY_SHARE.search(job.body) else ""
+            unknown = use.launch.unknown or shares or sees
             yield Hit(place, f"{use.ranks} ranks of a node share {gpus} GPUs", unknown=unknown)
         is_of_header = use.step is not None and not _sized(use.step) and "gpus-per-task" not in job.header
         if not use.is_agent and is_of_header and (use.tasks or 0) > gpus and not use.launch.unknown and not told:
@@ -178,6 +182,7 @@ def find_too_many_ranks(job: BatchScript) -> Iterator[Hit]:
             yield Hit(directive.place, message, unknown="whether every rank uses one")
 
 
+_NAMED = re.compile(r"(?:CUDA_VISIBLE_DEVICES=|--include\s+\w+:)[\"']?([\d,]+)")
 _MAY_SHARE = re.compile(
     r"gloo(?!_)|no[-_]cuda|use[-_]cpu|(device|accelerator)[= ]cpu\b|cuda-mps"
     r"|CUDA_VISIBLE_DEVICES=(\"\"|''|[\"']?-1|\s|;|$)",

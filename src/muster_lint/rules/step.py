@@ -395,10 +395,15 @@ def find_missing_wait(job: BatchScript) -> Iterator[Hit]:
             continue
         told.add(command.place.line)
         goes_on = " its loop goes on, and" if command.in_loop else ""
-        yield Hit(
-            command.place,
-            f"the script does not wait for {name}:{goes_on} the job ends, and ends it".replace(":  ", ": "),
-        )
+        started = " ".join(word.value for word in command.words if not word.value.startswith("-"))
+        message = f"the script does not wait for {name}:{goes_on} the job ends, and ends it".replace(":  ", ": ")
+        unknown = f"whether {name} is to end with the job" if _SERVES.search(started) else ""
+        yield Hit(command.place, message, unknown=unknown)
+
+
+_SERVES = re.compile(
+    r"serv(?!ice)|daemon|monitor|head|worker|redis|dask|jupyter|tensorboard|\bray\b|smi|watch", re.IGNORECASE
+)
 
 
 _WAITS = frozenset({"wait", "fg", "tail", "parallel", "wait_all"})
