@@ -161,7 +161,7 @@ class Branch(msgspec.Struct, frozen=True):
 
     place: TextSpan
     conditions: tuple[tuple[str, bool], ...]
-    """Each condition as it is written, and how it has to end; an empty one is one that nobody reads here."""
+    """Each condition as it is written, and how it has to end; an empty one is one that is not known here."""
 
 
 class ShellText(msgspec.Struct, frozen=True, dict=True):
@@ -172,6 +172,9 @@ class ShellText(msgspec.Struct, frozen=True, dict=True):
     assignments: tuple[Assignment, ...]
     comments: tuple[tuple[TextSpan, str], ...]
     heredocs: tuple[tuple[TextSpan, str], ...]
+    spaced: tuple[tuple[TextSpan, str, str], ...]
+    """Declarations with a blank before =: where, the keyword, the name."""
+
     error: TextSpan | None
     """The first place that is not bash."""
 
@@ -304,6 +307,7 @@ def read_shell(text: str, *, line: int = 1, column: int = 1) -> ShellText:
         assignments=tuple(reader.assignments),
         comments=tuple(reader.comments),
         heredocs=tuple(reader.heredocs),
+        spaced=tuple(reader.spaced),
         error=reader.first_error(root) if root.has_error else None,
         first_command_line=min(
             (each.start_point[0] + line for each in root.children if each.type != "comment"), default=None
@@ -356,6 +360,7 @@ class _BashReader:
         self.assignments: list[Assignment] = []
         self.comments: list[tuple[TextSpan, str]] = []
         self.heredocs: list[tuple[TextSpan, str]] = []
+        self.spaced: list[tuple[TextSpan, str, str]] = []
         self.blocks: list[tuple[TextSpan, str]] = []
         self.long_texts: list[TextSpan] = []
         self.branches: list[Branch] = []
@@ -503,6 +508,8 @@ class _BashReader:
                 self.assignments += self._assignments(child, inside, exported=exported)
             elif child.type == "variable_name" and exported:
                 self._export(self._text(child))
+            elif self._text(child) == "=":
+                self.spaced.append((self._place(node), keyword, self._text(child.prev_sibling or child)))
             self._walk_substitutions(child, inside)
 
     def read_unset(self, node: Node, inside: _Inside) -> None:

@@ -141,12 +141,9 @@ def find_spaced_assignments(job: BatchScript) -> Iterator[Hit]:
             yield Hit(each.place, f"bash runs {each.words[0].text!r} as a command", unknown=unknown)
         elif each.program == "set" and len(each.words) == 2 and re.match(r"[A-Z_]+=", each.words[1].text):
             yield Hit(each.place, f"set does not set {each.words[1].text.partition('=')[0]}", severity=Severity.FRAGILE)
-    for number, line in enumerate(job.lines, start=1):
-        match = re.match(r"\s*(export|declare|local|readonly)\s+(\w+)\s+=", line)
-        if match is not None:
-            place = TextSpan(number, 1, number, match.end() + 1)
-            message = f"{match[1]} takes no blanks around =: it stops with an error, and sets nothing"
-            yield Hit(place, message, unknown=_unread(job, match[2], number))
+    for place, keyword, name in job.shell.spaced:
+        message = f"{keyword} takes no blanks around =: it stops with an error, and sets nothing"
+        yield Hit(place, message, unknown=_unread(job, name, place.line))
 
 
 def _unread(job: BatchScript, name: str, line: int) -> str:
