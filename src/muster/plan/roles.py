@@ -355,7 +355,7 @@ def _job(
     noted = next((placed.request for placed in places if placed.request.on_failure == "note"), None)
     headers: list[tuple[Directive, ...]] = []
     plans: list[Plan] = []
-    asked: list[tuple[object, ...]] = []
+    wishes: list[tuple[object, ...]] = []
     for number, (request, node) in enumerate(zip_equal(parts, nodes)):
         there = [role for role, placed in zip_equal(roles, places) if placed.part == number]
         job_request = _sum_request(request, main_request.command, there, node)
@@ -368,11 +368,11 @@ def _job(
             directives += (Directive("no-kill", None, reason),)
         plans.append(plan)
         own_words = (getattr(request, field) for field in OF_THE_PART if field not in _QUEUE)
-        decided = sorted((each.name, each.value or "") for each in plan.directives if each.name not in _SIZES)
-        asked.append((*own_words, *decided))
+        decided = sorted((line.name, line.value or "") for line in plan.directives if line.name not in _SIZES)
+        wishes.append((*own_words, *decided))
         headers.append(directives)
-    if len(set(asked)) < len(asked):  # the site decides alike for parts that were written in several ways
-        kind_of = {name_of(placed.request): parts[asked.index(asked[placed.part])] for placed in places}
+    if len(set(wishes)) < len(wishes):  # the site decides alike for parts that were written in several ways
+        kind_of = {name_of(placed.request): parts[wishes.index(wishes[placed.part])] for placed in places}
         joined = tuple(with_kind_of(role, kind_of[name_of(role)], role) for role in job.roles)
         return make_job_of_roles(replace(job, roles=joined), site, look, typed)
     if len(parts) > 1 and any(directive.name == "array" for directive in headers[0]):
