@@ -137,7 +137,7 @@ def test_no_line_means_what_the_job_is_known_to_be(state: str, rank: int | None,
     assert output is not None
     assert words in _of_no_line(case, output, rank)
     file.unlink()
-    assert "wrote nothing: no file of its output is to be seen here" in _of_no_line(
+    assert "no file of the output of job 7 is here" in _of_no_line(
         JobCase("7", job("COMPLETED"), None), replace(output, named=()), None
     )
 

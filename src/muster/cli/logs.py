@@ -90,7 +90,7 @@ def _of_no_line(case: JobCase, output: JobOutput, rank: int | None) -> str:
     subject = f"job {case.asked}" if rank is None else f"rank {rank} of job {case.asked}"
     if case.phase.is_over:
         places = ", ".join(str(path) for path in output.named if path.is_file())
-        return f"{subject} wrote nothing{f' to {places}' if places else ': no file of its output is to be seen here'}"
+        return f"{subject} wrote nothing to {places}" if places else f"no file of the output of {subject} is here"
     if case.phase is Phase.UNKNOWN:
         return f"no line of {subject} is there, and whether the job has begun is not known: muster status {case.asked}"
     return f"{subject} has written nothing yet that is to be seen here: muster status {case.asked}"

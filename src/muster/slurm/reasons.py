@@ -102,7 +102,7 @@ _NAMED = (
     ("JobArrayTaskLimit", "its array already runs as many tasks as --array=…%N allows", "a higher %N", _ITSELF),
     (
         "JobLaunchFailure",
-        "it could not be started: its directory or its output file was not there, or a node failed",
+        "its script could not be started, or was lost: no directory or output file, a failed node, or a killed shell",
         "the output's directory must be there on the nodes",
         _USER,
     ),
