@@ -48,10 +48,10 @@ def _until(asked: Callable[[], ProgramResult], seen: Callable[[ProgramResult], b
 
 
 @contextmanager
-def _running_here(folder: Path, ranks: int) -> Iterator[str]:
+def _running_here(folder: Path, ranks: int, *options: str) -> Iterator[str]:
     """Start ranks that sleep, and name their run: other tests' runs on this machine are not asked."""
     (folder / "sleep.py").write_text(_SLEEP)
-    words = [MUSTER, "run", "--here", "--ntasks-per-node", str(ranks), "--", sys.executable, "sleep.py"]
+    words = [MUSTER, "run", "--here", "--ntasks-per-node", str(ranks), *options, "--", sys.executable, "sleep.py"]
     process = start(words, cwd=folder, stdout=DEVNULL, stderr=DEVNULL, own_group=True)
     try:
         yield f"here-{process.pid}"
@@ -60,23 +60,26 @@ def _running_here(folder: Path, ranks: int) -> Iterator[str]:
 
 
 def _pids(job: str) -> list[int]:
-    """The processes of a local run that are Python's."""
+    """The processes of a local run that are Python's and have a rank."""
     own = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            if f"MUSTER_JOB={job}".encode() in (folder / "environ").read_bytes():
+            words = (folder / "environ").read_bytes()
+            if f"MUSTER_JOB={job}".encode() in words and b"\0RANK=" in words:
                 own.append(int(folder.name))
         except OSError:
             continue
     return sorted(own)
 
 
-def test_the_ranks_of_this_machine(tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [(), ("--closed",)])
+def test_the_ranks_of_this_machine(tmp_path: Path, options: tuple[str, ...]) -> None:
+    """The door of a closed job, which the first rank starts, was taken for rank 0."""
     from muster_check.stacks.ask import StackQuestion, ask_here, find_spy, jobs_here
     from muster_check.stacks.fold import fold
     from stacks.answers import read_answers
 
-    with _running_here(tmp_path, 3) as job:
+    with _running_here(tmp_path, 3, *options) as job:
 
         def groups() -> list[tuple[str, int, str]]:
             stacks = read_answers(ask_here(job, StackQuestion(find_spy(os.environ))))

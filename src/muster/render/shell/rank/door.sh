@@ -13,6 +13,7 @@ if [ "$muster_local_rank" -eq 0 ]; then
             'omit --closed, or load a Python: --module'
     }
     (
+        unset RANK # who looks at the ranks takes each process that has it for one
         exec </dev/null
         # Who looks for the ranks of this job would take the door for one.
         unset RANK
