@@ -115,6 +115,42 @@ ORTE has lost communication with a remote daemon.
     assert alone.host == "node1"
 
 
+_PEER_GONE = "RuntimeError: [/pytorch/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.0.0.4]:48317"
+_BATCH_OF_DEAD_NODE = """\
+srun: error: node4: task 2: Exited with exit code 1
+srun: error: node1: task 0: Exited with exit code 1
+slurmstepd-node1: error: *** JOB 108 ON node1 CANCELLED AT 2026-11-23T18:57:15 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***
+srun: error: Node failure on node3
+"""  # noqa: E501 - as Slurm 22.05 wrote it
+
+
+@pytest.mark.parametrize(
+    ("said", "batch", "sentence"),
+    [
+        (_PEER_GONE, _BATCH_OF_DEAD_NODE, "node3 failed"),
+        (_PEER_GONE, _BATCH_OF_DEAD_NODE.rpartition("srun")[0], "a node failed"),
+        # An error of the rank's own explains its end, whatever it saw beside it.
+        ("ValueError: 3", _BATCH_OF_DEAD_NODE, "rank 2 on node4: exit status 1"),
+        (
+            f"{_PEER_GONE}\n2: torch.OutOfMemoryError: CUDA out of memory.",
+            _BATCH_OF_DEAD_NODE,
+            "rank 2 on node4: exit status 1",
+        ),
+        # No node failed; or the rank's own one did, after the rank.
+        (_PEER_GONE, _BATCH_OF_DEAD_NODE.splitlines()[0], "rank 2 on node4: exit status 1"),
+        (_PEER_GONE, _BATCH_OF_DEAD_NODE.replace("on node3", "on node4"), "rank 2 on node4: exit status 1"),
+    ],
+)
+def test_a_dead_node_comes_before_the_ranks_that_lost_their_peer(
+    tmp_path: Path, said: str, batch: str, sentence: str
+) -> None:
+    (tmp_path / "node4.log").write_text(f"2: {said}\n")
+    (tmp_path / "batch.log").write_text(batch)
+    found = first_failure(JobOutput(tmp_path, launcher="srun"))
+    assert found is not None
+    assert found.sentence == sentence
+
+
 def test_what_slurm_starts_for_mpirun_is_a_daemon_and_no_rank() -> None:
     failure = failure_in("srun: error: node2: task 1: Exited with exit code 2", "mpirun")
     assert failure is not None

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import msgspec
 
+from muster.follow.last_words import last_words
 from muster.follow.roles import failed_role, of_role
+from muster.follow.signatures import tells_of_peer
 from muster.follow.watch import JobOutput, LogFile, OutputLine, lines_at_end
 from muster.launchers import by_agents_first, known_launcher
 from muster.launchers.base import Launcher
@@ -38,7 +40,13 @@ def first_failure(output: JobOutput) -> Failure | None:
     """
     if output.roles and output.folder is not None:
         return _of_roles(output, output.folder.parent)
-    return _first_of([_Unlabelled(file) for file in output.files()], known_launcher(output.launcher))
+    texts = [_Unlabelled(file) for file in output.files()]
+    failure = _first_of(texts, known_launcher(output.launcher))
+    if failure is None or not failure.tasks or not tells_of_peer(last_words(output, failure)):
+        return failure
+    # The ranks that talked to a dead node end at once; Slurm notices the node later.
+    nodes = (node for text in reversed(texts) if (node := read_step(text).node) and node.host != failure.host)
+    return next(nodes, failure)
 
 
 def _of_roles(output: JobOutput, directory: Path) -> Failure | None:

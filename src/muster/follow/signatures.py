@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache, cached_property
 from pathlib import Path
 
@@ -38,6 +39,9 @@ class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tr
     echo: bool = False
     """It follows when another rank has failed: it explains nothing while there is something else."""
 
+    peer_gone: bool = False
+    """It says that another rank has gone: what ended that rank came before."""
+
     about_network: bool = False
     """It says nothing more once the log shows which network was chosen, and that this one is right."""
 
@@ -67,3 +71,14 @@ def signatures() -> tuple[Signature, ...]:
     """Return all signatures, in the order of the file: of two on one line the earlier one counts."""
     text = Path(__file__).with_name("signatures.toml").read_bytes()
     return msgspec.toml.decode(text, type=_File).signature
+
+
+def tells_of_peer(lines: Iterable[str]) -> bool:
+    """Return whether these lines say that another rank has gone, and no known error that comes before that."""
+    found = [
+        signature
+        for line in lines
+        for signature in signatures()
+        if signature.may_be_in(line.encode(errors="replace")) and signature.expression.search(line)
+    ]
+    return any(signature.peer_gone for signature in found) and all(signature.echo for signature in found)

@@ -101,25 +101,27 @@ class StepStory(msgspec.Struct, frozen=True):
 
     first: Failure | None
     endings: tuple[Ending, ...]
+    node: Failure | None = None
+    """The failure of a node, wherever it stands: Slurm notices a dead node later than the ranks that talked to it."""
 
 
 def read_step(lines: Iterable[str]) -> StepStory:
     """Return the story in srun's lines; whatever else stands between them is passed over."""
     first: Failure | None = None
+    node: Failure | None = None
     endings: list[Ending] = []
     for line in lines:
         ending = _ending(line)
         if ending is not None:
             endings.append(ending)
+        outside = _outside(line) if ending is None else None
+        if outside is not None and outside.kind is FailureKind.NODE and (node is None or node.host is None):
+            node = outside  # a later line may name it
         if first is None:
-            first = _outside(line) if ending is None else _own(ending, line)
-        elif first.kind is FailureKind.NODE and first.host is None:
-            later = _outside(line)
-            if later is not None and later.kind is FailureKind.NODE and later.host is not None:
-                first = later  # a later line names it
+            first = outside if ending is None else _own(ending, line)
         elif (first.kind is FailureKind.ABORTED or first.status == _SIGTERM) and _SLURM_ENDED.search(line):
-            first = _outside(line) or first  # the end of a task by Slurm's SIGTERM may be heard before the reason
-    return StepStory(first, tuple(endings))
+            first = outside or first  # the end of a task by Slurm's SIGTERM may be heard before the reason
+    return StepStory(node if first is not None and first.kind is FailureKind.NODE else first, tuple(endings), node)
 
 
 def waits_for_other_step(text: str) -> bool:

@@ -50,7 +50,8 @@ class Verdict(msgspec.Struct, frozen=True):
 
 _LOOK_THERE = "look at that line: the other ranks wait until this one comes"
 _REMEDIES = {
-    JobCondition.NODE: "{host} is down or cut off: cancel the job, and submit it with --exclude {host}",
+    JobCondition.NODE: "{host} is down or cut off: with --restart or --spares the job goes on by itself; "
+    "without them cancel it, and submit it with --exclude {host}",
     JobCondition.GONE: "it has ended, and the others do not know: muster logs{rank} shows its last lines",
     JobCondition.STOPPED: "a process was sent SIGSTOP: kill -CONT PID on {host} lets it go on",
     JobCondition.DEBUGGER: "remove the breakpoint: nobody can type there",
