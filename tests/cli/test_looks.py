@@ -188,6 +188,22 @@ def test_a_rank_that_failed_beside_a_dead_node_is_not_called_the_first(
         assert ("which of them" in "\n".join(why._ended(JobCase("7", failed, None)))) is is_there
 
 
+@pytest.mark.parametrize(
+    ("said", "is_of_peer"),
+    [("[/pytorch/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.0.0.4]:4", True), ("ValueError", False)],
+)
+def test_a_rank_that_lost_its_peer_is_no_cause_and_the_hint_is_not_this_command(
+    said: str, is_of_peer: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Failure("rank 0 on node1: exit status 1", "node1", (0,), 1, "")
+    monkeypatch.setattr(why, "last_words", lambda *_: [f"RuntimeError: {said}"])
+    for failure in (own, replace(own, tasks=())):
+        monkeypatch.setattr(why, "_failure", lambda _, failure=failure: (None, failure))
+        lines = "\n".join(why._ended(JobCase("7", job("FAILED"), None)))
+        assert ("another rank that had gone before" in lines) is (is_of_peer and failure is own)
+        assert "muster why" not in lines
+
+
 def test_the_nodes_that_are_down_stand_in_json_where_no_node_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     text = f"{_SINFO}node1|down*\nnode2|idle\n"
     monkeypatch.setattr(why, "scheduler", lambda: Scheduler({}, Clients(sinfo=ProgramResult(("sinfo",), 0, text, ""))))

@@ -14,6 +14,7 @@ from muster.cli.output import at_words, print_json
 from muster.cli.status import headline, role_lines
 from muster.follow.cases import JobCase
 from muster.follow.last_words import last_words
+from muster.follow.signatures import tells_of_peer
 from muster.parts import service_if_there
 
 if TYPE_CHECKING:
@@ -119,6 +120,8 @@ def _ended(case: JobCase) -> Iterator[str]:
         yield from _which_node(job)
     yield from _of_status(job, failure)
     lines = last_words(output, failure)
+    if failure is not None and failure.tasks and tells_of_peer(lines):
+        yield "  its last lines tell of another rank that had gone before: which one is not known"
     if lines:
         owner_words = f"of rank {failure.tasks[0]}" if failure is not None and failure.tasks else "of its output"
         owner_words += f", role {failure.role}" if failure is not None and failure.role else ""
