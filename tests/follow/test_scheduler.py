@@ -148,7 +148,10 @@ def test_the_memory_of_the_tasks_is_what_accounting_counted() -> None:
     said = "7|||4G\n7.batch|20000K|0|\n7.0|3905492K|3|\n"
     peak = Scheduler({}, Slurm({"sacct": (0, said, "")})).peak_memory("7")
     assert peak is not None
-    assert (peak.task_mib, peak.task, peak.asked) == (3814, "3", "4G")
+    assert (peak.task_mib, peak.task, peak.listed) == (3814, "3", "4G")
+    peak = Scheduler({}, Slurm({"sacct": (0, "7|||32G\n7.batch|29264K|0|\n7.0|10820K|1|\n", "")})).peak_memory("7")
+    assert peak is not None
+    assert peak.task is None, "the batch script was shown as rank 0"
     assert Scheduler({}, Slurm({"sacct": (1, "", _NO_ACCOUNTS)})).peak_memory("7") is None
     assert Scheduler({}, Slurm({"sacct": (0, "7|||4G\n7.0|0|0|\n", "")})).peak_memory("7") is None
 

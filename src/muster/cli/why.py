@@ -180,8 +180,9 @@ def _of_status(job: SlurmJob | None, failure: Failure | None) -> Iterator[str]:
         return
     peak = None if job is None else scheduler().peak_memory(job.id)
     if peak is not None:
-        limit_words = f", and {peak.asked} was asked for" if peak.asked else ""
-        yield f"  memory: task {peak.task} used at most {format_memory(peak.task_mib)} as Slurm counted{limit_words}"
+        limit_words = f", and it lists {peak.listed} for the job" if peak.listed else ""
+        who = "the script and what it started itself" if peak.task is None else f"task {peak.task}"
+        yield f"  memory: {who} used at most {format_memory(peak.task_mib)} as Slurm counted{limit_words}"
 
 
 def _failure(case: JobCase) -> tuple[JobOutput | None, Failure | None]:

@@ -136,12 +136,13 @@ def ask_accounting(jobs: Sequence[str]) -> Question[tuple[SlurmJob, ...] | None]
 
 
 class PeakMemory(msgspec.Struct, frozen=True):
-    """The most memory that accounting saw one task use, and what the job had asked for."""
+    """The most memory that accounting saw one task use, and what it lists as that of the job."""
 
     task_mib: int
-    task: str
-    asked: str
-    """As Slurm writes it: "4G"; empty: not known."""
+    task: str | None
+    """None: the batch step, which runs the script: its task is no rank's."""
+    listed: str
+    """As Slurm writes it: "4G"; empty: not known. Where nobody asked for memory, it is that of the whole nodes."""
 
 
 def ask_memory(job: str) -> Question[PeakMemory | None]:
@@ -154,9 +155,9 @@ def parse_peak_memory(stdout: str) -> PeakMemory | None:
     """Return the step that used most; None where accounting counted nothing."""
     rows = [cells for line in stdout.splitlines() if len(cells := line.split("|")) == 4]
     limit = next((cells[3] for cells in rows if "." not in cells[0]), "")
-    peaks = [(_kib(cells[1]), cells[2]) for cells in rows if "." in cells[0]]
-    peak, task = max(peaks, default=(0, ""))
-    return PeakMemory(-(-peak // 1024), task, limit) if peak else None
+    peaks = [(_kib(cells[1]), cells[0], cells[2]) for cells in rows if "." in cells[0]]
+    peak, step, task = max(peaks, default=(0, "", ""))
+    return PeakMemory(-(-peak // 1024), None if step.endswith(".batch") else task, limit) if peak else None
 
 
 def _kib(text: str) -> int:
