@@ -193,6 +193,20 @@ def test_a_rank_that_comes_before_the_door_of_its_host_waits(opened: list[OpenDo
         assert connection.recv(100) == b"1234"
 
 
+def test_the_door_of_another_host_ends_with_its_rank(opened: list[OpenDoor]) -> None:
+    """While that of rank 0's host holds their connection open."""
+    opened.append(OpenDoor(2, is_local=False))
+    opened[0].start()
+    over = threading.Event()
+    door = threading.Thread(target=answer_door, args=(KEY, "127.0.0.1", opened[0].port, over.is_set), daemon=True)
+    door.start()
+    assert say(opened[0].port, PING) == b"1234"
+
+    over.set()
+    door.join(PATIENCE_S)
+    assert not door.is_alive()
+
+
 def test_a_host_without_a_door_is_refused_once_all_have_come(
     opened: list[OpenDoor], capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -22,7 +22,7 @@ from .door_store import EVENT_READ, Client, Store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, List, Optional, Set, Tuple
+    from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
     from .door_owner import Address, Owner
 
@@ -316,19 +316,34 @@ def answer_door(key: bytes, address: str, port: int, is_over: "Callable[[], bool
     if number is None:
         return
     mine = os.urandom(_NONCE_BYTES).hex().encode()
-    with open(number, "rb") as lines:
-        os.write(number, _HELLO + b" " + mine + b"\n")
-        theirs, proof = [*lines.readline().split(), b"", b""][:2]
-        if not is_proven(proof, key, b"door", mine, theirs):
-            say(f"what listens at {address}:{port} does not know the secret of this job")
+    lines = _read_lines(number, is_over)
+    os.write(number, _HELLO + b" " + mine + b"\n")
+    theirs, proof = [*next(lines, b"").split(), b"", b""][:2]
+    if not is_proven(proof, key, b"door", mine, theirs):
+        say(f"what listens at {address}:{port} does not know the secret of this job")
+        return
+    facts = ",".join(own_addresses()).encode()
+    proof = prove(key, b"node", theirs, mine, facts).hex().encode()
+    os.write(number, b" ".join([b"node", facts, proof]) + b"\n")
+    for line in lines:
+        words = line.decode().split()
+        uid, name = find_owner((words[1], int(words[2])), (words[3], int(words[4])))
+        os.write(number, f"owner {-1 if uid is None else uid} {name.encode().hex()}\n".encode())
+
+
+def _read_lines(number: int, is_over: "Callable[[], bool]") -> "Iterator[bytes]":
+    """Yield the lines of a connection until it ends, or the rank has."""
+    watch = select.poll()
+    watch.register(number, select.POLLIN)
+    unread = b""
+    while not is_over():
+        if not watch.poll(1000):
+            continue
+        piece = os.read(number, 4096)
+        if not piece:
             return
-        facts = ",".join(own_addresses()).encode()
-        proof = prove(key, b"node", theirs, mine, facts).hex().encode()
-        os.write(number, b" ".join([b"node", facts, proof]) + b"\n")
-        for line in lines:
-            words = line.decode().split()
-            uid, name = find_owner((words[1], int(words[2])), (words[3], int(words[4])))
-            os.write(number, f"owner {-1 if uid is None else uid} {name.encode().hex()}\n".encode())
+        *lines, unread = (unread + piece).split(b"\n")
+        yield from lines
 
 
 def _reach(address: str, port: int, is_over: "Callable[[], bool]") -> "Optional[int]":
@@ -369,7 +384,7 @@ def main(role: str, port: int, rank_pid: int, place: str) -> int:
         return os.getppid() != rank_pid  # the rank's shell has started the door
 
     if role == "node":
-        answer_door(key, place, port, is_over)  # ends with the door of rank 0's host, and so does this process
+        answer_door(key, place, port, is_over)
         return 0
     import resource
 

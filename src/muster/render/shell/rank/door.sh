@@ -15,8 +15,6 @@ if [ "$muster_local_rank" -eq 0 ]; then
     (
         unset RANK # who looks at the ranks takes each process that has it for one
         exec </dev/null
-        # Who looks for the ranks of this job would take the door for one.
-        unset RANK
         set -- "$muster_python" -I -S -c "$1"
         [ "$muster_rank" -ne 0 ] || exec "$@" store "$muster_port" "$$" "$muster_nodes"
         exec >/dev/null 2>&1
