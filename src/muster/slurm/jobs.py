@@ -140,9 +140,9 @@ class PeakMemory(msgspec.Struct, frozen=True):
 
     task_mib: int
     task: str | None
-    """None: the batch step, which runs the script: its task is no rank's."""
+    """None: the batch step, which runs the script: its task is not one of a rank."""
     listed: str
-    """As Slurm writes it: "4G"; empty: not known. Where nobody asked for memory, it is that of the whole nodes."""
+    """As Slurm writes it: "4G"; empty: not known. Where none was asked for, that of the whole nodes."""
 
 
 def ask_memory(job: str) -> Question[PeakMemory | None]:
