@@ -54,8 +54,7 @@ job() {
 #   stop, meeting
 # in the script:
 #   words, begin, run_directory, leave_else, size_granted, go_to, read, expect, count_ends, report_ends_else,
-#   silence_else, port, report, open_errors, reported, status_in, watch_else, torchrun_status, unpacked_else,
-#   muster_forget
+#   silence_else, port, report, open_errors, reported, watch_else, torchrun_status, unpacked_else, muster_forget
 # in the text muster_task:
 #   rank_slurm, directory, agent, image_node, image, image_unpack_else
 # muster_read image_unpack.sh

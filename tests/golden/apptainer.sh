@@ -38,7 +38,7 @@ job() {
 #   stop, meeting
 # in the script:
 #   words, begin, run_directory, leave_else, size_granted, go_to, read, expect, count_ends, report_ends_else,
-#   silence_else, port, open_errors, status_in, watch_else, unpacked_else, muster_forget
+#   silence_else, port, open_errors, watch_else, unpacked_else, muster_forget
 # in the text muster_task:
 #   rank_slurm, directory, size_as_planned, gpus, cpus, threads, publish, jax
 # muster_read look.sh

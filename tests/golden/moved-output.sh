@@ -38,7 +38,7 @@ job() {
 #   stop, meeting
 # in the script:
 #   words, begin, run_directory, leave_else, size_granted, go_to, read, run_moved, not_there, attempt, expect,
-#   count_ends, report_ends_else, silence_else, port, open_errors, status_in, watch_else, muster_forget
+#   count_ends, report_ends_else, silence_else, port, open_errors, watch_else, muster_forget
 # in the text muster_task:
 #   rank_slurm, directory, python_there, size_as_planned, cpus, threads, publish, jax, ends
 # muster_read left.sh

@@ -41,8 +41,7 @@ job() {
 #   stop, meeting
 # in the script:
 #   words, begin, run_directory, leave_else, size_granted, go_to, read, not_there, expect, count_ends,
-#   report_ends_else, silence_else, port, report, open_errors, reported, status_in, watch_else, torchrun_status,
-#   muster_forget
+#   report_ends_else, silence_else, port, report, open_errors, reported, watch_else, torchrun_status, muster_forget
 # in the text muster_task:
 #   rank_slurm, directory, python_there, agent, checked_agent, agent_words, ends
 # muster_read left.sh

@@ -216,24 +216,16 @@ muster_read_ends() {
     [ "$failed ${#ends[@]}" = " $((muster_nodes * each))" ] || muster_report_ends
 }
 
-# Reports the status of a rank that failed, and hosts whose ends are not all known: of those where the command began,
-# and of those that Slurm calls lost.
+# Reports the status of a rank that failed, or that the ends of a host where the command began are not all known.
 muster_report_ends() {
-    local hosts=() lost=''
-    mapfile -t hosts < <(scontrol show hostnames "$SLURM_JOB_NODELIST" 2>/dev/null)
-    if [ -n "$failed" ]; then
-        read -r rank node muster_status <<<"$failed"
-        printf 'muster: rank %s on %s ended with status %s\n' "$rank" "${hosts[node]:-?}" "$muster_status" >&2
-    fi
-    lost=" ${muster_failed_nodes:-} $(timeout 30 sinfo --noheader --Node --nodes="$SLURM_JOB_NODELIST" \
-        --states=down,fail,no_respond --format=%N 2>/dev/null | tr '\n' ' ') "
+    local lost=''
+    [ -z "$failed" ] || muster_status=${failed##* }
     for ((node = 0; node < muster_nodes; node++)); do
-        [ "${said[node]:-0}" -ne "$each" ] || continue
-        [[ -n ${begun[node]:-} || $lost == *" ${hosts[node]:-?} "* ]] || continue
-        printf 'muster: how the %s on %s ended is not known\n\nhint: %s\n' "$muster_of" "${hosts[node]:-?}" \
-            'a part of the work may be missing: start it again' >&2
-        [ "$muster_status" -ne 0 ] || muster_status=1
+        [ -z "${begun[node]:-}" ] || [ "${said[node]:-0}" -eq "$each" ] || lost+=" $node"
     done
+    [ -z "$lost" ] || printf 'muster: how the ranks of node%s of %s ended is not known\n' "$lost" \
+        "$SLURM_JOB_NODELIST" >&2
+    [ -z "$lost" ] || [ "$muster_status" -ne 0 ] || muster_status=1
 }
 
 # A job that has not read the watch for hangs is not watched.
@@ -290,41 +282,11 @@ muster_step_reported() {
     muster_report_kept "$!"
 }
 
-# Reads the exit status from one line of srun, if the line reports the end of a task. Result in $seen.
-muster_status_in() {
-    local what
-    local -A signals=([Hangup]=1 [Interrupt]=2 [Quit]=3 ['Illegal instruction']=4 ['Trace/breakpoint trap']=5
-        [Aborted]=6
-        ['Bus error']=7 ['Floating point exception']=8 [Killed]=9 ['Out Of Memory']=9 ['User defined signal 1']=10
-        ['Segmentation fault']=11 ['User defined signal 2']=12 ['Broken pipe']=13 ['Alarm clock']=14 [Terminated]=15
-        ['CPU time limit exceeded']=24 ['File size limit exceeded']=25)
-    [[ $1 != 'srun: interrupt '* ]] || seen=130
-    [[ $1 =~ ^srun:\ error:\ [^:]+:\ tasks?\ [0-9,-]+:\ (.+)$ ]] || return 0
-    what=${BASH_REMATCH[1]%' (core dumped)'}
-    [[ $what != 'Exited with exit code '* ]] || seen=${what##* }
-    [ -z "${signals[$what]:-}" ] || seen=$((128 + ${signals[$what]}))
-}
-
-# Runs the srun command $@ where no watch was read: srun ends all ranks when one fails. Its own status may be that of a
-# rank that it ended, so the first message counts.
+# Runs the srun command $@ where no watch was read: srun ends all ranks when one fails, and its status is what is known.
 muster_step() {
     export MUSTER_DIRECTORY=$PWD
-    muster_status=$(
-        {
-            "${@/#--kill-on-bad-exit=0/--kill-on-bad-exit=1}" 2>&7 >&8
-            printf 'muster-status %s\n' "$?" >&7
-        } 7>&1 2>/dev/null | {
-            trap '' INT TERM HUP
-            status='' seen=''
-            while IFS= read -r line || [ -n "$line" ]; do
-                case $line in 'muster-status '*) status=${line#muster-status } && continue ;; esac
-                printf '%s\n' "$line" >&9
-                [ -n "$seen" ] || muster_status_in "$line"
-            done
-            printf '%s\n' "${seen:-$status}"
-        }
-    )
-    : "${muster_status:=143}"
+    "${@/#--kill-on-bad-exit=0/--kill-on-bad-exit=1}"
+    muster_status=$?
 } 8>&1 9>&2
 
 # Finds the exit status of the first rank that failed, in the reports $@: torchrun itself ends with 1. Each node reports

@@ -31,7 +31,7 @@ job() {
 #   stop, meeting
 # in the script:
 #   words, begin, run_directory_of_stream, size_asked, go_to, read, not_there, expect, count_ends, report_ends_else,
-#   port, open_errors, status_in, watch_else, muster_forget
+#   port, open_errors, watch_else, muster_forget
 # in the text muster_task:
 #   rank_slurm, tasks_of_node, directory, python_there, size_as_planned, cpus, threads, publish, jax, ends
 # muster_read left.sh

@@ -15,7 +15,6 @@ from muster.act.prepare import plan_for
 from muster.act.texts import place_texts
 from muster.facts import Facts, ImageFacts
 from muster.job.options import parse, request_from
-from muster.launchers.base import Part
 from muster.model.plan import Plan
 from muster.model.words import WIDTH
 from muster.render.folder import folder_name, texts_of_folder
@@ -163,17 +162,3 @@ def test_a_job_names_what_it_has_not_read_from_the_missing_file_on(is_there: boo
     assert done.stdout == "mine\non\n"
     assert done.stderr.startswith("muster: warning: ")
     assert f" cannot read {tmp_path}/two.sh: the job runs without two.sh three.sh\n\nhint: " in done.stderr
-
-
-@pytest.mark.parametrize("watch", ["watch", "watch_else"])
-@pytest.mark.parametrize(("first", "status"), [("Exited with exit code 1", 1), ("Killed", 137)])
-def test_the_status_is_that_of_the_first_rank_that_failed_also_without_the_watch(
-    watch: Part, first: str, status: int
-) -> None:
-    said = f"srun: error: b: task 1: {first}\\nsrun: error: a: task 0: Terminated\\n"
-    text = f"{part('status_in')}{part(watch)}\nscontrol() {{ :; }}\nSLURM_JOB_ID=1 MUSTER_GRACE=1\n"
-    text += f'muster_step bash -c \'trap "" TERM; printf "{said}" >&2; exit 143\'\n'
-
-    done = run(["bash", "-c", text + 'echo "$muster_status"'])
-
-    assert done.stdout == f"{status}\n"

@@ -130,7 +130,7 @@ class Srun(Launcher):
         return ("srun", *(flag.word for flag in self.flags(plan)), *command)
 
     def parts(self, plan: Plan) -> tuple[Part, ...]:
-        return (*output_parts(plan), "status_in", "watch")
+        return (*output_parts(plan), "watch")
 
     def step(self, plan: Plan, words: tuple[Word, ...]) -> Iterator[str]:
         return step_words(plan, words)

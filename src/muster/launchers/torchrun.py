@@ -118,7 +118,7 @@ class Torchrun(_OfTorchrun):
         if plan.engine is Engine.HERE:
             return ()
         reported: tuple[Part, ...] = ("reported",) if plan.output is not Output.STREAM else ()
-        return ("report", *output_parts(plan), *reported, "status_in", "watch", "torchrun_status")
+        return ("report", *output_parts(plan), *reported, "watch", "torchrun_status")
 
     def step(self, plan: Plan, words: tuple[Word, ...]) -> Iterator[str]:
         """Yield the step with torchrun's report passed through the script.
