@@ -130,8 +130,8 @@ def find_comments_in_commands(job: BatchScript) -> Iterator[Hit]:
     why="bash runs NAME as a command with = as its first word.",
     instead="Write NAME=VALUE without blanks.",
     source=sources.BASH,
-    bad=_HEAD + 'DATA = /scratch/data\nsrun --kill-on-bad-exit=1 ls "$DATA"\n',
-    good=_HEAD + 'DATA=/scratch/data\nsrun --kill-on-bad-exit=1 ls "$DATA"\n',
+    bad=_HEAD + 'DATA = /tmp\nsrun --kill-on-bad-exit=1 ls -d "$DATA"\n',
+    good=_HEAD + 'DATA=/tmp\nsrun --kill-on-bad-exit=1 ls -d "$DATA"\n',
 )
 def find_spaced_assignments(job: BatchScript) -> Iterator[Hit]:
     """Yield commands whose first argument is =."""
