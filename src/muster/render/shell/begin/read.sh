@@ -2,7 +2,7 @@
 # VARIABLE=FILE a value; VARIABLE+=FILE what takes the place of the line "# muster_read FILE" in a value. Where this
 # host cannot read one, or another user owns it, the job goes on without the rest, and a line says so.
 muster_read() {
-    local word file text held words=("${@:2}")
+    local word file text held before words=("${@:2}")
     for word in "${words[@]}"; do
         file=${word#*=}
         if ! { [ -O "$1/$file" ] && text=$(<"$1/$file") && [ -n "$text" ]; } 2>/dev/null; then
@@ -14,8 +14,10 @@ muster_read() {
         fi
         case $word in
         *+=*)
-            word=${word%%+*} held=${!word}$'\n'
-            text=${held%%"# muster_read $file"$'\n'*}$text${held#*"# muster_read $file"}
+            word=${word%%+*} file="# muster_read $file"
+            held=${!word}$'\n' before=${held%%"$file"$'\n'*}
+            # A pattern that begins with * would be tried at each length: 0.1 s for a door.
+            text=$before$text${held:${#before}+${#file}}
             ;;&
         *=*) printf -v "${word%%=*}" %s "$text" ;;
         *) eval "$text" ;;
