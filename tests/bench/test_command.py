@@ -1,7 +1,9 @@
 """The verb: wrong input is a sentence, a hint and status 2; results that are read again are judged, shown and drawn."""
 
+import html
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -11,7 +13,7 @@ from architecture.test_output_schema import read
 from bench.results import MIB, round_of, row, start
 from muster.cli.app import main
 from muster_bench.page import chart
-from muster_bench.results import MARK, ProbeResult, SeriesEnd
+from muster_bench.results import MARK, Absent, Fault, ProbeResult, Refused, SeriesEnd
 
 
 @pytest.fixture(autouse=True)
@@ -139,3 +141,54 @@ def test_a_series_begun_twice_in_a_log_is_the_later(log: Path, capsys: pytest.Ca
 def test_a_tick_below_a_ten_thousandth_is_written_out() -> None:
     drawn = chart({"all_reduce": [(1.0, 2e-5), (2.0, 0.5)]}, (1.0, 2.0), str)
     assert ">0.00001<" in drawn
+
+
+def test_all_that_is_said_of_a_series(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], golden: Callable[[Path, str], None]
+) -> None:
+    """Two counts of nodes, within and between nodes, two types, a wrong sum, a slow pair, what is absent, a refusal."""
+    nodes = 4
+    rows = [
+        row(20.0, 2, 8, 16 * MIB),
+        row(80.0, 2, 8, 128 * MIB),
+        *(row(rate, nodes, 16, size) for rate, size in ((12.0, 16 * MIB), (70.0, 128 * MIB), (0.2, 1024))),
+        row(9.0, nodes, 16, 128 * MIB, dtype="bfloat16", wrong=(Fault(3, 2, 17), Fault(5, 1))),
+        row(140.0, 1, 4, 128 * MIB, scope="intra", by_node=(1e-3, 1e-3, 3e-3, 1e-3)),
+        row(40.0, nodes, 4, 128 * MIB, "all_gather", scope="inter"),
+        row(31.0, nodes, 16, 128 * MIB, "all_gather", place="out", seconds=(0.001, 0.009, 0.004)),
+    ]
+    absent = [
+        Absent(scope="nodes", nodes=3, ranks=12, collective="all_reduce", reason="too long"),
+        Absent(
+            scope="nodes", nodes=4, ranks=16, collective="all_to_all", reason="no memory", dtype="f8", bytes=1 << 40
+        ),
+    ]
+    rounds = [
+        round_of(0, {(0, 1): 22.0, (2, 3): 21.0}, 32 * MIB),
+        round_of(1, {(0, 2): 22.5, (1, 3): 4.0}, 32 * MIB),
+    ]
+    probes = [
+        ProbeResult(name="gemm_bfloat16", unit="TFLOP/s", more_is_better=True, by_rank=((400.0,),) * 15 + ((90.0,),)),
+        ProbeResult(name="launch", unit="µs", more_is_better=False, by_rank=((5.0, 6.0, 7.0),) * 16),
+        ProbeResult(name="copy", unit="GB/s", more_is_better=True, by_rank=(), reason="no GPU"),
+    ]
+    begun = start(nodes, torch=("2.9.0",) * 15 + ("2.8.0",), variables={"NCCL_DEBUG": "WARN"}, differing=("OMP",))
+    for name, end in (("whole", SeriesEnd()), ("refused", Refused("the ranks have different torch"))):
+        records = [begun, *rows, *absent, *rounds, *probes, end] if name == "whole" else [begun, end]
+        lines = (f"{MARK}{msgspec.json.encode(record).decode()}\n" for record in records)
+        (tmp_path / f"{name}.log").write_text("".join(lines))
+    told = []
+    for words in ("--site clariden --html page.html", "--site clariden --json"):
+        for name in ("whole", "refused"):
+            status = main(["bench", *words.split(), "--read", f"{name}.log"])
+            out, err = capsys.readouterr()
+            if "--json" in words:
+                out = re.sub(r"\n {3,}|\n {2}(?=[]}])", " ", out)
+            told += [f"$ {words} --read {name}.log → {status}", out, err]
+            if "--html" in words and name == "whole":
+                shown = re.sub(
+                    r"<style>.*</style>|<[^>]*>", "\n", (tmp_path / "page.html").read_text(), flags=re.DOTALL
+                )
+                told.append(html.unescape(re.sub(r"\n\s*", " | ", shown)).replace(" | | ", "\n"))
+    text = "\n".join(line.rstrip() for line in "\n".join(told).splitlines())
+    golden(Path(__file__).parent.parent / "golden/bench.txt", f"{text}\n")

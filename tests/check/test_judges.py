@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -573,6 +575,15 @@ def test_a_fault_is_named(case: Case) -> None:
     others = [each for each in found if each.status == BROKEN and each.what not in {case.what, *case.also}]
     assert case.status != BROKEN or not others, others
     assert named[0].remedy
+
+
+def test_all_that_is_said_of_each_fault(golden: Callable[[Path, str], None]) -> None:
+    lines = []
+    for case in CASES:
+        found = findings(case.change, nodes=case.nodes, fabric=case.fabric)
+        told = [f"{each.status}: {each.what} {each.hosts}: {each.evidence} → {each.remedy}" for each in found]
+        lines.append(f"{case.fault} | {' | '.join(told)}")
+    golden(Path(__file__).parent.parent / "golden/judged.txt", "\n".join([*lines, ""]))
 
 
 @pytest.mark.parametrize(

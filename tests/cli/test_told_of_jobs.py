@@ -26,28 +26,33 @@ srun: error: node2: task 3: Exited with exit code 1
 """
 # The words for it → the job as Slurm tells it, and its output.
 _JOBS: dict[str, tuple[dict[str, str], str | None]] = {
-    "waits for others": ({**_WAITS, "reason": "Priority"}, None),
-    "waits and has a start": ({**_WAITS, "reason": "Resources", "started": "1790009999"}, None),
     "is held": ({**_WAITS, "reason": "JobHeldUser", "account": "chem"}, None),
     "waits for another": ({**_WAITS, "reason": "Dependency", "dependency": "afterok:40(unfulfilled)"}, None),
-    "waits for what nobody knows": ({**_WAITS, "reason": "NewReason"}, None),
+    "waits for what nobody knows": ({**_WAITS, "reason": "NewReason", "started": "1790009999"}, None),
     "runs": ({**_RAN, "state": "RUNNING", "ended": "1790009999"}, "begun\n"),
-    "ended well": ({**_RAN, "state": "COMPLETED"}, "muster: warning: one thing\nand\nhint: do another\n"),
     "ended well beside a step that failed": ({**_RAN, "state": "COMPLETED"}, _OUTPUT),
     "failed": ({**_RAN, "state": "FAILED", "exit": "1:0", "reason": "NonZeroExitCode"}, _OUTPUT),
-    "failed without a word": ({**_RAN, "state": "FAILED", "exit": "3:0", "reason": "NonZeroExitCode"}, ""),
     "failed and its output is gone": ({**_RAN, "state": "FAILED", "exit": "127:0"}, None),
     "was killed": ({**_RAN, "state": "FAILED", "exit": "0:9", "reason": "RaisedSignal:9(Killed)"}, "a\n" + "b" * 900),
     "had too little memory": ({**_RAN, "state": "OUT_OF_MEMORY", "exit": "0:125"}, "Killed\n"),
     "lost a node": ({**_RAN, "state": "NODE_FAIL"}, "srun: error: node2: task 3: Exited with exit code 1\n"),
-    "was cancelled": ({**_RAN, "state": "CANCELLED", "user": "ada"}, "epoch 1\n"),
-    "was cancelled before it began": ({**_WAITS, "state": "CANCELLED", "ended": "1790000001"}, None),
-    "has a strange name": ({**_RAN, "state": "COMPLETED", "name": "a\x1b[31mb", "user": "eve"}, "x\n"),
+    "was cancelled": ({**_RAN, "state": "CANCELLED", "user": "ada", "name": "a\x1b[31mb"}, "epoch 1\n"),
     "is in a state of tomorrow": ({**_RAN, "state": "TELEPORTING"}, "x\n"),
 }
 _ASKED = ("jobs", "status 41", "why 41", "logs 41", "logs 41 --rank 3", "why 41 --json", "cancel 41")
 
 
+@pytest.fixture
+def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The clock of Greenwich, as the reader's."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("utc")
 def test_all_that_is_said_of_a_job(
     tmp_path: Path,
     golden: Callable[[Path, str], None],
@@ -56,9 +61,8 @@ def test_all_that_is_said_of_a_job(
 ) -> None:
     stub = Stub.at(tmp_path / "slurm")
     monkeypatch.chdir(tmp_path)
-    for name, text in {"PATH": f"{stub.folder}/bin:{os.environ['PATH']}", "HOME": str(tmp_path), "TZ": "UTC"}.items():
+    for name, text in {"PATH": f"{stub.folder}/bin:{os.environ['PATH']}", "HOME": str(tmp_path)}.items():
         monkeypatch.setenv(name, text)
-    time.tzset()
     output = tmp_path / "slurm-41.out"
 
     def told() -> Iterator[str]:

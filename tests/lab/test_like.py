@@ -1,10 +1,13 @@
-"""Guards that a lab like a site has each queue on the nodes of that queue."""
+"""Guards that a lab like a site has each queue on the nodes of that queue, and the site's own rules."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
 import pytest
 
-from muster_lab.like import lab_like
+from muster_lab.like import lab_like, say_sizes
 from sites.profiles import bundled
 
 QUEUES = [
@@ -23,3 +26,23 @@ def test_a_queue_has_the_hosts_of_its_kind_of_node(site: str, queue: str) -> Non
 
     groups = {group.names: group.prefix for group in lab.groups}
     assert groups[partition.hosts] == f"{profile.partitions[queue].node}-n"
+
+
+def test_what_a_lab_like_a_site_is_made_of(golden: Callable[[Path, str], None]) -> None:
+    def lines() -> Iterator[str]:
+        for site in ("generic", "lumi", "jean-zay", "perlmutter", "snellius"):
+            profile = bundled(site).profile
+            lab = lab_like(profile, name="like")
+            yield f"== {site}, cuts GPUs: {lab.cuts_gpus}"
+            yield from say_sizes(profile, lab)
+            yield from (f"{each.names[0]} … {each.names[-1]}: {each}" for each in lab.groups)
+            for partition in lab.partitions:
+                hosts = f"{len(partition.hosts)} from {partition.hosts[0]}" if partition.hosts else "all"
+                yield f"{partition.name}: hosts: {hosts}, default: {partition.default}, {partition.options}"
+            yield from map(str, (*lab.accounts, *lab.qos))
+            own_lines = (
+                (lab.job_submit_lua or "").partition("return slurm.ERROR\n  end\n")[2].partition("  return slurm.")
+            )
+            yield own_lines[0]
+
+    golden(Path(__file__).parent.parent / "golden/like.txt", "\n".join(lines()))

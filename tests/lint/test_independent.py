@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
+from lint import test_certain
 from muster_lint.look import lint_source
 from muster_lint.read import source_of
 from muster_lint.values import LintFinding
@@ -503,6 +507,22 @@ def test_what_is_wrong_is_found(name: str) -> None:
     finding = _named(text, rule)
     assert finding is not None
     assert finding.severity == severity
+
+
+def test_what_else_is_found_in_these_cases(golden: Callable[[Path, str], None]) -> None:
+    # What the beginnings that the cases share bring with them is not told.
+    of_beginnings = {"one-cpu", "port-fixed"}
+    lines = []
+    for cases in (test_certain._RIGHT, test_certain._DOUBTFUL, test_certain._WRONG, _RIGHT, _WRONG):
+        for name, (*_, rule, text) in cases.items():
+            found = [
+                f"{each.place.line} {each.rule}{'?' * bool(each.unknown)}"
+                for each in lint_source(source_of("job.sh", text))
+                if each.rule not in {rule, *of_beginnings}
+            ]
+            if found:
+                lines.append(f"{rule}, {name}: {', '.join(found)}")
+    golden(Path(__file__).parent.parent / "golden/found-besides.txt", "\n".join([*lines, ""]))
 
 
 @pytest.mark.parametrize(

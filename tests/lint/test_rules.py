@@ -36,17 +36,17 @@ def test_the_good_example_has_no_serious_fault(rule: Rule) -> None:
     assert [(each.rule, each.message) for each in serious] == []
 
 
+def _in_words(each: LintFinding) -> str:
+    changes = "".join(f", {edit.place.line}:{edit.place.column} → {edit.text!r}" for edit in each.edits)
+    mark = f"{each.severity.value}{'?' * bool(each.unknown)}"
+    return f"{each.place.line}:{each.place.column} {each.rule} ({mark}) {each.message}{changes}"
+
+
 def test_what_is_found_in_each_example(golden: Callable[[Path, str], None]) -> None:
     rows = []
     for rule in _RULES:
-        found = [
-            [
-                f"{each.place.line}:{each.place.column} {each.rule} ({each.severity.value}{'?' * bool(each.unknown)})"
-                for each in _findings(rule, text)
-            ]
-            for text in (rule.bad, rule.good)
-        ]
-        rows.append(f"{rule.name}: {', '.join(found[0])}; the good one: {', '.join(found[1]) or 'nothing'}")
+        found = ["; ".join(map(_in_words, _findings(rule, text))) for text in (rule.bad, rule.good)]
+        rows.append(f"{rule.name}: {found[0]}. The good one: {found[1] or 'nothing'}")
     golden(Path(__file__).parent.parent / "golden/found.txt", "\n".join([*rows, ""]))
 
 

@@ -88,6 +88,8 @@ def _what(job: SlurmJob) -> str:
         return ", ".join(part for part in (reason, f"expected to start {when(expected)}" if expected else "") if part)
     if phase is Phase.RUNNING:
         return f"since {when(job.started)} on {job.node_list or 'nodes unknown'}"
+    if not phase.is_over:
+        return ""  # a state that Muster does not know
     how = ended_how(job).removeprefix("ended ")
     return f"ended {when(job.ended)}{f': {how}' if how else ''}"
 
