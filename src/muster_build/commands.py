@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from muster.errors import MachineLacks, RequestError
-from muster.runner import Runner, run
+from muster.runner import run
 
 
 class Way(Enum):
@@ -65,9 +65,7 @@ def choose_way(abilities: Means) -> Way:
     )
 
 
-def look_for_means(
-    environment: Mapping[str, str], *, version: str, lacks_capabilities: bool, runner: Runner = run
-) -> Means:
+def look_for_means(environment: Mapping[str, str], *, version: str, lacks_capabilities: bool) -> Means:
     """Ask the machine. `version`: what the engine says it is."""
     uid = os.geteuid()
     path = environment.get("PATH")
@@ -75,7 +73,7 @@ def look_for_means(
         return Means(uid=0, lacks_capabilities=lacks_capabilities)
     return Means(
         uid=uid,
-        namespaces=runner(["unshare", "--user", "--map-root-user", "true"], env=environment).ok,
+        namespaces=run(["unshare", "--user", "--map-root-user", "true"], env=environment).ok,
         subordinate_ids=_has_subordinate_ids(uid) and shutil.which("newuidmap", path=path) is not None,
         fakeroot=shutil.which("fakeroot", path=path) is not None,
         proot=shutil.which("proot", path=path) is not None,

@@ -164,7 +164,7 @@ def start_munge() -> None:
     daemons.wait_until(socket.exists, daemon, "munged", timeout_s=10)
 
 
-def wait_for_hosts(hosts: Sequence[str], controller: Process, *, timeout_s: float = 120) -> None:
+def wait_for_hosts(hosts: Sequence[str], controller: Process) -> None:
     """Return when Slurm would start a job on each of `hosts`."""
 
     def all_take_jobs() -> bool:
@@ -173,7 +173,7 @@ def wait_for_hosts(hosts: Sequence[str], controller: Process, *, timeout_s: floa
                 raise SiteError(f"{name} ended while the lab came up", hint=daemons.log_tail(name))
         return usable_hosts() >= set(hosts)
 
-    daemons.wait_until(all_take_jobs, controller, "slurmctld", timeout_s=timeout_s)
+    daemons.wait_until(all_take_jobs, controller, "slurmctld", timeout_s=120)
 
 
 def usable_hosts() -> set[str]:

@@ -76,8 +76,6 @@ class Program(msgspec.Struct, frozen=True, dict=True):
     path: str
     text: str
     tree: ast.Module
-    starts_ranks: bool = False
-    """It is named as a training script of a batch script that starts several ranks."""
 
     @cached_property
     def names(self) -> dict[str, str]:
@@ -164,9 +162,9 @@ INITS = (
 )
 
 
-def read_program(path: str, text: str, *, starts_ranks: bool = False) -> Program:
+def read_program(path: str, text: str) -> Program:
     """Return the program of a text; SyntaxError where it is not Python."""
-    return Program(path, text, ast.parse(text), starts_ranks)
+    return Program(path, text, ast.parse(text))
 
 
 def place_of(node: ast.AST) -> TextSpan:

@@ -169,9 +169,9 @@ def _is_over(memory: KnownFaults, sighting: Sighting) -> bool:
 _DOWN_LATER = "how its ranks ended is not known, and then Slurm called it down"
 
 
-def with_states(memory: KnownFaults, states: Mapping[str, NodeState], *, now: float | None = None) -> KnownFaults:
+def with_states(memory: KnownFaults, states: Mapping[str, NodeState]) -> KnownFaults:
     """Return the memory as Slurm sees the nodes now: one that is down has died, and one that takes jobs is back."""
-    moment = int(time.time() if now is None else now)
+    moment = int(time.time())
     is_back = {node for node, state in states.items() if state is NodeState.UP}
     is_down = {node for node, state in states.items() if state is NodeState.DOWN}
     told = (
@@ -181,7 +181,7 @@ def with_states(memory: KnownFaults, states: Mapping[str, NodeState], *, now: fl
         for sighting in memory.sightings
     )
     back = {**memory.back, **{each.node: moment for each in memory.sightings if each.node in is_back & _lost(memory)}}
-    return remember(replace(memory, sightings=tuple(told), back=back), (), memory.looked_at, now=now)
+    return remember(replace(memory, sightings=tuple(told), back=back), (), memory.looked_at)
 
 
 def _lost(memory: KnownFaults) -> set[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -20,7 +20,7 @@ from muster.plan.secret import variables_to_hand_over
 from muster.rank import contract
 from muster.render.image import step_words
 from muster.render.script import STALE, job_script, prologue_text, told_to_tasks
-from muster.runner import Runner, become, run
+from muster.runner import become, run
 from muster.slurm.allocation import hold_nodes
 from muster.slurm.variables import scheduler_environment
 
@@ -51,9 +51,8 @@ def run_allocated(
     plan: Plan,
     environment: Mapping[str, str],
     *,
-    say: Callable[[str], None] = lambda _: None,
-    wait_words: Callable[[str], str] = lambda _: "",
-    runner: Runner = run,
+    say: Callable[[str], None],
+    wait_words: Callable[[str], str],
 ) -> Kept:
     """Run the script in an allocation that salloc asks for, holds while the script runs, and gives back.
 
@@ -62,7 +61,7 @@ def run_allocated(
     from muster.act.keep import KeepSettings, keep_allocated
     from muster.slurm.submit import parse_rejection
 
-    clean, script = _asked_before(plan, environment, runner, say)
+    clean, script = _asked_before(plan, environment, say)
     kept, refusal = keep_allocated(
         hold_nodes(plan.directives),
         script,
@@ -87,9 +86,7 @@ def run_allocated(
     return kept
 
 
-def _asked_before(
-    plan: Plan, environment: Mapping[str, str], runner: Runner, say: Callable[[str], None]
-) -> tuple[dict[str, str], str]:
+def _asked_before(plan: Plan, environment: Mapping[str, str], say: Callable[[str], None]) -> tuple[dict[str, str], str]:
     """Return the environment for Slurm's clients, and the script.
 
     salloc would wait for nodes that will never be, and refuse with status 1 and no hint: sbatch is asked first.
@@ -101,8 +98,8 @@ def _asked_before(
 
     clean = scheduler_environment(environment)
     script = job_script(plan)
-    trial = partial(runner, ask_whether_taken().argv, env=clean, cwd=plan.working_directory, stdin=script, timeout_s=30)
-    check_taken(trial, partial(misfit_of, plan, runner, clean), say)
+    trial = partial(run, ask_whether_taken().argv, env=clean, cwd=plan.working_directory, stdin=script, timeout_s=30)
+    check_taken(trial, partial(misfit_of, plan, run, clean), say)
     return clean, script
 
 
@@ -111,8 +108,7 @@ def become_shell(
     environment: Mapping[str, str],
     *,
     within: bool,
-    say: Callable[[str], None] = lambda _: None,
-    runner: Runner = run,
+    say: Callable[[str], None],
 ) -> NoReturn:
     """Become the script of a shell: nothing of Muster stays between the shell and its terminal."""
     from muster.act.keep import script_in_memory
@@ -121,7 +117,7 @@ def become_shell(
     if within:
         clean, script, before = dict(environment), job_script(plan), []
     else:
-        clean, script = _asked_before(plan, environment, runner, say)
+        clean, script = _asked_before(plan, environment, say)
         before = hold_nodes(plan.directives, quiet=True)
     memory = script_in_memory(script)
     os.dup2(memory, 3)
@@ -180,10 +176,10 @@ def run_here(plan: Plan, environment: Mapping[str, str]) -> Outcome:
 _LISTENS = "0A"
 
 
-def somebody_met(port: int, tables: Iterable[Path] = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))) -> bool:
+def somebody_met(port: int) -> bool:
     """Return whether there is, or was within the last minute, a connection to `port` of this machine; True: unknown."""
     ending = f":{port:04X}"
-    for table in tables:
+    for table in (Path("/proc/net/tcp"), Path("/proc/net/tcp6")):
         try:
             rows = [line.split() for line in table.read_text().splitlines()[1:]]
         except OSError:

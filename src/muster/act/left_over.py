@@ -9,15 +9,15 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def end_left_over_steps(job: str, processes: Path = Path("/proc")) -> None:
+def end_left_over_steps(job: str) -> None:
     """End each srun of this user's that serves the job."""
-    for pid in _steps_of(job, processes):
+    for pid in _steps_of(job):
         with suppress(OSError):
             os.kill(pid, signal.SIGKILL)
 
 
-def _steps_of(job: str, processes: Path) -> Iterator[int]:
-    for folder in processes.glob("[0-9]*"):
+def _steps_of(job: str) -> Iterator[int]:
+    for folder in Path("/proc").glob("[0-9]*"):
         try:
             is_step = (folder / "comm").read_text().strip() == "srun" and folder.stat().st_uid == os.getuid()
             if is_step and f"SLURM_JOB_ID={job}".encode() in (folder / "environ").read_bytes().split(b"\0"):

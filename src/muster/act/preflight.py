@@ -15,7 +15,7 @@ from muster.look.programs import on_path
 from muster.model.finish import TASK
 from muster.model.plan import Engine, Note, Plan, PreludeKind
 from muster.plan.sweep import command_of_row
-from muster.runner import Runner, run
+from muster.runner import run
 from muster.slurm.cluster import MPI_TYPES, mpi_offered
 
 LAB_FOLDERS = "MUSTER_LAB_FOLDERS"
@@ -26,7 +26,7 @@ LAB_FOLDERS = "MUSTER_LAB_FOLDERS"
 _PRIVATE = ("/tmp", "/var/tmp", "/dev/shm", "/run")  # noqa: S108  # named, not used
 
 
-def check_before_start(plan: Plan, environment: Mapping[str, str], runner: Runner = run) -> list[Note]:
+def check_before_start(plan: Plan, environment: Mapping[str, str]) -> list[Note]:
     """Refuse what cannot work; return what may not."""
     directory = Path(plan.working_directory)
     if not directory.is_dir():
@@ -47,7 +47,7 @@ def check_before_start(plan: Plan, environment: Mapping[str, str], runner: Runne
     if plan.engine is Engine.SLURM:
         launcher = launcher_named(plan.launcher)
         if plan.mpi and launcher.starts_ranks and launcher.starter(plan.engine) is Starter.STEP:
-            _check_mpi(plan.mpi, runner)
+            _check_mpi(plan.mpi)
         notes += _private_paths(plan, private, environment.get(LAB_FOLDERS, "").splitlines())
     return notes
 
@@ -89,12 +89,12 @@ def _check_checkpoints(folder: Path) -> None:
         )
 
 
-def _check_mpi(mpi_type: str, runner: Runner) -> None:
+def _check_mpi(mpi_type: str) -> None:
     """Refuse an MPI type that this Slurm was not built with: Slurm reports it only after the wait.
 
     `none` always works.
     """
-    answer = runner(MPI_TYPES.argv)
+    answer = run(MPI_TYPES.argv)
     offered = mpi_offered(answer.stdout + answer.stderr)  # 22.05 writes to stderr
     if answer.ok and offered and mpi_type not in {*offered, "none"}:
         raise RequestError(

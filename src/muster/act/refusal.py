@@ -36,7 +36,7 @@ def check_taken(
         answer = ask()
         if answer.ok:
             return
-        if is_without_cluster(answer.stderr) or not parse_rejection(answer.stderr).is_of_nodes:
+        if not parse_rejection(answer.stderr).is_of_nodes:
             break
         misfit = explain()
         if misfit is not None and misfit.may_pass:

@@ -145,12 +145,13 @@ def storage_read(_: Any, directory: str) -> List[float]:
     return [pair[1] for pair in _storage(directory)]
 
 
-def _storage(directory: str, size: int = 32 * _MIB, trials: int = 3) -> List[Tuple[float, float]]:
+def _storage(directory: str) -> List[Tuple[float, float]]:
     path = os.path.join(directory, "muster-bench-{}-{}".format(os.uname().nodename, os.getpid()))
     block = os.urandom(_MIB)
     rates = []
+    size = 32 * _MIB
     try:
-        for _ in range(trials):
+        for _ in range(3):
             start_s = time.perf_counter()
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
             try:

@@ -114,20 +114,19 @@ def cpus_of(root: str = "/") -> Cpus:
     )
 
 
-def own_mask(root: str = "/") -> str:
+def own_mask() -> str:
     """Return the CPUs that the kernel grants this process."""
-    match = re.search(r"^Cpus_allowed_list:\s*(\S+)", _read(os.path.join(root, "proc/self/status")), re.MULTILINE)
+    match = re.search(r"^Cpus_allowed_list:\s*(\S+)", _read("/proc/self/status"), re.MULTILINE)
     return match.group(1) if match else cpu_list(os.sched_getaffinity(0))
 
 
-def own_reach(root: str = "/") -> List[int]:
+def own_reach() -> List[int]:
     """Return the GPUs that this process may open, by the node's numbers: Slurm may close the others to a task."""
     paths = []
-    for pattern, first in (("dev/nvidia{}", 0), ("dev/dri/renderD{}", 128)):
+    for pattern, first in (("/dev/nvidia{}", 0), ("/dev/dri/renderD{}", 128)):
         for number in range(64):
-            path = os.path.join(root, pattern.format(first + number))
             try:
-                os.close(os.open(path, os.O_RDWR))
+                os.close(os.open(pattern.format(first + number), os.O_RDWR))
             except OSError:
                 continue
             paths.append(number)

@@ -22,7 +22,7 @@ def some_of(hosts: Sequence[str], own_index: int) -> List[str]:
     return list(dict.fromkeys([hosts[0], *neighbours]))
 
 
-def look_up(names: Sequence[str], patience_s: float = PATIENCE_S) -> List[Lookup]:
+def look_up(names: Sequence[str]) -> List[Lookup]:
     """Look up all names at once; a resolver that does not answer costs the patience, once."""
     lookups = [
         Lookup(name=name, addresses=[], seconds=None, reverse=None, reverse_s=None) for name in dict.fromkeys(names)
@@ -30,7 +30,7 @@ def look_up(names: Sequence[str], patience_s: float = PATIENCE_S) -> List[Lookup
     threads = [threading.Thread(target=_ask, args=(lookup,), daemon=True) for lookup in lookups]
     for asker in threads:
         asker.start()
-    deadline = time.monotonic() + patience_s
+    deadline = time.monotonic() + PATIENCE_S
     for asker in threads:
         asker.join(max(0.0, deadline - time.monotonic()))
     # The threads may still write: what is told is what was known now.

@@ -262,14 +262,13 @@ def find_late_settings(program: Program) -> Iterator[Hit]:
     language="python",
 )
 def find_spawned_ranks(program: Program) -> Iterator[Hit]:
-    """Yield mp.spawn around a process group, where a batch script starts the program as ranks or nothing is known."""
+    """Yield mp.spawn of a fixed number of ranks around a process group: another number is that of one node's GPUs."""
     if not program.called(*INITS):
         return
     for call in program.calls:
         if call.name not in {"torch.multiprocessing.spawn", "torch.multiprocessing.start_processes"}:
             continue
-        number = call.argument("nprocs", 2)
-        if program.starts_ranks or isinstance(number, ast.Constant):  # otherwise a program of one node
+        if isinstance(call.argument("nprocs", 2), ast.Constant):  # otherwise a program of one node
             yield Hit(call.place, "each task of a step would start all ranks again")
 
 

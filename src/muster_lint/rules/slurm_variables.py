@@ -26,7 +26,7 @@ from muster_lint.values import Hit, Severity, TextSpan
 def find_misspelt_variables(job: BatchScript) -> Iterator[Hit]:
     """Yield expansions of SLURM_ names that are near to one of Slurm's but are not one."""
     own = {each.name for each in job.assignments}
-    for place, name in _expansions(job, without_default=True, without_echo=True):
+    for place, name in _expansions(job):
         known = re.sub(r"_(HET|PACK)_GROUP_\d+$", "", name) in _SLURM_NAMES
         if name.startswith(("SLURM_", "SLRUM_")) and not known and name not in own:
             near_name = nearest_name(name[6:], sorted(each[6:] for each in _SLURM_NAMES))
@@ -50,7 +50,7 @@ def find_unset_variables(job: BatchScript) -> Iterator[Hit]:
     if not job.directives:
         return
     own = {each.name for each in job.assignments} | set(re.findall(r"\$\{(\w+):?=", job.text))
-    for place, name in _expansions(job, without_default=True, without_echo=True):
+    for place, name in _expansions(job):
         options = _SET_BY.get(name)
         if (
             options is not None
@@ -102,16 +102,14 @@ _SET_BY = {
 }
 
 
-def _expansions(
-    job: BatchScript, *, without_default: bool = False, without_echo: bool = False
-) -> Iterator[tuple[TextSpan, str]]:
-    """Yield the variables that the batch script expands, each with its word."""
-    commands = [each for each in job.shell.commands if not (without_echo and each.program in {"echo", "printf"})]
+def _expansions(job: BatchScript) -> Iterator[tuple[TextSpan, str]]:
+    """Yield the variables that the batch script expands without a default, each with its word; not those of echo."""
+    commands = [each for each in job.shell.commands if each.program not in {"echo", "printf"}]
     words = [word for each in commands for word in each.words]
     words += [each.value for each in job.shell.assignments if each.value is not None]
     for word in words:
         for name in dict.fromkeys(word.names):
-            if not (without_default and re.search(rf"\$\{{{name}:?[-=?+]", word.text)):
+            if not re.search(rf"\$\{{{name}:?[-=?+]", word.text):
                 yield word.place_of(name), name
 
 
