@@ -61,7 +61,8 @@ def test_what_cannot_be_is_refused_with_a_hint(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["node1", "node1.cluster.org", "10.0.0.1", "fe80::1", "[fe80::1]", "node1:29500", "r01_n2"]
+    "host",
+    ["node1", "node1.cluster.org", "10.0.0.1", "fe80::1", "[fe80::1]", "node1:29500", "r01_n2", "n." * 126 + "n"],
 )
 def test_a_host_is_a_host(host: str) -> None:
     assert parse(["--master-addr", host])[0] == {"master_addr": host}
@@ -105,6 +106,9 @@ def test_words_of_other_tools_are_answered(words: str, message: str, hint: str) 
         ("-t -1", {"time": Walltime(None)}),
         ("--mem 64gb", {"mem": Memory(65536)}),
         ("--sbatch -n4", {"sbatch": ("-n4",)}),
+        ("--hang 5s", {"hang": 5}),
+        ("--hang off", {"hang": 0}),
+        ("-w ./a[", {"nodelist": "./a["}),
     ],
 )
 def test_what_is_exact_works(words: str, values: dict[str, object]) -> None:

@@ -18,7 +18,7 @@ from muster.plan.asked import absorb_flags
 from muster.plan.shape import NodeShape, make_shape
 from muster.render.explain import explain
 from muster.render.script import job_script
-from muster.slurm.flags import gpus_in_gres, split_flag
+from muster.slurm.flags import gpu_type_in_gres, gpus_in_gres, split_flag
 
 
 def header(made: Plan) -> dict[str, str | None]:
@@ -243,20 +243,43 @@ def test_the_same_launch_has_the_same_digest_and_another_has_another() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("text", "count", "gpu_type"),
     [
-        ("gpu:4", 4),
-        ("gpu:volta:2", 2),
-        ("gpu:volta", 1),
-        ("gpu", 1),
-        ("nvme:1,gpu:a:2,gpu:b:1", 3),
-        ("gres/gpu=3", 3),
-        ("tmpfs:10G", None),
-        ("gpu:4(S:0-1)", 4),
+        ("gpu:4", 4, None),
+        ("gpu:volta:2", 2, "volta"),
+        ("gpu:volta", 1, "volta"),
+        ("gpu", 1, None),
+        ("nvme:1,gpu:a:2,gpu:b:1", 3, "a"),
+        ("fpga:big:1,gpu:2,gpu:b:1", 3, "b"),
+        ("gres/gpu=3", 3, None),
+        ("gres/gpu:a=3", 3, "a"),
+        ("tmpfs:10G", None, None),
+        ("gpu:4(S:0-1)", 4, None),
     ],
 )
-def test_gpus_are_found_in_a_list_of_generic_resources(text: str, expected: int | None) -> None:
-    assert gpus_in_gres(text) == expected
+def test_gpus_are_found_in_a_list_of_generic_resources(text: str, count: int | None, gpu_type: str | None) -> None:
+    assert (gpus_in_gres(text), gpu_type_in_gres(text)) == (count, gpu_type)
+
+
+@pytest.mark.parametrize(
+    ("words", "variables"),
+    [
+        ((), {}),
+        (("--venv", "none"), {}),
+        (("--venv", "/v/"), {"PATH": "/v/bin:/bin", "VIRTUAL_ENV": "/v"}),
+        (("--conda", "/c"), {"PATH": "/c/bin:/bin", "CONDA_PREFIX": "/c"}),
+    ],
+)
+def test_ranks_of_this_machine_have_the_environment_that_was_named(
+    words: tuple[str, ...], variables: dict[str, str]
+) -> None:
+    """One that is active is in their PATH already."""
+    facts = msgspec.structs.replace(FACTS, environment={"PATH": "/bin", "VIRTUAL_ENV": "/home/ada/env"})
+    made = plan(*words, "-g", "0", "--", "python", "train.py", launcher="local", facts=facts)
+    assert {each.name: each.value for each in made.variables if each.name in _OF_A_PLACE} == variables
+
+
+_OF_A_PLACE = {"PATH", "VIRTUAL_ENV", "CONDA_PREFIX"}
 
 
 @given(st.text())

@@ -515,6 +515,18 @@ def waiting(known: ClusterFacts, name: str = "main", **words: Any) -> list[str]:
     return list(why_not_now(known, partition, Ask(**words)))
 
 
+@pytest.mark.parametrize(
+    ("state", "waits"), [("UP", []), ("DOWN", ["the job waits: main is down"]), ("DRAIN", []), ("INACTIVE", [])]
+)
+def test_a_job_waits_for_a_partition_that_is_down_and_one_that_takes_no_jobs_refuses(
+    state: str, waits: list[str]
+) -> None:
+    known = cluster([partition_line("main", Default="YES", State=state)], [kind_line("main", 4)])
+    assert waiting(known) == waits
+    refused = [each.message for each in refusals_here(known, Ask(partition="main"))]
+    assert refused == (["main takes no new jobs now"] if state in {"DRAIN", "INACTIVE"} else [])
+
+
 def test_nodes_that_are_out_are_told_where_too_few_are_left() -> None:
     known = unsure()
     assert waiting(known, nodes=3, gpus_per_node=4) == []
@@ -648,6 +660,10 @@ def test_the_kind_of_node_is_one_that_has_what_is_asked() -> None:
     kind = kind_for(known, "main", Ask(gpus_per_node=1))
     assert kind is not None
     assert kind.nodes == 4, "of those that fit, the one with most nodes"
+    lines = [kind_line("main", 9, gres="gpu:4"), kind_line("main", 2, gres="gpu:8"), kind_line("main", 3)]
+    three = cluster([partition_line("main", Default="YES")], lines)
+    chosen = [kind_for(three, None, Ask(gpus_per_node=gpus)) for gpus in (0, 1, 4, 5, 8, 9)]
+    assert [(kind.nodes, kind.gpu_count) for kind in chosen if kind] == [(3, 0), (9, 4), (9, 4), (2, 8), (2, 8), (2, 8)]
 
 
 def test_a_job_without_gpus_gets_nodes_without_where_the_partition_has_both() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from muster.words.chain import read_chain, read_launcher, split_wrappers
 from muster.words.programs import MODULES, PROGRAMS, KnownProgram
+from muster.words.shell_text import commands_of
 
 _WRAPPERS = [
     "env", "env A=1", "env -u X B=2", "env -C /x", "uv run", "uv run --extra gpu", "uv --project p run --with rich",
@@ -95,3 +96,60 @@ def test_the_options_of_an_agent_take_a_word_where_its_own_reader_says_so(name: 
 def test_a_command_may_end_in_a_word_that_nobody_can_read(words: str) -> None:
     parts = words.split()
     assert read_chain(parts, lambda index: parts[index].startswith("$"))
+
+
+@pytest.mark.parametrize(
+    ("words", "end", "options", "hidden"),
+    [
+        ("singularity exec $A $B python x.py", 4, (), (2,)),
+        ("singularity exec $A name x.py", 3, (), ()),
+        ("singularity exec $A x.sif name", 4, (), (2,)),
+        ("singularity exec $A $B", 3, (), ()),
+        ("mpirun -mca btl tcp ./x", 4, (("-mca", "btl tcp"),), ()),
+        ("mpirun -mca btl", 2, (("-mca", None),), ()),
+    ],
+)
+def test_a_word_belongs_to_the_program_or_begins_its_command(
+    words: str, end: int, options: tuple[tuple[str, str | None], ...], hidden: tuple[int, ...]
+) -> None:
+    parts = words.split()
+
+    link = read_chain(parts, lambda index: parts[index].startswith("$"))[0]
+
+    assert (link.end, link.hidden) == (end, hidden)
+    assert tuple((option.name, option.value) for option in link.options) == options
+
+
+@pytest.mark.parametrize(
+    ("words", "end"),
+    [
+        ("torchrun --new 3 x.py", 3),  # the script of the ranks comes later: 3 is the value
+        ("torchrun --new=3 name x.py", 2),
+        ("torchrun --new x.py", 2),
+        ("torchrun --new name", 2),
+        ("torchrun --no-python name x.py", 2),
+    ],
+)
+def test_an_option_that_the_table_lacks_has_a_value_where_a_script_comes_later(words: str, end: int) -> None:
+    read = read_launcher(words.split())
+
+    assert read is not None
+    assert read[0].end == end
+
+
+def test_what_begins_with_a_hyphen_is_no_command_behind_a_wrapper() -> None:
+    assert split_wrappers(["env", "--", "-x", "y"]) == ((), ("env", "--", "-x", "y"))
+    assert split_wrappers(["uv", "run", "-m", "x"]) == (("uv", "run"), ("python", "-m", "x"))
+
+
+@pytest.mark.parametrize(
+    ("text", "commands"),
+    [
+        ("cat <<EOF\ntorchrun a\nEOF\npython b", ["cat", "python"]),
+        ("cat <<-'END' > file\n  srun a\n  END\npython b", ["cat", "python"]),
+        ("read x <<< text\npython b", ["read", "python"]),
+        ("A=1 python b; if test -f x; then\n  srun c \\\n  d\nfi", ["python", "test", "srun", "fi"]),
+    ],
+)
+def test_the_commands_of_a_text_are_not_those_of_a_document_in_it(text: str, commands: list[str]) -> None:
+    assert [words[0] for words in commands_of(text)] == commands

@@ -10,7 +10,7 @@ from muster.errors import Refusal
 from muster.policy.cluster import refusals_here
 from muster.policy.queues import choose_queue
 from muster.policy.rules import Ask, node_of, refusals
-from muster.sites.schema import NodeKind, Profile, Queue
+from muster.sites.schema import Profile, Queue
 from muster.sites.site import Site
 from muster.sites.when import Situation
 
@@ -96,8 +96,8 @@ def _default(profile: Profile) -> str | None:
 
 def _takes(site: Site, ask: Ask) -> bool:
     """Return whether nothing that is known speaks against this queue, and its nodes are known to suit the GPUs."""
-    node = node_of(site.profile, ask)
-    if node is None or node[1].gpus is None or bool(node[1].gpus) != bool(ask.gpus_per_node):
+    _, node = node_of(site.profile, ask)
+    if node.gpus is None or bool(node.gpus) != bool(ask.gpus_per_node):
         return False
     broken = refusals(site.profile, ask, is_counted=site.cluster is not None)
     if any(not (refusal.rule in _IN_EACH_QUEUE or refusal.rule.startswith("required-")) for refusal in broken):
@@ -112,7 +112,7 @@ def _queues_of(profile: Profile, ask: Ask) -> list[Queue]:
 
 def _unsaid(profile: Profile, ask: Ask, rules: Collection[str]) -> list[str]:
     """Return what the profile does not say of a queue, of what the job was refused for."""
-    queues, (_, node) = _queues_of(profile, ask), node_of(profile, ask) or ("", NodeKind())
+    queues, (_, node) = _queues_of(profile, ask), node_of(profile, ask)
     said = {
         "time-max": ("its limit of time", any(queue.time_max or queue.time_by_nodes for queue in queues)),
         "nodes-max": ("how many nodes it has", node.nodes or any(queue.nodes_max or queue.nodes for queue in queues)),

@@ -64,8 +64,8 @@ def refusals(profile: Profile, ask: Ask, *, is_counted: bool = False) -> Iterato
             yield from rule(profile, ask)
 
 
-def node_of(profile: Profile, ask: Ask) -> tuple[str, NodeKind] | None:
-    """Return the kind of node that this job gets."""
+def node_of(profile: Profile, ask: Ask) -> tuple[str, NodeKind]:
+    """Return the kind of node that this job gets; an empty one where none is known."""
     name = ask.node or kind_of(
         profile,
         partition=ask.partition,
@@ -75,7 +75,7 @@ def node_of(profile: Profile, ask: Ask) -> tuple[str, NodeKind] | None:
         gpu_type=ask.gpu_type,
         gpus=ask.gpus_per_node,
     )
-    return (name, profile.nodes[name]) if name in profile.nodes else None
+    return name or "", profile.nodes.get(name or "", NodeKind())
 
 
 def _queues(profile: Profile, ask: Ask) -> Iterator[tuple[str, str, Queue]]:
@@ -319,15 +319,12 @@ def _total_gpus(profile: Profile, ask: Ask) -> Iterator[Refusal]:
 
 
 def _gpus_of_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
-    kind_and_node = node_of(profile, ask)
     for kind, name, queue in _queues(profile, ask):
         if queue.gpus == 0 and ask.gpus_per_node:
             yield Refusal("no-gpus", f"{name} has no GPUs", "omit --gpus-per-node", f"{kind}.{name}.gpus", name, 0)
             return
-    if kind_and_node is None or kind_and_node[1].gpus is None:
-        return
-    kind_name, node = kind_and_node
-    if ask.gpus_per_node > (node.gpus or 0):
+    kind_name, node = node_of(profile, ask)
+    if node.gpus is not None and ask.gpus_per_node > node.gpus:
         message = f"{ask.gpus_per_node} GPUs per node, but a node has {node.gpus}"
         hint = fewer_gpus(ask.nodes, ask.gpus_per_node, node.gpus)
         accepted = {"gpus-per-node": str(node.gpus) if node.gpus else None}
@@ -342,8 +339,7 @@ def fewer_gpus(nodes: int, gpus: int, most: int | None) -> str:
 
 
 def _partial_nodes(profile: Profile, ask: Ask) -> Iterator[Refusal]:
-    node = node_of(profile, ask)
-    whole = node[1].gpus if node else None
+    whole = node_of(profile, ask)[1].gpus
     key = "request.whole_nodes" if profile.request.whole_nodes else "request.gpus"
     is_whole = profile.request.whole_nodes or profile.request.gpus == "whole-node"
     if is_whole and whole and ask.gpus_per_node not in {0, whole}:
@@ -354,13 +350,12 @@ def _partial_nodes(profile: Profile, ask: Ask) -> Iterator[Refusal]:
 
 
 def _cores(profile: Profile, ask: Ask) -> Iterator[Refusal]:
-    kind_and_node = node_of(profile, ask)
-    if kind_and_node is None or kind_and_node[1].cores is None or ask.cpus_per_task is None:
+    kind_name, node = node_of(profile, ask)
+    if node.cores is None or ask.cpus_per_task is None:
         return
-    kind_name, node = kind_and_node
     unit = threads_counted(profile, node)
     reserved = len(core_list(node.reserved_cores)) if node.reserved_cores else 0
-    usable = ((node.cores or 0) - reserved) * unit
+    usable = (node.cores - reserved) * unit
     cores_asked = ask.ntasks_per_node * ask.cpus_per_task
     if cores_asked > usable:
         reserved_words = f", for {reserved} belong to the system" if reserved else ""
@@ -383,22 +378,23 @@ def _memory(profile: Profile, ask: Ask) -> Iterator[Refusal]:
         return
     if profile.memory.zero_allowed is False and ask.mem.mib == 0:
         yield _with("mem", profile.memory.mem, "mem-zero", "--mem=0 is refused here", "memory.zero_allowed")
-    node = node_of(profile, ask)
-    limit = node[1].memory_usable if node else None
-    if node and limit and ask.mem.mib > parse_memory_mib(limit):
+    kind, node = node_of(profile, ask)
+    limit = node.memory_usable
+    if limit and ask.mem.mib > parse_memory_mib(limit):
         message = f"--mem {ask.mem}, but {limit} of a node can be had"
-        key, mib = f"nodes.{node[0]}.memory_usable", parse_memory_mib(limit)
+        key, mib = f"nodes.{kind}.memory_usable", parse_memory_mib(limit)
         yield _with("mem", limit, "mem-max", message, key, limit=mib)
 
 
 def _account(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     """Yield a refusal of an account that pays for another kind of node, by its suffix."""
-    node = node_of(profile, ask)
+    kind, _ = node_of(profile, ask)
     suffixes = profile.request.account_suffix or {}
     paid_kind = kind_of_account(profile, ask.account)
-    if ask.account is not None and paid_kind and node and node[0] in suffixes and paid_kind != node[0]:
-        right = ask.account.removesuffix(suffixes[paid_kind]) + suffixes[node[0]]
-        message = f"{ask.account!r} pays for nodes of kind {paid_kind}, but the job gets nodes of kind {node[0]}"
+    if paid_kind and kind in suffixes and paid_kind != kind:
+        account = ask.account or ""
+        right = account.removesuffix(suffixes[paid_kind]) + suffixes[kind]
+        message = f"{account!r} pays for nodes of kind {paid_kind}, but the job gets nodes of kind {kind}"
         yield _with("account", right, "account-suffix", message, "request.account_suffix")
 
 
