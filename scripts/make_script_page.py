@@ -35,9 +35,9 @@ stages copies, then stops before its ranks start; the ranks of any other job run
 
 | not read | what the job does without it |
 |---|---|
-| `watch` | srun ends all ranks when one fails, and the job ends with srun's status |
+| `watch` | srun itself ends all ranks when one fails; the job ends with the status of that rank |
 | `agent_keeper.py` | torchrun runs by itself: no labels, and lines of different ranks may mix |
-| `report_ends` | the ends of the ranks are counted as ever; an unknown one is reported by its node alone |
+| `report_ends` | the ends of the ranks are counted as ever; an unknown one is reported by its host alone |
 | `silence`, `silence_ends`, `mpirun_waits`, `hydra_watch` | nobody notices that ranks, or an mpirun, hang |
 | `left`, `look`, `leave` | what left a rank is not ended; no warning of ranks that never met, or of a full disk |
 | `image_unpack`, `unpacked`, `stack` | the image's engine does what it can; the image is not compared with the GPUs |

@@ -201,31 +201,26 @@ muster_count_ends() {
     [ -z "$MUSTER_ENDS" ] || { rm -rf "$MUSTER_ENDS" && rmdir "${MUSTER_ENDS%/*}"; } 2>/dev/null
 }
 
-# Reads the files of all nodes, and reports what they lack.
+# Reads the files of all nodes: the first rank that failed gives the status, and the ends of a host where the command
+# began have to be there.
 muster_read_ends() {
-    local node rank word failed='' in_blocks=1 begun=() ends=() said=()
+    local names=() node rank word due
+    mapfile -t names < <(scontrol show hostnames "$SLURM_JOB_NODELIST" 2>/dev/null)
     for ((node = 0; node < muster_nodes; node++)); do
+        due=0
         while read -r rank word; do
-            case $word in
-            begins) begun[node]=1 && { [ "$rank" -eq $((node * each)) ] || in_blocks=''; } ;;
-            0) ends[rank]=0 said[node]=$((${said[node]:-0} + 1)) ;;
-            *) ends[rank]=$word said[node]=$((${said[node]:-0} + 1)) && : "${failed:=$rank $node $word}" ;;
-            esac
-        done <"${MUSTER_ENDS:-/dev/null}/${MUSTER_ATTEMPT:-1}.$node"
-    done 2>/dev/null
-    [ "$failed ${#ends[@]}" = " $((muster_nodes * each))" ] || muster_report_ends
-}
-
-# Reports the status of a rank that failed, or that the ends of a host where the command began are not all known.
-muster_report_ends() {
-    local lost=''
-    [ -z "$failed" ] || muster_status=${failed##* }
-    for ((node = 0; node < muster_nodes; node++)); do
-        [ -z "${begun[node]:-}" ] || [ "${said[node]:-0}" -eq "$each" ] || lost+=" $node"
+            [ "$word" != begins ] || { due=$each && continue; }
+            due=$((due - 1))
+            [ "$word" = 0 ] || [ "$muster_status" -ne 0 ] || {
+                muster_status=$word
+                printf 'muster: rank %s on %s ended with status %s\n' "$rank" "${names[node]:-?}" "$word" >&2
+            }
+        done < <(cat "$MUSTER_ENDS/${MUSTER_ATTEMPT:-1}.$node" 2>/dev/null)
+        [ "$due" -gt 0 ] || continue
+        printf 'muster: how the %s on %s ended is not known\n\nhint: %s\n' "$muster_of" "${names[node]:-?}" \
+            'a part of the work may be missing: start it again' >&2
+        [ "$muster_status" -ne 0 ] || muster_status=1
     done
-    [ -z "$lost" ] || printf 'muster: how the ranks of node%s of %s ended is not known\n' "$lost" \
-        "$SLURM_JOB_NODELIST" >&2
-    [ -z "$lost" ] || [ "$muster_status" -ne 0 ] || muster_status=1
 }
 
 # A job that has not read the watch for hangs is not watched.
@@ -282,11 +277,16 @@ muster_step_reported() {
     muster_report_kept "$!"
 }
 
-# Runs the srun command $@ where no watch was read: srun ends all ranks when one fails, and its status is what is known.
+# Runs the srun command $@ where no watch was read: srun ends all ranks when one fails. Its own status may be that of a
+# rank that srun ended (143): the end counts that the rank of srun's first message has written.
 muster_step() {
+    local failed
     export MUSTER_DIRECTORY=$PWD
-    "${@/#--kill-on-bad-exit=0/--kill-on-bad-exit=1}"
+    failed=$(set -o pipefail && "${@/#--kill-on-bad-exit=0/--kill-on-bad-exit=1}" 2>&1 >&8 | (trap '' INT TERM HUP &&
+        exec sed -unE -e 'w /dev/stderr' -e 's/^srun: error: [^:]+: tasks? ([0-9]+)[0-9,-]*: .*/\1/p' 2>&9))
     muster_status=$?
+    failed=$(sed -n "s/^${failed%%$'\n'*} \([1-9]\)/\1/p" "$MUSTER_ENDS/${MUSTER_ATTEMPT:-1}".* 2>/dev/null)
+    muster_status=${failed:-$muster_status}
 } 8>&1 9>&2
 
 # Finds the exit status of the first rank that failed, in the reports $@: torchrun itself ends with 1. Each node reports

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from muster.follow.first_failure import failure_in
+from muster.launchers.base import Part
 from muster.model.failure import FailureKind
 from muster.render.parts import part
 from muster.runner import ProgramResult, checked, run
@@ -164,7 +165,13 @@ def test_a_rank_of_mpirun_writes_it_too(tmp_path: Path) -> None:
 
 
 def _count(
-    tmp_path: Path, files: dict[int, str], *, of: str = "ranks", each: int = 2, states: str = "", more: str = ""
+    tmp_path: Path,
+    files: dict[int, str],
+    *,
+    of: str = "ranks",
+    report: Part = "report_ends",
+    states: str = "",
+    more: str = "",
 ) -> ProgramResult:
     """Count the ends of two nodes as the script does, where sinfo answers `states`."""
     tools = tmp_path / "tools"
@@ -176,8 +183,8 @@ def _count(
         part("stop"),
         part("words"),
         part("count_ends"),
-        part("report_ends"),
-        f"SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n[1-2] muster_nodes=2 muster_ntasks_per_node={each}",
+        part(report),
+        "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n[1-2] muster_nodes=2 muster_ntasks_per_node=2",
         f"muster_run_dir={tmp_path}/run muster_logs=logs muster_status=0 MUSTER_ENDS=",
         more,
         'muster_tell=tell && tell() { [ "$1" != unsaid ] || printf \'%s %s|\' "$2" "$3" >&3; }',
@@ -256,6 +263,50 @@ def test_a_rank_that_said_another_status_than_its_launcher_counts(tmp_path: Path
     failure = failure_in(result.stderr, "mpirun")
     assert failure is not None
     assert (failure.tasks, failure.status) == ((3,), 9)
+
+
+_SAMPLES = Path(__file__).resolve().parents[1] / "samples" / "srun"
+
+
+@pytest.mark.parametrize("version", ["22.05", "24.11", "26.05"])
+@pytest.mark.parametrize(("kind", "status"), [("exit", 7), ("kill", 137), ("segv", 139), ("abrt", 134)])
+def test_without_the_watch_the_status_is_that_of_the_rank_that_failed_first(
+    version: str, kind: str, status: int, tmp_path: Path
+) -> None:
+    """What srun said and returned in a lab: mostly 143, the status of the ranks that srun itself ended."""
+    *said, last = (_SAMPLES / f"{version}-{kind}.txt").read_text().splitlines()
+    rank = next(line for line in said if ": task" in line).partition(": task ")[2].partition(":")[0]
+    (tmp_path / "said").write_text("\n".join(said))
+    (tmp_path / "1.0").write_text(f"0 begins\n{rank}0 5\n")
+    (tmp_path / "1.1").write_text(f"4 begins\n9 143\n{rank} {status}\n")
+    srun = f"muster_step sh -c 'cat {tmp_path}/said >&2; exit {last.split()[1]}'"
+    done = run(["bash", "-c", f"{part('watch_else')}MUSTER_ENDS={tmp_path}\n{srun}; echo $muster_status"])
+
+    assert (done.stdout.strip(), done.stderr) == (str(status), "\n".join(said))
+
+
+def test_without_the_watch_the_status_is_srun_s_where_no_rank_is_named_or_wrote_its_end(tmp_path: Path) -> None:
+    (tmp_path / "1.0").write_text("0 begins\n0 0\n11 5\n")
+    for said, status in (("srun: error: Unable to create step", 3), ("srun: error: n1: task 1: Killed", 137), ("", 0)):
+        step_of = f"muster_step sh -c 'echo \"{said}\" >&2; exit {status}'; echo $muster_status"
+        done = run(["bash", "-c", f"{part('watch_else')}MUSTER_ENDS={tmp_path}\n{step_of}"])
+        assert done.stdout.strip() == str(status)
+
+
+@pytest.mark.parametrize(
+    ("files", "status", "sentence"),
+    [
+        (WELL, "0|", ""),
+        ({0: WELL[0]}, "0|", ""),
+        ({0: r"0 begins\n0 0\n", 1: WELL[1]}, "1|1.0\n1.1", "how the ranks on n1 ended is not known\n\nhint: "),
+        ({**WELL, 1: r"2 begins\n3 9\n2 5\n"}, "9|1.0\n1.1", "rank 3 on n2 ended with status 9\n"),
+    ],
+)
+def test_without_the_folder_of_texts_the_ends_are_counted(
+    files: dict[int, str], status: str, sentence: str, tmp_path: Path
+) -> None:
+    done = _count(tmp_path, files, report="report_ends_else")
+    assert (done.stdout.strip(), done.stderr[: 8 + len(sentence)]) == (status, sentence and f"muster: {sentence}")
 
 
 def test_an_agent_is_counted_for_the_ranks_of_its_node(tmp_path: Path) -> None:

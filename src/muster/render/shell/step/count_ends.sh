@@ -19,18 +19,3 @@ muster_count_ends() {
         (umask 077 && printf '%(%s)T\t%s\n' -1 "$SLURM_JOB_NODELIST" >>"$muster_run_dir/well") 2>/dev/null
     [ -z "$MUSTER_ENDS" ] || { rm -rf "$MUSTER_ENDS" && rmdir "${MUSTER_ENDS%/*}"; } 2>/dev/null
 }
-
-# Reads the files of all nodes, and reports what they lack.
-muster_read_ends() {
-    local node rank word failed='' in_blocks=1 begun=() ends=() said=()
-    for ((node = 0; node < muster_nodes; node++)); do
-        while read -r rank word; do
-            case $word in
-            begins) begun[node]=1 && { [ "$rank" -eq $((node * each)) ] || in_blocks=''; } ;;
-            0) ends[rank]=0 said[node]=$((${said[node]:-0} + 1)) ;;
-            *) ends[rank]=$word said[node]=$((${said[node]:-0} + 1)) && : "${failed:=$rank $node $word}" ;;
-            esac
-        done <"${MUSTER_ENDS:-/dev/null}/${MUSTER_ATTEMPT:-1}.$node"
-    done 2>/dev/null
-    [ "$failed ${#ends[@]}" = " $((muster_nodes * each))" ] || muster_report_ends
-}

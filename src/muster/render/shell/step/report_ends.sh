@@ -1,3 +1,18 @@
+# Reads the files of all nodes, and reports what they lack.
+muster_read_ends() {
+    local node rank word failed='' in_blocks=1 begun=() ends=() said=()
+    for ((node = 0; node < muster_nodes; node++)); do
+        while read -r rank word; do
+            case $word in
+            begins) begun[node]=1 && { [ "$rank" -eq $((node * each)) ] || in_blocks=''; } ;;
+            0) ends[rank]=0 said[node]=$((${said[node]:-0} + 1)) ;;
+            *) ends[rank]=$word said[node]=$((${said[node]:-0} + 1)) && : "${failed:=$rank $node $word}" ;;
+            esac
+        done <"${MUSTER_ENDS:-/dev/null}/${MUSTER_ATTEMPT:-1}.$node"
+    done 2>/dev/null
+    [ "$failed ${#ends[@]}" = " $((muster_nodes * each))" ] || muster_report_ends
+}
+
 # Reports another status than 0, and the ends that are missing: of hosts where the command began, and of hosts that
 # Slurm calls lost. What is not known of any other host, which does not see the folder for example, counts as nothing.
 # The supervisor of the job, if it has one, is told of each host whose ends are not known.

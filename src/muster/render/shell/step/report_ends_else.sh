@@ -1,11 +1,21 @@
-# Reports the status of a rank that failed, or that the ends of a host where the command began are not all known.
-muster_report_ends() {
-    local lost=''
-    [ -z "$failed" ] || muster_status=${failed##* }
+# Reads the files of all nodes: the first rank that failed gives the status, and the ends of a host where the command
+# began have to be there.
+muster_read_ends() {
+    local names=() node rank word due
+    mapfile -t names < <(scontrol show hostnames "$SLURM_JOB_NODELIST" 2>/dev/null)
     for ((node = 0; node < muster_nodes; node++)); do
-        [ -z "${begun[node]:-}" ] || [ "${said[node]:-0}" -eq "$each" ] || lost+=" $node"
+        due=0
+        while read -r rank word; do
+            [ "$word" != begins ] || { due=$each && continue; }
+            due=$((due - 1))
+            [ "$word" = 0 ] || [ "$muster_status" -ne 0 ] || {
+                muster_status=$word
+                printf 'muster: rank %s on %s ended with status %s\n' "$rank" "${names[node]:-?}" "$word" >&2
+            }
+        done < <(cat "$MUSTER_ENDS/${MUSTER_ATTEMPT:-1}.$node" 2>/dev/null)
+        [ "$due" -gt 0 ] || continue
+        printf 'muster: how the %s on %s ended is not known\n\nhint: %s\n' "$muster_of" "${names[node]:-?}" \
+            'a part of the work may be missing: start it again' >&2
+        [ "$muster_status" -ne 0 ] || muster_status=1
     done
-    [ -z "$lost" ] || printf 'muster: how the ranks of node%s of %s ended is not known\n' "$lost" \
-        "$SLURM_JOB_NODELIST" >&2
-    [ -z "$lost" ] || [ "$muster_status" -ne 0 ] || muster_status=1
 }
