@@ -301,6 +301,18 @@ def test_it_runs_with_every_python_and_hears_what_nohup_has_not_ignored(
     assert b"role x ended with status" in end.stdout
 
 
+def test_parts_of_a_job_that_is_not_heterogeneous_are_refused(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Seen in a plain salloc: a traceback, KeyError 'SLURM_JOB_ID'."""
+    monkeypatch.setenv("SLURM_JOB_NODELIST", "a,b")
+    monkeypatch.setenv("SLURM_JOB_ID_HET_GROUP_0", "7")
+    words = ["file=f", "run=r", "ports=1-2", "role=a", "first=0", "nodes=1", "part=0"]
+
+    assert runner.main([*words, "role=b", "first=1", "nodes=1", "part=1"]) == 2
+    assert "error: the roles need a heterogeneous job\n\nhint: submit" in capfd.readouterr().out
+
+
 def test_a_job_whose_supervisor_is_not_there_says_so() -> None:
     text = (Path(runner.__file__).parents[1] / "render" / "shell" / "begin" / "roles.sh").read_text()
     stop = 'muster_stop() { printf "%s|" "$@"; exit 1; }\n'

@@ -88,11 +88,13 @@ def test_the_folder_is_another_one_for_other_texts_and_is_written_once(
     os.utime(folder, (0, 0))
     before = (folder / "watch.sh").stat().st_mtime_ns
     (folder / "left.sh").unlink()
+    (folder / "door.py").write_text("")
+    (folder / "leave.sh").write_text(texts_of_folder()["leave.sh"][:99])
 
     assert _placed(tmp_path) == str(folder)  # muster clean sees that a launch has named it
     assert folder.stat().st_mtime > 0
     assert (folder / "watch.sh").stat().st_mtime_ns == before
-    assert (folder / "left.sh").exists()
+    assert {path.name: path.read_text() for path in folder.iterdir()} == texts_of_folder()
     monkeypatch.setattr("muster.render.folder.part", lambda name: part(name) + "\n")
     assert _placed(tmp_path) not in {None, str(folder)}
 

@@ -21,7 +21,7 @@ def place_texts(facts: Facts) -> str | None:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for name, text in texts_of_folder().items():
-            if not (folder / name).exists():
+            if not (folder / name).exists() or (folder / name).read_bytes() != text.encode():
                 write_whole(folder / name, text)
             if Trust().refusal(folder / name):
                 return None

@@ -403,6 +403,9 @@ def main(words: Sequence[str]) -> int:
         described[-1][name] = value
     of_job, *of_roles = described
     names = _nodes_of_job(os.environ)
+    if any("SLURM_JOB_ID_HET_GROUP_" + role["part"] not in os.environ for role in of_roles if role.get("part")):
+        write(1, "muster: error: the roles need a heterogeneous job\n\nhint: submit the script with sbatch")
+        return 2
     needed = max(int(role["first"]) + int(role["nodes"]) for role in of_roles)
     if len(names) < needed:
         sentence = "muster: error: the roles need {} nodes, but the job has {}".format(needed, len(names))
