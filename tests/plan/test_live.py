@@ -173,12 +173,20 @@ def test_memory_is_asked_for_where_slurm_would_refuse_what_it_gives_unasked(
 
 def test_memory_that_nobody_wrote_down_is_not_shared_out() -> None:
     """Slurm shows RealMemory=1 of a node whose memory no slurm.conf names: it is no share of 0 MiB for a GPU."""
-    unwritten = cluster(
-        [partition_line("all", Default="YES", TotalNodes="4", DefMemPerNode="3200")],
-        [kind_line("all", 4, 48, "gpu:4", shape="2:24:1", memory="1")],
-    )
+    nodes = [kind_line("all", 4, 48, "gpu:4", shape="2:24:1", memory="1")]
+    unwritten = cluster([partition_line("all", Default="YES", TotalNodes="4")], nodes)
+    too_much = cluster([partition_line("all", Default="YES", TotalNodes="4", DefMemPerNode="3200")], nodes)
     for words in (["-g", "1"], ["-g", "4"], ["-g", "0", "-c", "4"]):
         assert not {"mem", "mem-per-cpu"} & set(header(plan_on(unwritten, *words)))
+        with pytest.raises(RequestError, match="3200 MiB a node, where nothing is asked for, but a node of all has 1M"):
+            plan_on(too_much, *words)
+
+
+def test_a_limit_of_a_jobs_memory_is_asked_for_where_slurm_would_give_more() -> None:
+    """Slurm 22.05 queues a job without --mem above MaxMemPerNode for ever."""
+    for words, expected in ((["-g", "7"], "400000M"), (["-g", "1"], "71428M")):
+        assert header(plan_on(one({"MaxMemPerNode": "400000"}), *words))["mem"] == expected
+    assert "mem" not in header(plan_on(one({"MaxMemPerNode": "500000"}), "-g", "7"))
 
 
 def test_the_reason_of_such_memory_has_both_numbers() -> None:

@@ -418,7 +418,39 @@ def test_of_nodes_that_differ_in_memory_the_largest_counts(other: dict[str, Any]
         "-N 2; no other takes this job: muster queues lists all",
     )
     unknown = cluster([partition_line("main", Default="YES")], [nodes[1], kind_line("main", 8, memory="1")])
-    assert list(refusals_here(unknown, Ask(nodes=3, mem=larger))) == [], "nodes of which no memory is known may have it"
+    assert [each.rule for each in refusals_here(unknown, Ask(nodes=3, mem=larger))] == ["nodes-max"], "as 22.05 refuses"
+
+
+def test_nodes_without_a_word_on_memory_have_1_mib_for_the_jobs_that_get_more() -> None:
+    """Held against 22.05: a default of 3200 MiB is refused there, and a job that says 1 MiB runs."""
+    nodes = [kind_line("main", 2, gres="gpu:4", memory="1"), kind_line("main", 2), kind_line("other", 1, gres="gpu:4")]
+    partitions = [partition_line("main", Default="YES"), partition_line("other")]
+    known = cluster(partitions, nodes, DefMemPerNode="3200")
+    assert choose_partition(known, Ask(gpus_per_node=1)).partition == "other"
+    (refusal,) = refusals_here(known, Ask(gpus_per_node=1))
+    assert refusal.message == "3200 MiB a node, where nothing is asked for, but a node of main has 1M"
+    assert refusal.hint == "--mem 1M; these take this job: other"
+    assert choose_partition(known, Ask(gpus_per_node=1, mem=Memory.parse("1M"))).partition == "main"
+    assert not list(refusals_here(known, Ask(gpus_per_node=1, flags={"mem-per-cpu": "1"})))
+    of_cpu = cluster(partitions, nodes, DefMemPerCPU="100", SelectTypeParameters="CR_CORE")
+    assert not list(refusals_here(of_cpu, Ask(gpus_per_node=1))), "memory is not given out there"
+
+
+@pytest.mark.parametrize("shared", ["CR_CORE", "CR_CORE_MEMORY"])
+def test_the_memory_of_a_job_on_a_node_has_a_limit(shared: str) -> None:
+    """Held against 22.05: without EnforcePartLimits such a job waits for ever (MaxMemPerLimit), with it none is taken."""
+    partitions = [partition_line("main", Default="YES", MaxMemPerNode="8000"), partition_line("other")]
+    known = cluster(partitions, [kind_line("main", 2), kind_line("other", 2)], SelectTypeParameters=shared)
+    for mem, words in (
+        ("9000M", "--mem 9000M"),
+        ("0", "all memory of a node (16G)"),
+        (None, "all memory of a node (16G)"),
+    ):
+        (refusal,) = refusals_here(known, Ask(mem=Memory.parse(mem) if mem else None))
+        assert refusal.message == f"{words}, but main gives a job 8000M of a node at most"
+        assert refusal.hint == "--mem 8000M; these take this job: other"
+    assert not list(refusals_here(known, Ask(mem=Memory.parse("8000M"))))
+    assert choose_partition(known, Ask()).partition == "main", "the plan asks for as much as it may"
 
 
 @pytest.mark.parametrize(("mib", "is_refused"), [(4800, False), (4801, True)])

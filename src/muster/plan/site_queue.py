@@ -14,7 +14,7 @@ from muster.plan.asked import Asked
 from muster.plan.live import ask_of, ask_of_asked
 from muster.plan.site_values import node_kind, reason_for
 from muster.policy.cluster import choose_partition
-from muster.policy.given import qos_of
+from muster.policy.given import memory_unasked, qos_of
 from muster.policy.masks import threads_counted
 from muster.policy.queues import Choice, choose_queue
 from muster.sites.live import SAID_HERE
@@ -103,9 +103,9 @@ class _Unasked(NamedTuple):
 
 def _instead_of_default(site: Site, job: Situation, request: Request, shape: Shape) -> Iterator[Directive]:
     """Yield a share of the node's memory where the default is too little for the job, or more than a node has."""
-    unasked = _unasked(site, request.partition, shape)
     _, node = node_kind(site, request)
     whole_mib = parse_memory_mib(node.memory_usable) if node.memory_usable else node.memory_mib
+    unasked = _unasked(site, request.partition, shape, whole_mib or 0)
     if unasked is None or not whole_mib or not node.cores:
         return
     most_mib = min(whole_mib, _most_mib(site, request.partition) or whole_mib)
@@ -155,24 +155,19 @@ def _partition_of(site: Site, name: str | None) -> PartitionFacts | None:
     return None if cluster is None else cluster.partition(name) if name else cluster.default_partition
 
 
-def _unasked(site: Site, partition: str | None, shape: Shape) -> _Unasked | None:
+def _unasked(site: Site, partition: str | None, shape: Shape, whole_mib: int) -> _Unasked | None:
     """Return what a job gets unasked: by the word of its partition, else of the cluster; None: not known, or all."""
-    cluster, named, cpus = site.cluster, _partition_of(site, partition), _cpus(shape)
-    if cluster is not None and not cluster.shares_memory:
-        return None
-    for said in (named, cluster):
-        per_gpu = said.memory_per_gpu_mib if said and shape.gpus_per_node else None
-        per_cpu, per_node = (said.memory_per_cpu_mib, said.memory_per_node_mib) if said else (None, None)
-        if per_gpu:
-            reason = Reason(f"{per_gpu} MiB a GPU, where nothing is asked for", SAID_HERE)
-            gpus = shape.gpus_per_node
-            return _Unasked(per_gpu * gpus, _LITTLE_FOR_GPU_MIB * gpus, reason)
-        if per_cpu:
-            reason = Reason(f"{per_cpu} MiB a CPU, where nothing is asked for", SAID_HERE)
-            return _Unasked(per_cpu * cpus, _LITTLE_MIB * cpus, reason)
-        if per_node:
-            reason = Reason(f"{per_node} MiB a node, where nothing is asked for", SAID_HERE)
-            return _Unasked(per_node, _LITTLE_MIB * cpus, reason)
+    cluster, cpus, gpus = site.cluster, _cpus(shape), shape.gpus_per_node
+    if cluster is not None:
+        unasked = memory_unasked(cluster, _partition_of(site, partition), cpus, gpus)
+        if unasked is not None:
+            least_mib = _LITTLE_FOR_GPU_MIB * gpus if unasked.unit == "GPU" else _LITTLE_MIB * cpus
+            least_mib = least_mib if cluster.shares_memory else 0
+            return _Unasked(unasked.mib * unasked.count, least_mib, Reason(unasked.words, SAID_HERE))
+        if (_most_mib(site, partition) or whole_mib) < whole_mib:
+            return _Unasked(whole_mib, 0, Reason("all of it, where nothing is asked for", SAID_HERE))
+        if not cluster.shares_memory:
+            return None
     default = site.profile.memory.default_per_cpu
     if not default:
         return None

@@ -301,6 +301,13 @@ def _why_not(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask, *, any_
         return f"{partition.name} has no GPUs"
     if not any_nodes and not ask.gpus_per_node and kinds and all(kind.gpu_count for kind in kinds):
         return f"all nodes of {partition.name} have GPUs"
-    broken = (refusal for _, refusal in broken_bounds(cluster, partition, ask))
+    # The plan asks for other memory than what comes unasked, where it knows how much a node has.
+    own_kind = kind_for(cluster, partition.name, ask)
+    is_fixed = ask.mem is None and own_kind is not None and own_kind.memory_mib > 0
+    broken = (
+        refusal
+        for bound, refusal in broken_bounds(cluster, partition, ask)
+        if not (is_fixed and bound.counts.endswith("mem of a node"))
+    )
     judged = (*_closed(cluster, partition, ask), *_types(cluster, partition, ask), *broken)
     return next((refusal.message for refusal in judged), "")

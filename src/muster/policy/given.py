@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from muster.policy.rules import Ask
-from muster.slurm.cluster_facts import Association, ClusterFacts, KindFacts
+from muster.slurm.cluster_facts import Association, ClusterFacts, KindFacts, PartitionFacts
 
 _SLICE = re.compile(r"\d+g\.\d+gb|\d+g$", re.IGNORECASE)
 """How the type of a part of a GPU is named: a100_1g.5gb, h100_3g.40gb, 1g.10gb."""
@@ -42,6 +43,34 @@ def kind_for(cluster: ClusterFacts, partition: str | None, ask: Ask) -> KindFact
         # Of the kind that comes nearest, a refusal then says how much it has.
         return max(kinds, key=lambda kind: (gpus_of(kind, ask.gpu_type), kind.gpu_count, kind.nodes), default=None)
     return max(fitting, key=lambda kind: (kind.nodes, gpus_of(kind, ask.gpu_type)))
+
+
+class MemoryUnasked(NamedTuple):
+    """The memory that a job gets on a node where it asks for none: so much for each unit that it has."""
+
+    mib: int
+    count: int
+    unit: str
+    """`GPU`, `CPU` or `node`."""
+
+    @property
+    def words(self) -> str:
+        return f"{self.mib} MiB a {self.unit}, where nothing is asked for"
+
+
+def memory_unasked(
+    cluster: ClusterFacts, partition: PartitionFacts | None, cpus: int, gpus: int
+) -> MemoryUnasked | None:
+    """Return what a job gets by the word of its partition, else of the cluster; None: not known, or all.
+
+    Where memory is not given out, Slurm holds a node to the default of a node all the same.
+    """
+    for said in filter(None, (partition, cluster)):
+        per_gpu, per_cpu = (said.memory_per_gpu_mib, said.memory_per_cpu_mib) if cluster.shares_memory else (None, None)
+        for mib, count, unit in ((per_gpu, gpus, "GPU"), (per_cpu, cpus, "CPU"), (said.memory_per_node_mib, 1, "node")):
+            if mib and count:
+                return MemoryUnasked(mib, count, unit)
+    return None
 
 
 def words_of_constraint(constraint: str | None) -> set[str]:

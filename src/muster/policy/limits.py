@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple, Optional
 
 from muster.errors import Refusal
-from muster.policy.given import associations_of, gpus_of, qos_of
+from muster.policy.given import associations_of, gpus_of, memory_unasked, qos_of
 from muster.policy.rules import Ask, nodes_of
 from muster.slurm.cluster import Limits
 from muster.slurm.cluster_facts import ClusterFacts, PartitionFacts
@@ -41,9 +41,9 @@ _COLUMNS = {
     "grptres": ("allows all jobs together", "{}"),
     "maxtrespernode": ("allows a node", "{} of a node"),
     "maxtresmins": ("allows a job", "{} minutes"),
-    "grptresmins": ("allows all jobs together", "{} minutes"),
-    "grptresrunmins": ("allows all running jobs together", "{} minutes"),
-    "grpwall": ("allows all jobs together", "time"),
+    "grptresmins": ("allows all jobs together", "{} minutes in all"),
+    "grptresrunmins": ("allows all running jobs together", "{} minutes in all"),
+    "grpwall": ("allows all jobs together", "time in all"),
     "mintres": ("is for", "{}"),
     **dict.fromkeys(("maxsubmit", "maxsubmitpu", "maxsubmitpa", "grpsubmit"), ("takes", "job")),
     **dict.fromkeys(("maxjobs", "maxjobspu", "maxjobspa", "grpjobs"), ("runs", "job")),
@@ -53,8 +53,11 @@ _COLUMNS = {
 _RULES = {"node": "nodes", "gres/gpu": "gpus", "cpu": "cpus", "mem": "mem", "time": "time", "job": "jobs"}
 
 
-def _amounts(ask: Ask) -> dict[str, tuple[int, str]]:
-    """Return what this job asks for, with its words, by what is counted; what is not known is not there."""
+def _amounts(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> dict[str, tuple[int, str]]:
+    """Return what this job gets, with its words, by what is counted; what is not known is not there.
+
+    Of a job that asks for no time, Slurm fits the time to the limits of one job, and holds the default to those of all.
+    """
     nodes, gpus, cpus = ask.nodes, ask.gpus_per_node, ask.ntasks_per_node * (ask.cpus_per_task or 1)
     all_gpus = (nodes * gpus, f"{nodes} × {gpus} = {nodes * gpus} GPUs")
     amounts = {
@@ -66,16 +69,39 @@ def _amounts(ask: Ask) -> dict[str, tuple[int, str]]:
         "cpu of a node": (cpus, f"{cpus} CPUs per node"),
         "gres/gpu of a node": (gpus, f"{gpus} GPUs per node"),
     }
-    if ask.mem is not None and ask.mem.mib:
-        amounts["mem"] = (nodes * ask.mem.mib, f"{nodes} × {ask.mem} of memory")
-        amounts["mem of a node"] = (ask.mem.mib, f"--mem {ask.mem}")
-    if ask.time_s is not None:
-        minutes = ask.time_s // 60
+    amounts.update(_memory(cluster, partition, ask))
+    unasked_s = partition.time_default_s or partition.time_max_s or 60
+    for time_s, more in ((ask.time_s, ""), (ask.time_s or unasked_s, " in all")):
+        if time_s is None:
+            continue
+        minutes, unasked = time_s // 60, "" if ask.time_s else ", where no time is asked for"
         for name in ("node", "cpu", "gres/gpu"):
             amount, words = amounts[name]
-            amounts[f"{name} minutes"] = (amount * minutes, f"{words} × {minutes} minutes = {amount * minutes}")
-        amounts["time"] = (ask.time_s, format_walltime(ask.time_s))
+            text = f"{words} × {minutes} minutes = {amount * minutes}{unasked}"
+            amounts[f"{name} minutes{more}"] = (amount * minutes, text)
+        amounts[f"time{more}"] = (time_s, f"{format_walltime(time_s)}{unasked}")
     return amounts
+
+
+def _memory(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[tuple[str, tuple[int, str]]]:
+    """Yield the memory that this job gets, of a node and of all nodes."""
+    if {"mem-per-cpu", "mem-per-gpu"} & ask.flags.keys():
+        return
+    cpus = ask.ntasks_per_node * (ask.cpus_per_task or 1)
+    unasked = None if ask.mem else memory_unasked(cluster, partition, cpus, ask.gpus_per_node)
+    if ask.mem is not None and ask.mem.mib:
+        yield "mem", (ask.nodes * ask.mem.mib, f"{ask.nodes} × {ask.mem} of memory")
+        of_node = ask.mem.mib, f"--mem {ask.mem}"
+    elif unasked is not None:
+        of_node = unasked.mib * unasked.count, unasked.words
+    else:
+        # Slurm holds the largest node of the partition to the limit, whichever node the job gets.
+        mib = max((mib for kind in cluster.kinds_of(partition.name) for mib in kind.memories), default=0)
+        yield "all mem of a node", (mib, f"all memory of a node ({format_memory(mib)})")
+        return
+    yield "all mem of a node", of_node
+    if unasked is None or unasked.unit != "GPU":  # for how many GPUs the memory suffices is a bound of its own
+        yield "mem of a node", of_node
 
 
 def bounds_of(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[SlurmBound]:
@@ -132,6 +158,8 @@ def _of_nodes(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Ite
         yield "nodes-max", "node", sum(counts) or None, f"{name} has {{}} with {ask.mem} of memory or more"
     usable_mib = min(memory_mib, (of_cpu_mib or memory_mib) * cpus)
     yield "mem-max", "mem of a node", usable_mib or None, f"{a_node} {{}}"
+    of_job_mib = partition.memory_per_node_max_mib or cluster.memory_per_node_max_mib
+    yield "mem-max", "all mem of a node", of_job_mib, f"{name} gives a job {{}} of a node at most"
     of_gpu_mib = partition.memory_per_gpu_mib or cluster.memory_per_gpu_mib
     if of_gpu_mib and memory_mib and cluster.shares_memory and "mem-per-gpu" not in ask.flags:
         # --mem beside it does not help: 22.05 and 24.11 refuse the job all the same.
@@ -195,20 +223,20 @@ def _of_owner(limits: Limits, owner: str, key: str = "request", *, waits: bool) 
 
 def broken_bounds(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[tuple[SlurmBound, Refusal]]:
     """Yield each number that this job goes beyond, with its sentence."""
-    amounts = _amounts(ask)
+    amounts = _amounts(cluster, partition, ask)
     for bound in bounds_of(cluster, partition, ask):
         amount, words = amounts.get(bound.counts, (bound.number, ""))
         if amount < bound.number if bound.is_least else amount > bound.number:
             message = f"{words}, but {bound.words.format(_spelled(bound))}"
-            accepted = {"time": _spelled(bound)} if bound.counts == "time" else {}
+            accepted = {"time": _spelled(bound)} if bound.counts.startswith("time") else {}
             hint, queue = _hint(bound, ask), bound.key.partition(".")[2]
             yield bound, Refusal(bound.rule, message, hint, bound.key, queue, bound.number, accepted)
 
 
 def _spelled(bound: SlurmBound) -> str:
-    if bound.counts == "time":
+    if bound.counts.startswith("time"):
         return format_walltime(bound.number)
-    return format_memory(bound.number) if bound.counts.startswith("mem") else str(bound.number)
+    return format_memory(bound.number) if "mem" in bound.counts else str(bound.number)
 
 
 def _hint(bound: SlurmBound, ask: Ask) -> str:
@@ -218,11 +246,11 @@ def _hint(bound: SlurmBound, ask: Ask) -> str:
     of_a_node = number if is_of_a_node else number // ask.nodes
     if not number:
         return "omit -g" if counts == "gres/gpu of a node" else "another account (-A) or QOS (-q)"
-    if counts == "time":
+    if counts.startswith("time"):
         return f"--time {spelled}"
     if counts == "node":
         return f"-N {number - ask.spares}" if number > ask.spares else "fewer --spares"
-    if counts == "mem of a node":
+    if counts.endswith("mem of a node"):
         return f"--mem {number}M"
     if bound.is_least:
         return f"{spelled} or more, or another QOS (-q)"
@@ -230,7 +258,7 @@ def _hint(bound: SlurmBound, ask: Ask) -> str:
         return f"-g {of_a_node}"
     if counts in {"cpu", "cpu of a node"} and of_a_node >= ask.ntasks_per_node:
         return f"-c {of_a_node // ask.ntasks_per_node}"
-    if counts.endswith(" minutes"):
+    if " minutes" in counts:
         return "fewer nodes, or a shorter --time"
     return f"{spelled} at most on {'each node' if is_of_a_node else 'all nodes together'}"
 

@@ -293,12 +293,6 @@ def _size(text: str | None) -> int | None:
     return _count(text) or None
 
 
-def _memory_of(node: _NodeWords) -> int:
-    """Return the memory that jobs of a node may have; 0: nobody wrote it down, and Slurm shows its own 1 MiB."""
-    real_mib = _least(node.RealMemory)
-    return real_mib - _least(node.MemSpecLimit) if real_mib > 1 else 0
-
-
 def _is_out(state: str | None) -> bool:
     """Return whether a node takes no job before somebody repairs it: one that boots, or is switched off, comes back."""
     words = set(re.split(r"[*+]+", (state or "").upper()))
@@ -313,7 +307,7 @@ def _kinds(nodes: Sequence[_NodeWords], reserved: Mapping[str, Collection[str]])
     cpus = _least(first.CPUEfctv) or all_cpus
     texts = dict.fromkeys(node.AvailableFeatures or node.Features or "" for node in nodes)
     features = dict.fromkeys(word for text in texts for word in text.split(",") if word and word != "(null)")
-    memories = Counter(_memory_of(node) for node in nodes)
+    memories = Counter(_least(node.RealMemory) - _least(node.MemSpecLimit) for node in nodes)
     usable = [node.name for node in nodes if not _is_out(node.State)]
     taken = {name: sum(node in those for node in usable) for name, those in reserved.items()}
     for partition in (first.Partitions or "").split(","):

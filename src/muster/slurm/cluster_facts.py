@@ -93,8 +93,9 @@ class KindFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def memory_mib(self) -> int:
-        """Return the memory of the smallest of them; 0: not known."""
-        return min(self.memories, default=0)
+        """Return the memory of the smallest of them; 0: not known, as the 1 MiB of a node of which nobody wrote it."""
+        least_mib = min(self.memories, default=0)
+        return least_mib if least_mib > 1 else 0
 
     @property
     def gpu_count(self) -> int:
