@@ -1,4 +1,4 @@
-"""Three more sets of changed labs: what an administrator can type, drawn with its prediction before any plan was made.
+"""Four more sets of changed labs: what an administrator can type, drawn with its prediction before any plan was made.
 
 Each kind of change says what becomes of the job of the site's page, and what a plan has to name. The tables were
 written from Slurm's manual pages alone.
@@ -379,7 +379,48 @@ SIXTH: dict[str, Kind] = {
 }
 
 
-KINDS = {**FOURTH, **FIFTH, **SIXTH}
+SEVENTH: dict[str, Kind] = {
+    # a partition, the cluster
+    "preempted-with-grace": Kind(_preempting("REQUEUE", GraceTime="60"), "runs", shown=("--requeue",)),
+    "preempted-for-good": Kind(_preempting("CANCEL", GraceTime="120"), "runs"),
+    "for-large-jobs": Kind(_enforcing("ANY", MinNodes="64"), "refused", ("64",)),
+    "least-loaded-first": Kind(_set(LLN="YES"), "runs"),
+    "little-memory-of-any-node": Kind(_cluster(DefMemPerNode="512"), "runs", shown=("--mem",)),
+    "newer-ten-minutes": Kind(_both(_slurm("24.11"), _set(MaxTime="00:10:00")), "refused", ("10",)),
+    # the nodes
+    "a-host-with-more-gpus": Kind(_last_host(gpus=16), "runs"),
+    "one-node-down": Kind(_same, "waits", ("down",), typed=_first_node("DOWN")),
+    "works-in-an-hour": Kind(
+        _same,
+        "waits",
+        ("works",),
+        typed=_reserved("now+1hour", lambda _, __: "ALL"),
+        words=lambda words: _with(words, "-t", "120"),
+    ),
+    # QOS
+    "qos-five-minutes-denied": Kind(_every_qos(MaxWall="00:05:00", Flags="DenyOnLimit"), "refused", ("QOS",)),
+    "qos-cpus-of-a-node": Kind(_every_qos(MaxTRESPerNode="cpu=1"), "waits", ("QOS",)),
+    "qos-for-many-cpus": Kind(_every_qos(MinTRESPerJob="cpu=100000"), "waits", ("QOS",)),
+    "house-five-minutes": Kind(_partition_qos(MaxWall="00:05:00"), "refused", ("house",)),
+    "qos-costs-twice": Kind(_every_qos(UsageFactor="2.0", Priority="100"), "runs"),
+    # accounts
+    "account-five-minutes": Kind(_account(MaxWall="00:05:00"), "waits", ("account",)),
+    "account-one-node-a-job": Kind(_account(MaxTRESPerJob="node=1"), "waits", ("account",)),
+    # job_submit.lua, scontrol, licences
+    "one-node-only": Kind(_lua("job.min_nodes > 1 and job.min_nodes < 100000", "one node a job"), "unknowable"),
+    "ten-minutes-since-now": Kind(
+        _same, "refused", ("10",), typed=_as_root("scontrol update PartitionName=$P MaxTime=10")
+    ),
+    "for-root-since-now": Kind(
+        _same, "refused", ("account",), typed=_as_root("scontrol update PartitionName=$P AllowAccounts=root")
+    ),
+    "too-many-licences": Kind(
+        _cluster(Licenses="abaqus:5"), "unknowable", words=lambda words: (*words, "--sbatch=--licenses=abaqus:6")
+    ),
+}
+
+
+KINDS = {**FOURTH, **FIFTH, **SIXTH, **SEVENTH}
 
 
 _DRAWN = {
@@ -403,12 +444,19 @@ _DRAWN = {
         faculty-denies all-licences qos-runs-no-jobs-at-all no-default licence-of-another-cluster
         faculty-run-minutes qos-over-the-partitions-qos faculty-wall-used-up newest-half-the-gpus default-closed""",
     ),
+    "seventh": (
+        """rorqual marenostrum5 vulcan killarney vista lonestar6 jean-zay hyperpod narval isambard-ai""",
+        """preempted-with-grace for-root-since-now least-loaded-first works-in-an-hour house-five-minutes for-
+        large-jobs qos-cpus-of-a-node account-one-node-a-job qos-costs-twice newer-ten-minutes a-host-with-
+        more-gpus too-many-licences little-memory-of-any-node qos-for-many-cpus preempted-for-good one-node-
+        only one-node-down account-five-minutes qos-five-minutes-denied ten-minutes-since-now""",
+    ),
 }
-"""Ten sites and twenty kinds for each set, in the order in which random.Random(20261123_4, _5, _6) sampled them."""
+"""Ten sites and twenty kinds for each set, in the order in which random.Random(20261123_4 to _7) sampled them."""
 
 
 def predicted_labs() -> Iterator[ChangedLab]:
-    """Yield three sets of twenty labs, two kinds of change for each of ten sites; no site and no kind comes twice."""
+    """Yield four sets of twenty labs, two kinds of change for each of ten sites; no site and no kind comes twice."""
     for name, (sites, kinds) in _DRAWN.items():
         for place, change in enumerate(kinds.split()):
             yield ChangedLab(sites.split()[place % SITES], change, f"{name}-{place}", KINDS[change].signs)

@@ -43,8 +43,8 @@ def test_the_changes_are_drawn_evenly() -> None:
     assert len({lab.site for lab in LABS}) == 20
     assert {lab.change for lab in LABS} == set(CHANGES)
     assert len({str(lab) for lab in SECOND}) == SECOND_NUMBER
-    assert len({lab.site for lab in PREDICTED}) == 30
-    assert len({lab.change for lab in PREDICTED}) == len(PREDICTED) == 60
+    assert len({lab.site for lab in PREDICTED}) == 38
+    assert len({lab.change for lab in PREDICTED}) == len(PREDICTED) == 80
     assert len({lab.site for lab in THIRD}) == len({lab.change for lab in THIRD}) == THIRD_NUMBER
 
 
