@@ -438,7 +438,7 @@ def test_nodes_without_a_word_on_memory_have_1_mib_for_the_jobs_that_get_more() 
 
 @pytest.mark.parametrize("shared", ["CR_CORE", "CR_CORE_MEMORY"])
 def test_the_memory_of_a_job_on_a_node_has_a_limit(shared: str) -> None:
-    """Held against 22.05: without EnforcePartLimits such a job waits for ever (MaxMemPerLimit), with it none is taken."""
+    """Held against 22.05: such a job waits for ever (MaxMemPerLimit); with EnforcePartLimits it is refused."""
     partitions = [partition_line("main", Default="YES", MaxMemPerNode="8000"), partition_line("other")]
     known = cluster(partitions, [kind_line("main", 2), kind_line("other", 2)], SelectTypeParameters=shared)
     for mem, words in (

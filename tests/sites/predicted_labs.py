@@ -446,10 +446,11 @@ _DRAWN = {
     ),
     "seventh": (
         """rorqual marenostrum5 vulcan killarney vista lonestar6 jean-zay hyperpod narval isambard-ai""",
-        """preempted-with-grace for-root-since-now least-loaded-first works-in-an-hour house-five-minutes for-
-        large-jobs qos-cpus-of-a-node account-one-node-a-job qos-costs-twice newer-ten-minutes a-host-with-
-        more-gpus too-many-licences little-memory-of-any-node qos-for-many-cpus preempted-for-good one-node-
-        only one-node-down account-five-minutes qos-five-minutes-denied ten-minutes-since-now""",
+        """preempted-with-grace for-root-since-now least-loaded-first works-in-an-hour house-five-minutes
+        for-large-jobs qos-cpus-of-a-node account-one-node-a-job qos-costs-twice newer-ten-minutes
+        a-host-with-more-gpus too-many-licences little-memory-of-any-node qos-for-many-cpus
+        preempted-for-good one-node-only one-node-down account-five-minutes qos-five-minutes-denied
+        ten-minutes-since-now""",
     ),
 }
 """Ten sites and twenty kinds for each set, in the order in which random.Random(20261123_4 to _7) sampled them."""
