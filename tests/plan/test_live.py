@@ -95,7 +95,7 @@ def test_a_job_without_gpus_leaves_a_default_partition_of_gpus() -> None:
     )
     assert header(plan_on(known, "-g", "0"))["partition"] == "cpu"
     planned = plan_on(known, "-g", "0", "-p", "gpu")
-    assert "this job asks for no GPU, and all nodes of gpu have GPUs: -p cpu has nodes without" in warnings(planned)
+    assert "no GPU is asked for, and all nodes of gpu have GPUs: -p cpu has nodes without" in warnings(planned)
 
 
 def test_a_job_without_gpus_gets_nodes_with_gpus_where_there_are_no_others() -> None:

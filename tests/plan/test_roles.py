@@ -16,7 +16,9 @@ from muster.plan.roles import make_job_of_roles
 from muster.render.document import plan_as_json
 from muster.render.explain import explain, plan_as_text
 from muster.render.script import job_script
-from muster.sites.load import choose_site
+from muster.sites.load import choose_site, load
+from muster.slurm.cluster_facts import ClusterFacts
+from slurm.clusters import cluster, kind_line, partition_line
 
 LAYOUT = (
     *("-t", "60", "--role", "serve", "-N", "1", "-g", "4", "--ready", "http://{host}:{port}/health"),
@@ -25,11 +27,12 @@ LAYOUT = (
 )
 
 
-def job(*words: str, site: str = "generic") -> Plan:
+def job(*words: str, site: str = "generic", known: ClusterFacts | None = None) -> Plan:
     """The plan of a job with roles."""
     typed = read_words(words, options_of())
     request = request_from({}, typed.values, typed.origins, typed.rest)
-    return make_job_of_roles(request, choose_site(site, FACTS, {}), lambda _: FACTS, words)
+    here = load(site, None, None, known) if known else choose_site(site, FACTS, {})
+    return make_job_of_roles(request, here, lambda _: FACTS, words)
 
 
 def header(plan: Plan) -> dict[str, str | None]:
@@ -181,6 +184,18 @@ TWO_KINDS = ("--role", "train", "-p", "gpu", "-g", "4", "-N", "2", "--", "x", "-
 def test_the_shape_of_a_job_with_parts_is_that_of_the_first() -> None:
     assert "shape of part 1" in {section for section, _, _ in explain(job(*TWO_KINDS))}
     assert "shape" in {section for section, _, _ in explain(job(*LAYOUT))}
+
+
+def test_what_is_said_of_one_part_names_its_roles() -> None:
+    known = cluster([partition_line("main", Default="YES")], [kind_line("main", 4, gres="gpu:4")])
+    others = ("--role", "b", "-x", "main0", "-g", "0", "-c", "1", "--", "y", "--role", "c", "--beside", "b", "--", "z")
+    plan = job("-t", "5", "--role", "a", "-w", "main0", "-g", "2", "--", "x", *others, known=known)
+    told = [note.text for note in plan.notes if note.warning and "no GPU" in note.text]
+    assert [text.partition(", and")[0] for text in told] == ["role b, c: no GPU is asked for"]
+    with pytest.raises(RequestError, match=r"^role b, c: 9 nodes, but main has 4"):
+        job("-t", "5", "--role", "a", "-w", "main0", "--", "x", "--role", "b", "-N", "9", *others[2:], known=known)
+    with pytest.raises(RequestError, match=r"^9 nodes, but main has 4"):
+        job("-t", "5", "--role", "a", "-N", "5", "--", "x", "--role", "b", "-N", "4", "--", "y", known=known)
 
 
 def test_an_array_has_nodes_of_one_kind() -> None:

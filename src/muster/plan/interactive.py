@@ -18,20 +18,22 @@ def for_a_shell(request: Request, site: Site, shell: str) -> Request:
     """
     origins = dict(request.origins)
     values: dict[str, str] = {}
-    if request.partition is None and request.qos is None:
-        for purpose in _PURPOSES:
-            for field, table in (("partition", site.profile.partitions), ("qos", site.profile.qos)):
-                name = next((name for name, queue in table.items() if queue.purpose == purpose and queue.open), None)
-                if name is not None and not values:
-                    values[field] = name
-                    key = "partitions" if field == "partition" else "qos"
-                    origins[field] = ValueOrigin(OriginKind.PROFILE, f"{site.name}: {key}.{name}, for {purpose} work")
-                    other_partition = _partition_beside(site, name) if field == "qos" else None
-                    if other_partition is not None:
-                        values["partition"] = other_partition
-                        origins["partition"] = ValueOrigin(
-                            OriginKind.PROFILE, f"{site.name}: queue_rules, beside {name}"
-                        )
+    tables = (("partition", "partitions", site.profile.partitions), ("qos", "qos", site.profile.qos))
+    open_queues = (
+        (field, f"{key}.{name}, for {purpose} work", name)
+        for purpose in _PURPOSES
+        for field, key, table in tables
+        for name, queue in table.items()
+        if queue.purpose == purpose and queue.open
+    )
+    field, why, name = next(open_queues, ("", "", ""))
+    if field and request.partition is None and request.qos is None:
+        values[field] = name
+        origins[field] = ValueOrigin(OriginKind.PROFILE, f"{site.name}: {why}")
+        other_partition = _partition_beside(site, name) if field == "qos" else None
+        if other_partition is not None:
+            values["partition"] = other_partition
+            origins["partition"] = ValueOrigin(OriginKind.PROFILE, f"{site.name}: queue_rules, beside {name}")
     command = request.command or (shell, "-i")
     origins["ntasks_per_node"] = ValueOrigin(OriginKind.VERB, "muster shell")
     return replace(request, command=command, ntasks_per_node=1, launcher="shell", origins=origins, **values)

@@ -129,4 +129,4 @@ def live_notes(asked: Asked, ask: Ask, used_keys: Collection[str]) -> Iterator[N
         choice = choose_partition(cluster, replace(ask, partition=None))
         other = f": -p {choice.partition} has nodes without" if choice.partition else ""
         where = "" if choice.partition else ": no partition without GPUs takes it"
-        yield Note(f"this job asks for no GPU, and all nodes of {used.name} have GPUs{other}{where}", warning=True)
+        yield Note(f"no GPU is asked for, and all nodes of {used.name} have GPUs{other}{where}", warning=True)

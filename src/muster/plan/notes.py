@@ -14,6 +14,8 @@ from muster.plan.environment import Environment, left_over, stays_behind
 from muster.plan.launcher import LaunchTerms
 from muster.plan.site_terms import forks_may_crash, site_notes
 from muster.plan.size import Size
+from muster.sites.site import Site
+from muster.sites.when import workloads_of
 from muster.slurm.flags import unknown_flags
 
 
@@ -61,15 +63,10 @@ def notes_of_size(asked: Asked, size: Size, launcher: Launcher) -> Iterator[Note
     if node.gpus == 0 and node.cpus and shape.cpus_per_task is None and engine is Engine.SLURM and not asked.within:
         yield Note(f"no -c is given, so Slurm decides how many CPUs a rank has, mostly 1: a node has {node.cpus}")
     if request.visibility == "one":
-        yield (
-            Note("--visibility one: a script that says set_device(LOCAL_RANK) fails on every rank but 0", warning=True)
-        )
-    has_found_queue = "partition" in asked.reasons
-    if (
-        request.trial
-        and not has_found_queue
-        and not any(rule.when is not None and rule.when.trial for rule in site.profile.queue_rules)
-    ):
+        text = "--visibility one: a script that says set_device(LOCAL_RANK) fails on every rank but 0"
+        yield Note(text, warning=True)
+    has_trial_queue = any(rule.when is not None and rule.when.trial for rule in site.profile.queue_rules)
+    if request.trial and not has_trial_queue and "partition" not in asked.reasons:
         yield (Note(f"--trial: the profile of {site.name} names no queue for trials", warning=True))
     if request.time is not None and 0 < (request.time.seconds or 0) < 60:
         seconds = request.time.seconds
@@ -82,11 +79,22 @@ def notes_of_size(asked: Asked, size: Size, launcher: Launcher) -> Iterator[Note
 def notes_of_nodes(asked: Asked, facts: Facts, size: Size) -> Iterator[Note]:
     """Yield what the script and the record of its environment say against the nodes of this site."""
     if facts.forking_loaders and forks_may_crash(asked.site, asked.request, asked.engine):
-        from muster.plan.fork_notes import fork_notes
-
-        yield from fork_notes(asked.site, facts)
+        yield _of_forks(asked.site, facts.forking_loaders)
     if facts.venv is not None:
         from muster.plan.built_with import differences, nodes_of
 
         found = differences(facts.venv, nodes_of(asked, facts, size.shape))
         yield from (Note(text, warning=True) for text in found)
+
+
+def _of_forks(site: Site, loaders: Sequence[str]) -> Note:
+    """Return a warning that names the first data loader whose workers are forked, and the two lines that fix it."""
+    rest = f" and {len(loaders) - 1} more" if len(loaders) > 1 else ""
+    unchanged = "; the script unchanged: --workload fork" if "fork" in workloads_of(site.profile) else ""
+    text = (
+        f"{loaders[0]}{rest}: its workers are forked (before Python 3.14), and beside an open Slingshot card a forked "
+        "worker may crash (pytorch #119845)\n\n"
+        "hint: two lines fix it, first under if __name__ == '__main__': import torch.multiprocessing and "
+        f"torch.multiprocessing.set_start_method('forkserver'); world.loader() does it by itself{unchanged}"
+    )
+    return Note(text, warning=True)

@@ -85,12 +85,8 @@ def make_job_of_roles(request: Request, site: Site, look: Callable[[Request], Fa
     nodes = [node_shape(site, part) for part in parts]
     for placed in sorted(places, key=lambda placed: not placed.request.beside):
         own_request = _request_of(placed, places, plans, nodes[placed.part])
-        try:
-            plan = make_plan(own_request, site, look(own_request), typed=typed, within=True)
-        except RequestError as error:
-            message = f"role {name_of(placed.request)}: {error.message}"
-            raise RequestError(message, hint=error.hint, refusals=error.refusals) from None
-        plans[name_of(placed.request)] = plan
+        name = name_of(placed.request)
+        plans[name] = _plan_of(name, own_request, site, look(own_request), typed, within=True)
     for part, node in enumerate(nodes):
         check_room([placed for placed in places if placed.part == part], plans, node)
     gives_gpus = _gives_gpus(site, places, plans)
@@ -98,6 +94,17 @@ def make_job_of_roles(request: Request, site: Site, look: Callable[[Request], Fa
         _role(placed, plans, roles, main_name, gives_gpus=gives_gpus, of_parts=len(parts) > 1) for placed in places
     )
     return _job(request, parts, site, look, typed, places, roles_made, nodes)
+
+
+def _plan_of(
+    roles: str, request: Request, site: Site, facts: Facts, typed: Sequence[str], *, within: bool = False
+) -> Plan:
+    """Return the plan of a part of the job; what is refused names its roles, where it is not for all of them."""
+    try:
+        return make_plan(request, site, facts, typed=typed, within=within)
+    except RequestError as error:
+        message = f"role {roles}: {error.message}" if roles else error.message
+        raise RequestError(message, hint=error.hint, refusals=error.refusals) from None
 
 
 def _check(request: Request) -> None:
@@ -204,10 +211,9 @@ def _role(
     ready = _ready(request, name, names, gaps)
     reasons = [(f"nodes {_range(placed.first, placed.nodes)} of the job", placed.reason)]
     if of_parts:
-        part_reason = Reason(
-            "a heterogeneous job: the roles ask for nodes of several kinds", _origin_of_part(request, roles)
-        )
-        reasons.append((f"part {placed.part + 1} of the job, srun --het-group={placed.part}", part_reason))
+        text = "a heterogeneous job: the roles ask for nodes of several kinds"
+        words = f"part {placed.part + 1} of the job, srun --het-group={placed.part}"
+        reasons.append((words, Reason(text, _origin_of_part(request, roles))))
     reasons += _reasons_of_order(request, name == main, ready)
     scheme, port = _port_of(request)
     preset = preset_of(request)
@@ -355,12 +361,14 @@ def _job(
     noted = next((placed.request for placed in places if placed.request.on_failure == "note"), None)
     headers: list[tuple[Directive, ...]] = []
     plans: list[Plan] = []
+    names: list[str] = []
     wishes: list[tuple[object, ...]] = []
     for number, (request, node) in enumerate(zip_equal(parts, nodes)):
         there = [role for role, placed in zip_equal(roles, places) if placed.part == number]
         job_request = _sum_request(request, main_request.command, there, node)
         facts = look(job_request)
-        plan = make_plan(job_request, site, facts, typed=typed)
+        names.append(", ".join(role.name for role in there) if len(parts) > 1 else "")
+        plan = _plan_of(names[-1], job_request, site, facts, typed)
         left_out = _OF_THE_FIRST_PART if number else frozenset({"comment"})
         directives = tuple(directive for directive in plan.directives if directive.name not in left_out)
         if noted is not None:
@@ -378,12 +386,16 @@ def _job(
     if len(parts) > 1 and any(directive.name == "array" for directive in headers[0]):
         message = "--sbatch=--array: a job whose nodes are of several kinds cannot be an array"
         raise RequestError(message, hint="omit it, or nodes of one kind for all roles")
-    notes = tuple(dict.fromkeys(note for plan in plans for note in plan.notes))
+    notes = [
+        note if all(note in other.notes for other in plans) else replace(note, text=f"role {of_part}: {note.text}")
+        for of_part, plan in zip_equal(names, plans)
+        for note in plan.notes
+    ]
     notes_of_roles = (
         replace(note, text=f"role {role.name}: {note.text}")
         for role in roles
         for note in role.plan.notes
-        if note not in notes
+        if not any(note in plan.notes for plan in plans)
     )
     bare = replace(
         plans[0],
@@ -396,7 +408,7 @@ def _job(
         roles=roles,
         own_python=facts.own_python,
         supervisor=f"{facts.package}/life",
-        notes=(*notes, *notes_of_roles),
+        notes=tuple(dict.fromkeys((*notes, *notes_of_roles))),
     )
     return add_comment(bare)
 

@@ -51,12 +51,10 @@ def queue_of(asked: Asked, job: Situation) -> Choice:
     """Return the queue of the job; what a rule of the profile names has to be there, where Slurm says what there is."""
     request, profile, cluster = asked.request, asked.site.profile, asked.site.cluster
     gpu_type = request.gpu_type or gpu_type_in_gres(request.gres)
-    if cluster is None:
-        return choose_queue(profile, job, partition=request.partition, qos=request.qos, gpu_type=gpu_type)
     queue = choose_queue(
         profile, job, partition=request.partition, qos=request.qos, gpu_type=gpu_type, there=asked.site.partitions_there
     )
-    if queue.gone is None:
+    if queue.gone is None or cluster is None:
         return queue
     ask = replace(ask_of_asked(asked), nodes=job.nodes, gpus_per_node=job.gpus_per_node)
     open_partitions = tuple(each for each in cluster.partitions if profile.partitions[each.name].open)
@@ -163,7 +161,7 @@ def _unasked(site: Site, partition: str | None, shape: Shape, whole_mib: int) ->
         if unasked is not None:
             least_mib = _LITTLE_FOR_GPU_MIB * gpus if unasked.unit == "GPU" else _LITTLE_MIB * cpus
             least_mib = least_mib if cluster.shares_memory else 0
-            return _Unasked(unasked.mib * unasked.count, least_mib, Reason(unasked.words, SAID_HERE))
+            return _Unasked(unasked.mib * unasked.units, least_mib, Reason(unasked.words, SAID_HERE))
         if (_most_mib(site, partition) or whole_mib) < whole_mib:
             return _Unasked(whole_mib, 0, Reason("all of it, where nothing is asked for", SAID_HERE))
         if not cluster.shares_memory:

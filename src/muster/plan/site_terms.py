@@ -237,9 +237,8 @@ def _directives(site: Site, request: Request, shape: Shape, job: Situation, queu
     constraint = (profile.request.constraint or {}).get(job.gpu_kind or "")
     has_other_nodes = is_of_another_kind(profile, job.gpu_kind, request.gpu_type or gpu_type_in_gres(request.gres))
     if constraint is not None and request.constraint is None and job.gpus_per_node and not has_other_nodes:
-        yield Directive(
-            "constraint", constraint, reason_for(site, "request.constraint", f"selects the {job.gpu_kind} nodes")
-        )
+        reason = reason_for(site, "request.constraint", f"selects the {job.gpu_kind} nodes")
+        yield Directive("constraint", constraint, reason)
     for flag in profile.request.sbatch or ():
         name, equals, value = flag.lstrip("-").partition("=")
         yield Directive(name, value if equals else None, reason_for(site, "request.sbatch", "every job of this site"))
@@ -256,37 +255,24 @@ def _step_flags(site: Site, shape: Shape, job: Situation, request: Request) -> I
         _, node = node_kind(site, request)
         bound = bind_ranks(site.profile, node, ranks=shape.ntasks_per_node, whole_node=job.whole_node)
         binds_none = site.cluster is not None and site.cluster.binds is False
-        for flag in bound.flags:
-            if binds_none and flag.startswith("--cpu-bind"):
-                continue
-            yield Flag(
-                flag, reason_for(site, "binding.kind", bound.reason, short="each rank on the cores beside its GPU")
-            )
+        reason = reason_for(site, "binding.kind", bound.reason, short="each rank on the cores beside its GPU")
+        flags = (flag for flag in bound.flags if not (binds_none and flag.startswith("--cpu-bind")))
+        yield from (Flag(flag, reason) for flag in flags)
 
 
 def _variables(site: Site, request: Request, job: Situation) -> Iterator[Variable]:
     profile = site.profile
     for number, variable in enumerate(profile.environment):
         if applies(variable, job):
-            value = _value_of(variable)
-            reason = reason_for(
-                site,
-                f"environment.{number}",
-                variable.reason,
-                shown_key=f"environment.{variable.name}",
-                short=variable.short or "",
-            )
-            yield Variable(variable.name, value, reason)
+            key, short = f"environment.{variable.name}", variable.short or ""
+            reason = reason_for(site, f"environment.{number}", variable.reason, shown_key=key, short=short)
+            yield Variable(variable.name, _value_of(variable), reason)
     if OFFLINE in job.workloads:
         for name, value in profile.network.offline.items():
             yield Variable(name, value, reason_for(site, "network.offline", "libraries do not wait for the internet"))
     if profile.launch.mpirun_starts_with == "ssh":
-        reason = reason_for(
-            site,
-            "launch.mpirun_starts_with",
-            "mpirun reaches the other hosts by ssh, not by Slurm",
-            short="mpirun reaches the other hosts by ssh",
-        )
+        text = "mpirun reaches the other hosts by ssh"
+        reason = reason_for(site, "launch.mpirun_starts_with", f"{text}, not by Slurm", short=text)
         for name, value in launcher_named(job.launcher).reaches_by_ssh:
             yield Variable(name, value, reason)
     yield from _proxies(site, request)
@@ -319,10 +305,8 @@ def _proxies(site: Site, request: Request) -> Iterator[Variable]:
     for assignment in request.env:
         name, equals, value = assignment.partition("=")
         if equals and name.lower() in _PROXY_NAMES:
-            proxies[name.lower()] = (
-                value,
-                Reason("set by you, in both spellings", f"--env {shown_assignment(assignment)}"),
-            )
+            reason = Reason("set by you, in both spellings", f"--env {shown_assignment(assignment)}")
+            proxies[name.lower()] = (value, reason)
     for name, (value, reason) in proxies.items():
         for spelled in (name, name.upper()):
             yield Variable(spelled, value, reason)

@@ -49,7 +49,7 @@ class MemoryUnasked(NamedTuple):
     """The memory that a job gets on a node where it asks for none: so much for each unit that it has."""
 
     mib: int
-    count: int
+    units: int
     unit: str
     """`GPU`, `CPU` or `node`."""
 

@@ -93,7 +93,7 @@ def _memory(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Itera
         yield "mem", (ask.nodes * ask.mem.mib, f"{ask.nodes} × {ask.mem} of memory")
         of_node = ask.mem.mib, f"--mem {ask.mem}"
     elif unasked is not None:
-        of_node = unasked.mib * unasked.count, unasked.words
+        of_node = unasked.mib * unasked.units, unasked.words
     else:
         # Slurm holds the largest node of the partition to the limit, whichever node the job gets.
         mib = max((mib for kind in cluster.kinds_of(partition.name) for mib in kind.memories), default=0)
@@ -107,7 +107,14 @@ def _memory(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Itera
 def bounds_of(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[SlurmBound]:
     """Yield every number that holds for this job in this partition."""
     name = partition.name
-    for rule, counts, number, words in (*_of_partition(cluster, partition, ask), *_of_nodes(cluster, partition, ask)):
+    lifted = lifted_rules(cluster, ask)
+    rows: list[_Row] = [
+        ("nodes-max", "node", partition.nodes_max, f"{name} allows {{}}"),
+        ("nodes-min", "node", partition.nodes_min, f"{name} is for {{}} or more"),
+        ("time-max", "time", partition.time_max_s, f"{name} allows {{}}"),
+    ]
+    held = (row for row in rows if row[0] not in lifted)
+    for rule, counts, number, words in (*held, *_of_nodes(cluster, partition, ask)):
         if number is not None:
             yield SlurmBound(rule, counts, number, words, f"partitions.{name}", rule == "nodes-min")
     yield from _of_accounting(cluster, partition, ask)
@@ -122,16 +129,6 @@ def lifted_rules(cluster: ClusterFacts, ask: Ask) -> set[str]:
     """Return the rules of a partition that do not hold for a job of this QOS."""
     qos = cluster.qos_named(qos_of(cluster, ask) or "")
     return {rule for flag, rule in _OF_PARTITION.items() if qos is not None and flag in qos.flags}
-
-
-def _of_partition(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> list[_Row]:
-    name, lifted = partition.name, lifted_rules(cluster, ask)
-    rows: list[_Row] = [
-        ("nodes-max", "node", partition.nodes_max, f"{name} allows {{}}"),
-        ("nodes-min", "node", partition.nodes_min, f"{name} is for {{}} or more"),
-        ("time-max", "time", partition.time_max_s, f"{name} allows {{}}"),
-    ]
-    return [row for row in rows if row[0] not in lifted]
 
 
 def _of_nodes(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[_Row]:

@@ -66,10 +66,8 @@ def _queues(profile: Profile, ask: Ask) -> Iterator[UnlistedName]:
 def _gpu_types(profile: Profile, ask: Ask) -> Iterator[UnlistedName]:
     known_types = [name.removeprefix("gpu:") for name in profile.request.gres_names or () if name.startswith("gpu:")]
     if ask.gpu_type is not None and known_types and ask.gpu_type not in known_types:
-        key = "request.gres_names"
-        yield _added(
-            "GPU type", ask.gpu_type, key, known_types, [f"gpu:{name}" for name in (*known_types, ask.gpu_type)]
-        )
+        listed = [f"gpu:{name}" for name in (*known_types, ask.gpu_type)]
+        yield _added("GPU type", ask.gpu_type, "request.gres_names", known_types, listed)
 
 
 def _added(kind: str, name: str, key: str, known_names: Sequence[str], values: Sequence[str]) -> UnlistedName:

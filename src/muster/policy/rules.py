@@ -196,9 +196,8 @@ def _renamed_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
         known_queues = getattr(profile, kind)
         if name in profile.queues_renamed and name not in known_queues:
             new = profile.queues_renamed[name]
-            yield Refusal(
-                "renamed-queue", f"the {word} {name} is gone: it is {new} now", f"use {new}", f"queues_renamed.{name}"
-            )
+            message = f"the {word} {name} is gone: it is {new} now"
+            yield Refusal("renamed-queue", message, f"use {new}", f"queues_renamed.{name}")
 
 
 def _open_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
@@ -281,10 +280,9 @@ def _time_of_site(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     for key, name, limit in shortest:
         least = parse_walltime_s(limit) if limit else None
         if ask.time_s is not None and least is not None and ask.time_s < least:
-            message = (
-                f"{format_walltime(ask.time_s)}, but {name or profile.name} wants {format_walltime(least)} or more"
-            )
-            yield _with("time", format_walltime(least), "time-min", message, key, name, least)
+            spelled = format_walltime(least)
+            message = f"{format_walltime(ask.time_s)}, but {name or profile.name} wants {spelled} or more"
+            yield _with("time", spelled, "time-min", message, key, name, least)
     longest = parse_walltime_s(profile.request.time_max) if profile.request.time_max else None
     if ask.time_s is not None and longest is not None and ask.time_s > longest:
         message = f"{format_walltime(ask.time_s)}, but {profile.name} allows {format_walltime(longest)}"
@@ -312,9 +310,8 @@ def _total_gpus(profile: Profile, ask: Ask) -> Iterator[Refusal]:
             larger = min((count for count in counts if count > ask.gpus_per_node), default=max(counts))
             yield _with("gpus-per-node", str(larger), "gpus-per-node", message, f"{key}.gpus_per_node", name)
         elif counts is not None and ask.nodes > 1 and 0 < ask.gpus_per_node < max(counts):
-            message = (
-                f"{ask.gpus_per_node} GPUs on each of {ask.nodes} nodes, but {name} gives several nodes whole only"
-            )
+            size = f"{ask.gpus_per_node} GPUs on each of {ask.nodes} nodes"
+            message = f"{size}, but {name} gives several nodes whole only"
             yield _with("gpus-per-node", str(max(counts)), "gpus-per-node", message, f"{key}.gpus_per_node", name)
 
 

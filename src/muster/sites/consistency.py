@@ -15,7 +15,7 @@ from muster.launchers import is_in_profiles, names_in_profiles
 from muster.sites.layers import Layer, Merged
 from muster.sites.places import Path, spell
 from muster.sites.read import Broken, struct_keys, to_profile
-from muster.sites.schema import NodeKind, Profile, Queue, QueueRule, SiteVariable, Source, When
+from muster.sites.schema import NodeKind, Profile, Queue, QueueRule, SiteVariable, When
 from muster.sites.schema_queues import ONE_THREAD, SiteRequest
 from muster.sites.site import Site
 from muster.sites.trust import trust_of
@@ -75,26 +75,18 @@ def _documents(profile: Profile) -> Iterator[Broken]:
     """Yield each source that cannot be opened again, or that was read tomorrow."""
     tomorrow = dt.date.today() + dt.timedelta(days=1)  # noqa: DTZ011  # dates of a profile have no zone
     for name, source in profile.sources.items():
-        path: Path = ("sources", name)
         if not OPENABLE.search(source.at):
             message = f"{source.at!r} names nothing that can be opened again"
-            yield Broken((*path, "at"), message, "an address (https://…), or OWNER/NAME @COMMIT, path")
-        yield from _future(source, path, tomorrow)
-    for key, absent in profile.unpublished.items():
-        if absent.checked > tomorrow:
-            yield Broken(("unpublished", key), f"{absent.checked} is in the future", "the day of the search")
-    for number, offer in enumerate(profile.unverified):
-        if offer.checked > tomorrow:
-            yield Broken(
-                ("unverified", number, "checked"), f"{offer.checked} is in the future", "the day of the search"
-            )
-
-
-def _future(source: Source, path: Path, tomorrow: dt.date) -> Iterator[Broken]:
-    for key in ("dated", "checked"):
-        day = getattr(source, key)
+            yield Broken(("sources", name, "at"), message, "an address (https://…), or OWNER/NAME @COMMIT, path")
+    read: list[tuple[Path, dt.date | None]] = [
+        *((("sources", name, "dated"), source.dated) for name, source in profile.sources.items()),
+        *((("sources", name, "checked"), source.checked) for name, source in profile.sources.items()),
+        *((("unpublished", key), absent.checked) for key, absent in profile.unpublished.items()),
+        *((("unverified", number, "checked"), offer.checked) for number, offer in enumerate(profile.unverified)),
+    ]
+    for path, day in read:
         if day is not None and day > tomorrow:
-            yield Broken((*path, key), f"{day} is in the future", "the day on which the document was read")
+            yield Broken(path, f"{day} is in the future", "the day on which it was read, or searched for")
 
 
 def _trust(profile: Profile, merged: Merged, layers: Sequence[Layer]) -> Iterator[Broken]:
@@ -231,9 +223,8 @@ def _rules(profile: Profile) -> Iterator[Broken]:
             None,
         )
         if earlier is not None:
-            yield Broken(
-                path, f"never matches: rule {earlier + 1} takes all of its jobs", "the narrower rule goes first"
-            )
+            message = f"never matches: rule {earlier + 1} takes all of its jobs"
+            yield Broken(path, message, "the narrower rule goes first")
         for low, high in (("nodes_min", "nodes_max"), ("gpus_min", "gpus_max")):
             lower, upper = getattr(rule.when, low), getattr(rule.when, high)
             if lower is not None and upper is not None and lower > upper:
@@ -326,12 +317,7 @@ def _environment(variables: Sequence[SiteVariable]) -> Iterator[Broken]:
 
 def _patterns(profile: Profile) -> Iterator[Broken]:
     detect = profile.detect
-    patterns: list[tuple[str, Iterable[str]]] = [
-        ("hosts", detect.hosts),
-        ("nodes", detect.nodes),
-        ("environment", detect.environment.values()),
-    ]
-    for key, texts in patterns:
+    for key, texts in (("hosts", detect.hosts), ("nodes", detect.nodes), ("environment", detect.environment.values())):
         for text in texts:
             yield from _not_a_pattern(("detect", key), text)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections import Counter
 from itertools import groupby
 
 import msgspec
@@ -73,6 +73,9 @@ def _partition(name: str, rows: list[dict[str, str]]) -> Partition:
     first = rows[0]
     fewest, _, largest = first["job_size"].partition("-")
     states = [(row["state"].rstrip(_STATE_FLAGS), _number(row["nodes"]), row) for row in rows]
+    totals: Counter[str] = Counter()
+    for state, count, _ in states:
+        totals[state] += count
     return Partition(
         name=name.removesuffix("*"),
         is_default=name.endswith("*"),
@@ -87,7 +90,7 @@ def _partition(name: str, rows: list[dict[str, str]]) -> Partition:
         cpus_per_node=min(_number(row["cpus_per_node"]) for row in rows),
         memory_mib_per_node=min(_number(row["memory_mib"]) for row in rows),
         gres=tuple(dict.fromkeys(row["gres"] for row in rows if row["gres"] != "(null)")),
-        nodes_by_state=_totals((state, count) for state, count, _ in states),
+        nodes_by_state=tuple(totals.items()),
     )
 
 
@@ -103,13 +106,6 @@ def _idle_cpus(text: str) -> int:
     """Return the idle CPUs of allocated/idle/other/total."""
     parts = text.split("/")
     return _number(parts[1]) if len(parts) == 4 else 0
-
-
-def _totals(states: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
-    totals: dict[str, int] = {}
-    for state, count in states:
-        totals[state] = totals.get(state, 0) + count
-    return tuple(totals.items())
 
 
 def _number(text: str) -> int:
