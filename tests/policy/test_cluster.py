@@ -345,6 +345,19 @@ def test_of_an_account_and_those_above_it_each_limit_counts_that_no_qos_sets() -
     assert list(refusals_here(above, Ask(mem=Memory.parse("2G")))) == [], "memory that is not given out is not counted"
 
 
+def test_a_job_without_a_time_is_held_to_what_all_jobs_may_use_by_its_partitions_time() -> None:
+    def told(limits: str, **words: str) -> list[str]:
+        known = accounts("chem|chem||normal|", f"normal||||||cluster|;flags=None {limits}", **words)
+        return waiting(known, cpus_per_task=2)
+
+    over = "the job waits: 2 CPUs × 60 minutes = 120, where no time is asked for, but the QOS normal allows all running"
+    assert [each.startswith(over) for each in told("grptresrunmins=cpu=119", MaxTime="60")] == [True]
+    assert told("grptresrunmins=cpu=120", MaxTime="60") == []
+    assert told("grptresrunmins=cpu=119", MaxTime="60", DefaultTime="59") == []
+    assert len(told("grptresmins=cpu=0")) == len(told("grpwall=0")) == 1, "a limit of 0 needs no time"
+    assert told("maxtresmins=cpu=1", MaxTime="60") == told("maxwall=1", MaxTime="60") == [], "Slurm fits the time to it"
+
+
 def test_a_job_whose_partition_is_not_known_waits_for_what_holds_in_each() -> None:
     known = accounts(
         "chem|chem||normal|;maxjobs=0", "house|;maxtres=node=1 flags=NoReserve\nnormal|;flags=NoReserve", QoS="house"

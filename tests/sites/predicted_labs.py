@@ -14,6 +14,7 @@ from muster_lab.spec import Account, HostGroup, LabPartition, LabSpec, Qos
 
 from .changed_labs import (
     ALL_CHANGES,
+    CHANGES,
     TYPED,
     ChangedLab,
     MadeLab,
@@ -292,6 +293,7 @@ def _last_host(**words: int) -> Callable[[LabSpec, str], LabSpec]:
         own = next(group for group in spec.groups if host in group.names)
         odd = HostGroup(**{**vars(own), "count": 1, "prefix": "odd-n", **words})
         groups = [replace(group, count=group.count - 1) if group is own else group for group in spec.groups]
+        groups = [group for group in groups if group.count]
         parts = (
             replace(each, hosts=tuple("odd-n1" if one == host else one for one in _hosts(spec, each.name)))
             for each in spec.partitions
@@ -381,7 +383,8 @@ SIXTH: dict[str, Kind] = {
 
 SEVENTH: dict[str, Kind] = {
     # a partition, the cluster
-    "preempted-with-grace": Kind(_preempting("REQUEUE", GraceTime="60"), "runs", shown=("--requeue",)),
+    # The first round had no partition that comes first, so no job there is preempted.
+    "preempted-with-grace": Kind(_both(CHANGES["preempting"], _set(GraceTime="60")), "runs", shown=("--requeue",)),
     "preempted-for-good": Kind(_preempting("CANCEL", GraceTime="120"), "runs"),
     "for-large-jobs": Kind(_enforcing("ANY", MinNodes="64"), "refused", ("64",)),
     "least-loaded-first": Kind(_set(LLN="YES"), "runs"),
@@ -389,7 +392,16 @@ SEVENTH: dict[str, Kind] = {
     "newer-ten-minutes": Kind(_both(_slurm("24.11"), _set(MaxTime="00:10:00")), "refused", ("10",)),
     # the nodes
     "a-host-with-more-gpus": Kind(_last_host(gpus=16), "runs"),
-    "one-node-down": Kind(_same, "waits", ("down",), typed=_first_node("DOWN")),
+    # In the first round one of several kinds lost a node, and not the job's.
+    "one-node-down": Kind(
+        _same,
+        "waits",
+        ("down",),
+        typed=lambda spec, _: (
+            *("scontrol", "update", "State=DOWN", "Reason=repair"),
+            f"NodeName={','.join(each.names[0] for each in spec.groups)}",
+        ),
+    ),
     "works-in-an-hour": Kind(
         _same,
         "waits",
