@@ -26,10 +26,10 @@ def for_a_shell(request: Request, site: Site, shell: str) -> Request:
         for name, queue in table.items()
         if queue.purpose == purpose and queue.open
     )
-    field, why, name = next(open_queues, ("", "", ""))
+    field, origin, name = next(open_queues, ("", "", ""))
     if field and request.partition is None and request.qos is None:
         values[field] = name
-        origins[field] = ValueOrigin(OriginKind.PROFILE, f"{site.name}: {why}")
+        origins[field] = ValueOrigin(OriginKind.PROFILE, f"{site.name}: {origin}")
         other_partition = _partition_beside(site, name) if field == "qos" else None
         if other_partition is not None:
             values["partition"] = other_partition

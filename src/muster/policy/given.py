@@ -65,9 +65,15 @@ def memory_unasked(
 
     Where memory is not given out, Slurm holds a node to the default of a node all the same.
     """
-    for said in filter(None, (partition, cluster)):
-        per_gpu, per_cpu = (said.memory_per_gpu_mib, said.memory_per_cpu_mib) if cluster.shares_memory else (None, None)
-        for mib, count, unit in ((per_gpu, gpus, "GPU"), (per_cpu, cpus, "CPU"), (said.memory_per_node_mib, 1, "node")):
+    for facts in filter(None, (partition, cluster)):
+        per_gpu, per_cpu = (
+            (facts.memory_per_gpu_mib, facts.memory_per_cpu_mib) if cluster.shares_memory else (None, None)
+        )
+        for mib, count, unit in (
+            (per_gpu, gpus, "GPU"),
+            (per_cpu, cpus, "CPU"),
+            (facts.memory_per_node_mib, 1, "node"),
+        ):
             if mib and count:
                 return MemoryUnasked(mib, count, unit)
     return None
