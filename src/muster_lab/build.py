@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from socket import sethostname
 from typing import TYPE_CHECKING
 
 from muster.errors import SiteError
@@ -138,7 +139,7 @@ def write(file: Path, text: str, mode: int) -> None:
 
 def connect(spec: LabSpec) -> None:
     """Make the bridge, with the login host's address on it."""
-    kernel.set_hostname(config.LOGIN)
+    sethostname(config.LOGIN)
     host.ip_batch(
         [
             "link set lo up",

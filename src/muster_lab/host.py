@@ -9,6 +9,7 @@ import os
 from collections.abc import Sequence
 from ipaddress import IPv4Address
 from pathlib import Path
+from socket import sethostname
 
 from muster.runner import checked, run, start
 from muster_lab import config, daemons, kernel, paths
@@ -144,7 +145,7 @@ def _first(spec: LabSpec, host: str, go: int, news: int) -> int:
     os.close(news)
     os.read(go, 1)
     os.close(go)
-    kernel.set_hostname(host)
+    sethostname(host)
     mount_host(spec.tmp_mib)
     ip_batch(["link set lo up", *_own_network(spec, host)])
     start(["slurmd", "-D"], env=daemons.ENVIRONMENT)

@@ -98,11 +98,6 @@ def unmount(target: str | os.PathLike[str]) -> None:
 _DETACH = 2
 
 
-def set_hostname(name: str) -> None:
-    """Call sethostname(2)."""
-    _call("sethostname", name.encode(), ctypes.c_size_t(len(name)))
-
-
 def die_with_parent(number: int = signal.SIGKILL) -> None:
     """Ask for signal `number` when the parent ends. Forgotten when the user id changes: ask after that."""
     _call("prctl", ctypes.c_int(_SET_DEATH_SIGNAL), ctypes.c_ulong(number))
@@ -117,7 +112,12 @@ def fork(child: Callable[[], int]) -> int:
     """Run `child` in a new process, which ends with the status it returns; gives the new process's id."""
     sys.stdout.flush()
     sys.stderr.flush()
+    # Python's own work after a fork would swallow the exception of a Ctrl-C, and print it. It ends the new process.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     pid = os.fork()  # noqa: TID251
+    if not pid and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     if pid:
         return pid
     status = 70
@@ -159,9 +159,7 @@ def end_children() -> None:
 def start_time(pid: int) -> int | None:
     """Return clock ticks from the machine's start to the process's.
 
-    None where it is gone, or only waits to be collected.
-
-    With the pid, it names a process until the machine reboots.
+    None where it is gone, or only waits to be collected. With the pid, it names a process until the machine reboots.
     """
     try:
         text = Path(f"/proc/{pid}/stat").read_text()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ from uuid import uuid4
 
 import pytest
 
-from muster.runner import checked, end_group, start
+from muster.runner import checked, end_group, run, start
 from plugins.labs import Lab, Person
 
 from .processes import Process, alive, becomes_true, descendants, of_the_machine, with_word
@@ -71,7 +72,11 @@ def hint(person: Person) -> str:
     return f"up: {', '.join(others)}" if others else "muster lab up makes one"
 
 
-@pytest.mark.parametrize("after_s", [0.05, 0.15, 0.3, 0.5, 0.8])
+@pytest.mark.parametrize(
+    ("person", "after_s"),
+    [("root", 0.05), ("ordinary", 0.15), ("root", 0.3), ("ordinary", 0.5), ("root", 0.8)],
+    indirect=["person"],
+)
 def test_an_up_that_is_killed_leaves_nothing(person: Person, after_s: float, tmp_path: Path) -> None:
     before = of_the_machine()
     name = f"killed-{uuid4().hex}"
@@ -109,6 +114,19 @@ def test_an_interrupted_up_ends_with_130_and_leaves_nothing(person: Person, tmp_
     assert "Traceback" not in said
 
 
+_FORKS = """\
+import os, signal
+from muster_lab import kernel
+os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), signal.SIGINT))
+print(os.waitstatus_to_exitcode(os.waitpid(kernel.fork(lambda: 0), 0)[1]))
+"""
+
+
+def test_ctrl_c_at_the_moment_of_a_fork_ends_the_new_process_without_a_word(tester: Person) -> None:
+    ended = checked(run([sys.executable, "-c", _FORKS], env=tester.environment(), timeout_s=60))
+    assert (ended.stdout, ended.stderr) == (f"{-signal.SIGINT}\n", "")
+
+
 def begin_up(person: Person, name: str, folder: Path, *words: str):  # type: ignore[no-untyped-def]
     with (folder / "said").open("wb") as said:
         argv = person.argv("lab", "up", "--name", name, *words)
@@ -127,10 +145,6 @@ try:
 except SiteError as error:
     print(error.message, "|", error.hint)
 """
-    import sys
-
-    from muster.runner import run
-
     said = checked(run([sys.executable, "-c", program], env=tester.environment(), timeout_s=60)).stdout
     assert "slurmctld ended while the lab came up" in said
     assert "select/nonsense" in said
