@@ -149,7 +149,7 @@ print(json.dumps([(each.noticed_by, each.left_out, each.in_time) for each in ver
 """
 
 
-@pytest.mark.wide  # four seconds of a core: pytest runs over each change
+@pytest.mark.long  # pytest runs over each change, in two ways
 def test_a_change_is_noticed_by_a_test_that_passes_without_it(tmp_path: Path) -> None:
     houses = []
     for number, (tests, _, _) in enumerate(_CASES):

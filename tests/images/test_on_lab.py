@@ -404,8 +404,9 @@ def test_torch_adds_up_in_the_image(
     assert result.stdout.splitlines() == [said, said]
 
 
+# How the door and its secret come into a container is asked of each engine, and of each launcher, once.
 @pytest.mark.torch
-@pytest.mark.parametrize("launcher", ["srun", "torchrun", "mpirun"])
+@pytest.mark.parametrize("launcher", ["srun", pytest.param("torchrun", marks=pytest.mark.long), "mpirun"])
 def test_the_ranks_of_a_closed_job_meet_in_the_image(
     lab: Lab, images: Images, folder: Path, image_with_torch: tuple[str, ...], launcher: str
 ) -> None:
@@ -443,7 +444,9 @@ def podman() -> Iterator[Path]:
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("launcher", ["srun", "torchrun", "mpirun"])
+@pytest.mark.parametrize(
+    "launcher", [*(pytest.param(each, marks=pytest.mark.long) for each in ("srun", "mpirun")), "torchrun"]
+)
 def test_the_ranks_of_a_closed_job_meet_in_containers_of_podman(
     lab: Lab, folder: Path, podman: Path, launcher: str
 ) -> None:

@@ -85,7 +85,7 @@ raise ValueError('a typo of mine')
 """
 
 
-@pytest.mark.parametrize("into", ["a file", "pipes", "one pipe", "a terminal"])
+@pytest.mark.parametrize("into", ["a file", "pipes", pytest.param("one pipe", marks=pytest.mark.long), "a terminal"])
 def test_a_rehearsal_says_no_and_all_that_the_ranks_wrote_arrives(user: RealUser, into: str) -> None:
     (user.home / "typo.py").write_text(f"def on_gpu(x):\n    return x.cuda()\n{RAISES}")
     words = user.muster("run", "--rehearse", "--site", "generic", "-N", "2", "-t", "30", "--", user.python, "typo.py")

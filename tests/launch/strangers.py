@@ -81,7 +81,7 @@ def hold_a_door(lab: Lab, folder: Path, words: Sequence[str], *, env: Mapping[st
     place = None
     deadline = time.monotonic() + PATIENCE_S
     while place is None and time.monotonic() < deadline:
-        time.sleep(0.5)
+        time.sleep(1)  # each look costs a start of Muster
         place = re.search(r"met 2 (\S+) (\d+)", lab.exec([MUSTER, "logs", job]).stdout)
     assert place is not None, lab.exec([MUSTER, "logs", job]).stdout
     for host in (None, "node1", "node2", "node3"):

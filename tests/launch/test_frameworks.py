@@ -32,12 +32,12 @@ def places(result: ProgramResult) -> list[tuple[int, ...]]:
 
 @pytest.mark.parametrize(
     ("launcher", "framework"),
-    # Every launcher and every framework, each in two pairs; Lightning's ranks cost five seconds each before they begin.
+    # Every launcher but one, and every framework: Lightning's ranks cost five seconds each before they begin.
     [
         ("srun", "lightning"),
         ("torchrun", "accelerate"),
         ("mpirun", "accelerate"),
-        ("mpirun+torchrun", "lightning"),
+        pytest.param("mpirun+torchrun", "lightning", marks=pytest.mark.long),
         pytest.param("srun", "accelerate", marks=pytest.mark.long),
         pytest.param("torchrun", "lightning", marks=pytest.mark.long),
         pytest.param("mpirun", "lightning", marks=pytest.mark.long),
@@ -71,7 +71,9 @@ def test_a_frameworks_program_meets_behind_the_door_of_a_closed_job(
     assert places(result) == [(0, 2, 0), (1, 2, 0)]
 
 
-@pytest.mark.parametrize(("framework", "words"), [("accelerate", ()), ("lightning", ("1", "2"))])
+@pytest.mark.parametrize(
+    ("framework", "words"), [("accelerate", ()), pytest.param("lightning", ("1", "2"), marks=pytest.mark.long)]
+)
 def test_a_frameworks_program_runs_unchanged_on_this_machine(framework: str, words: tuple[str, ...]) -> None:
     pytest.importorskip(framework)
     program = str(PROGRAMS / f"with_{framework}.py")

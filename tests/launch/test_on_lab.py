@@ -59,7 +59,7 @@ class Started:
         "mpirun.mpich",
         pytest.param("torchrun", marks=torch),
         pytest.param("mpirun+torchrun", marks=torch),
-        pytest.param("mpirun+torchrun.mpich", marks=torch),
+        pytest.param("mpirun+torchrun.mpich", marks=[torch, pytest.mark.long]),  # test_on_lab_endings.py has one
     ],
 )
 def started(request: pytest.FixtureRequest, lab: Lab, scratch: Path, mpich: Path) -> Started:

@@ -36,8 +36,6 @@ ALONE = "the 2 ranks have ended, and Muster saw no connection to node1:"
 SIZE = ("-N", "2", "--ntasks-per-node", "1")
 MUCH = "i=0; while [ $i -lt 20000 ]; do echo line $i of rank $RANK with some more words; i=$((i + 1)); done"
 
-launchers = pytest.mark.parametrize("launcher", ["srun", "mpirun"])
-
 
 @pytest.fixture
 def script(shared_directory: Path) -> Path:
@@ -61,7 +59,7 @@ def why(lab: Lab, job: str) -> tuple[str, dict[str, Any]]:
     return checked(lab.exec([MUSTER, "why", job])).stdout, found[0]
 
 
-@launchers
+@pytest.mark.parametrize("launcher", ["srun", "mpirun"])
 def test_a_run_whose_ranks_never_met_says_so_at_its_end(lab: Lab, script: Path, launcher: str) -> None:
     alone = muster_run(lab, script, "--launcher", launcher, *SIZE, "--", "python", "train.py")
     joined = muster_run(lab, script, "--launcher", launcher, *SIZE, "--", "python", "train.py", "--join")
@@ -71,9 +69,8 @@ def test_a_run_whose_ranks_never_met_says_so_at_its_end(lab: Lab, script: Path, 
     assert "saw no connection" not in joined.stderr
 
 
-@launchers
-def test_why_says_it_of_a_job(lab: Lab, script: Path, launcher: str) -> None:
-    words = ("--launcher", launcher, "--", "python", "train.py")
+def test_why_says_it_of_a_job(lab: Lab, script: Path) -> None:
+    words = ("--", "python", "train.py")
     shown, told = why(lab, ended_job(lab, script, *words))
     quiet, nothing = why(lab, ended_job(lab, script, *words, "--join"))
 
@@ -84,7 +81,9 @@ def test_why_says_it_of_a_job(lab: Lab, script: Path, launcher: str) -> None:
     assert nothing["warnings"] == []
 
 
-@pytest.mark.parametrize("launcher", ["srun", "mpirun", pytest.param("torchrun", marks=pytest.mark.torch)])
+@pytest.mark.parametrize(
+    "launcher", ["srun", "mpirun", pytest.param("torchrun", marks=[pytest.mark.torch, pytest.mark.long])]
+)
 def test_a_disk_that_is_full_at_the_end_is_named(lab: Lab, shared_directory: Path, launcher: str) -> None:
     """The run directory lies on a disk of 400 KiB, which node1 alone has: it submits the job, and runs its ranks."""
     runs = shared_directory / "muster-runs"

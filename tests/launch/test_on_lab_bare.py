@@ -32,7 +32,10 @@ def logs(lab: Lab, folder: Path, job: str) -> str:
     return checked(lab.exec([MUSTER, "logs", job], cwd=folder, env={"PATH": path_with()})).stdout
 
 
-@pytest.mark.parametrize("launcher", LAUNCHERS)
+# That a rank's words under an agent lie there too is seen below, where one fails.
+@pytest.mark.parametrize(
+    "launcher", [*LAUNCHERS[:2], pytest.param("torchrun", marks=[pytest.mark.torch, pytest.mark.long])]
+)
 def test_the_output_of_a_bare_script_lies_where_slurm_says(lab: Lab, shared_directory: Path, launcher: str) -> None:
     job = queue(lab, shared_directory, [], 0, "--launcher", launcher)
     text = (shared_directory / f"slurm-{job}.out").read_text()

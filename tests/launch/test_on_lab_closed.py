@@ -17,7 +17,11 @@ pytestmark = pytest.mark.torch
 
 
 @pytest.mark.lab
-@pytest.mark.parametrize("launcher", ["srun", "torchrun", "mpirun", "mpirun+torchrun", "mpirun.mpich"])
+@pytest.mark.parametrize(
+    "launcher",
+    # Agents of mpirun hold the door as agents of srun do, and have the secret as ranks of mpirun do.
+    ["srun", "torchrun", "mpirun", pytest.param("mpirun+torchrun", marks=pytest.mark.long), "mpirun.mpich"],
+)
 def test_the_ranks_meet_and_strangers_do_not(lab: Lab, shared_directory: Path, mpich: Path, launcher: str) -> None:
     path = path_with(mpich) if launcher.endswith(".mpich") else path_with()
     hold_a_door(lab, shared_directory, ["--launcher", launcher.removesuffix(".mpich")], env={"PATH": path})

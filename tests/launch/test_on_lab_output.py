@@ -103,7 +103,7 @@ def test_no_byte_is_lost_at_sruns_full_speed(lab: Lab, shared_directory: Path, s
             assert "".join(written[str(rank)]) == expected
 
 
-@pytest.mark.parametrize("launcher", LABELLED[:2])
+@pytest.mark.parametrize("launcher", ["srun", pytest.param("torchrun", marks=[torch, pytest.mark.long])])
 def test_a_queued_jobs_logs_hold_every_line(
     lab: Lab, shared_directory: Path, speaker: list[str], launcher: str
 ) -> None:
@@ -151,7 +151,11 @@ FAILS = 'i=0; while [ $i -lt 3000 ]; do i=$((i + 1)); echo "$i of $RANK "; [ $RA
 
 @torch
 @pytest.mark.parametrize(
-    ("how", "status"), [("exit 6", 6), ("kill -9 $PPID", 137)], ids=["a rank exits", "its agent is killed"]
+    ("how", "status"),
+    [
+        pytest.param("exit 6", 6, marks=pytest.mark.long, id="a rank exits"),
+        pytest.param("kill -9 $PPID", 137, id="its agent is killed"),
+    ],
 )
 def test_what_was_written_before_a_failure_comes_out(lab: Lab, shared_directory: Path, how: str, status: int) -> None:
     words = ("--launcher", "torchrun", *SIZE, "--", "sh", "-c", FAILS % how)

@@ -19,13 +19,19 @@ pytestmark = pytest.mark.lab
 _SAYS = 'echo "{\\"rank\\": $RANK, \\"size\\": $WORLD_SIZE, \\"local\\": $LOCAL_RANK, \\"node\\": $GROUP_RANK}"'
 
 
+# tests/launch asks the same of these, and more.
+_ASKED_ELSEWHERE = {"srun", "mpirun", "torchrun", "mpirun+torchrun"}
+
+
 def _launchers() -> list[Any]:
     """Those that start ranks in Slurm without a part that a lab does not have; an agent needs torch."""
     chosen: list[Any] = []
     for name in launcher_names():
         launcher = launcher_named(name)
         if launcher.starts_ranks and Engine.SLURM in launcher.engines and not launcher.stand_in:
-            chosen.append(pytest.param(name, marks=pytest.mark.torch) if launcher.agent else name)
+            marks = [pytest.mark.torch] if launcher.agent else []
+            marks += [pytest.mark.long] if name in _ASKED_ELSEWHERE else []
+            chosen.append(pytest.param(name, marks=marks))
     return chosen
 
 

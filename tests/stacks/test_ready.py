@@ -220,7 +220,7 @@ def forbidden(shared_directory: Path) -> str:
 
 @pytest.mark.lab
 @pytest.mark.torch
-@pytest.mark.parametrize("launcher", ["srun", "torchrun"])
+@pytest.mark.parametrize("launcher", ["srun", pytest.param("torchrun", marks=pytest.mark.long)])
 def test_a_hang_is_named_where_the_kernel_forbids_to_look(
     lab: Lab, shared_directory: Path, forbidden: str, launcher: str
 ) -> None:
