@@ -23,7 +23,6 @@ from muster.life.written import RunFiles
 
 # Limits and graces are looked at so often.
 _TICK_S = 0.5
-_OFTEN_S = 60.0
 _LINES = 15
 _TEXT_BYTES = 1 << 20
 # What Slurm tells of the GPUs of the script's own node: a step on nodes without GPUs would leave it as it is.
@@ -216,7 +215,10 @@ class RoleRunner(Loop):
             unit.ended(1)
 
     def _look(self, unit: RoleUnit) -> None:
-        """Ask until the role is ready, or has ended: often at first, and every second after a minute."""
+        """Ask until the role is ready, or has ended: often at first, and every second after a minute.
+
+        A role that is ready soon is known soon: the next role waits for it.
+        """
         since = time.monotonic()
         while unit.runs():
             try:
@@ -226,7 +228,7 @@ class RoleRunner(Loop):
                     return
             except (OSError, ValueError):
                 pass  # a file was removed meanwhile
-            time.sleep(0.1 if time.monotonic() - since < _OFTEN_S else 1.0)
+            time.sleep(min(0.01 + (time.monotonic() - since) / 60, 1.0))
 
     def _lack(self, unit: RoleUnit) -> str:
         """Return what a role lacks to be ready; empty: it is ready."""
