@@ -215,10 +215,7 @@ class RoleRunner(Loop):
             unit.ended(1)
 
     def _look(self, unit: RoleUnit) -> None:
-        """Ask until the role is ready, or has ended: often at first, and every second after a minute.
-
-        A role that is ready soon is known soon: the next role waits for it.
-        """
+        """Ask until the role is ready, or has ended: first every 10 ms, for the next role waits, then less often."""
         since = time.monotonic()
         while unit.runs():
             try:
