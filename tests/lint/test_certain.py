@@ -1035,7 +1035,11 @@ def test_a_late_name_of_the_job_breaks_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "severity"), [("--output=logs/%j.out", Severity.STYLE), ("--chdir=logs", Severity.FRAGILE)]
+    ("option", "severity"),
+    [
+        ("--output=logs/%j.out", Severity.STYLE),
+        ("--chdir=logs", Severity.STYLE),
+    ],
 )
 def test_a_folder_is_looked_for_beside_the_script(option: str, severity: Severity, tmp_path: Path) -> None:
     script = tmp_path / "job.sh"

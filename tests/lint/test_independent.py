@@ -112,7 +112,10 @@ _RIGHT = {
         "ray-driver-everywhere",
         _NODES + "srun ray start --address=$h:1 --block &\nsrun --overlap -N1 -n1 python t.py\n",
     ),
-    "the same GPUs twice": ("gpus-of-node-twice", _ONE + "#SBATCH --gres=gpu:a100:2\n#SBATCH --gpus-per-node=2\n"),
+    "a size that srun does not read": (
+        "slurm-variable-overwritten",
+        _TWO + "export SLURM_NNODES=1\nsrun -K hostname\n",
+    ),
     "the size that the job has": ("slurm-variable-overwritten", _TWO + "export SLURM_NTASKS=8\nsrun -K hostname\n"),
     "a size where nothing gave one": (
         "slurm-variable-overwritten",
@@ -281,8 +284,20 @@ def test_what_is_right_is_not_blamed(name: str) -> None:
 
 
 _WRONG = {
+    "the same GPUs twice": (
+        "fragile",
+        "gpus-of-node-twice",
+        _ONE + "#SBATCH --gres=gpu:a100:2\n#SBATCH --gpus-per-node=2\n",
+    ),
+    "nodes of a trainer": ("fragile", "size-told-differs", _ONE + "srun -K python t.py trainer.num_nodes=2\n"),
+    "a folder made elsewhere": ("fragile", "cd-may-fail", _ONE + "cd /a\nmkdir out\ncd out\nrm -rf *\ndate\n"),
+    "settings needed": (
+        "slow",
+        "debug-switch-left-on",
+        _ONE + "# needed for all\nexport CUDA_LAUNCH_BLOCKING=1\ndate\n",
+    ),
     "a variable in the name of a log": ("fragile", "directive-expands", _ONE + "#SBATCH -o log/$USER.%j\ndate\n"),
-    "a variable in the folder of a log": ("breaks", "directive-expands", _ONE + "#SBATCH -e /a/$USER/%j\ndate\n"),
+    "a variable in the folder of a log": ("fragile", "directive-expands", _ONE + "#SBATCH -e /a/$USER/%j\ndate\n"),
     "a variable in a folder to be": ("fragile", "directive-expands", _ONE + "#SBATCH -D $USER\ndate\n"),
     "fewer tasks than nodes": ("fragile", "tasks-of-node-unused", _HEAD + "#SBATCH -N 4 -n 1\nsrun -K a\n"),
     "blanks behind export": ("breaks", "assignment-with-blanks", _ONE + "export A = 1\ndate $A\n"),
@@ -487,7 +502,7 @@ _WRONG = {
     "usage": ("fragile", "exit-without-status", _ONE + "if [ $# = 0 ]; then\n  echo usage: a\n  exit 0\nfi\n"),
     "a name with two dollars": ("fragile", "template", _ONE + "D=$${DATA}/a\npython t.py\n"),
     "a mark": ("fragile", "template", _ONE + "#SBATCH -o ${A}/a\n${SETUP}\npython t.py\n"),
-    "a late mark": ("breaks", "directive-expands", _ONE + "#SBATCH -o ${A}/a\ndate\n${CMD}\n#SBATCH -N2\n"),
+    "a late mark": ("breaks", "directive-expands", _ONE + "#SBATCH --mem ${A}\ndate\n${CMD}\n#SBATCH -N2\n"),
     "standalone agents": ("fragile", "agents-on-every-task", _AGENTS.replace("--rdzv-backend=c10d", "--standalone")),
     "GPUs of tasks": ("fragile", "agents-on-every-task", _AGENTS.replace("#SBATCH --gpus", _PER_TASK, 1)),
     "numbered agents of one world": ("breaks", "agents-on-every-task", _TWO + _NUMBERED),

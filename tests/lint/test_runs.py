@@ -57,19 +57,19 @@ def _check(shown: Shown, records: dict[str, str]) -> None:
 
 
 @pytest.fixture(scope="module")
-def lab_of_rules(tester: Person) -> Iterator[Lab]:
-    with lab_up(tester, "rules", *_SIZE, *_PARTITION) as made:
+def lab_of_rules(tester: Person, slurm_version: str) -> Iterator[Lab]:
+    with lab_up(tester, "rules", "--slurm", slurm_version, *_SIZE, *_PARTITION) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def short_runs(lab_of_rules: Lab, scratch: Path) -> Records:
-    return _run_all(lab_of_rules, scratch / "short", _SHORT)
+def short_runs(lab_of_rules: Lab, scratch: Path, slurm_version: str) -> Records:
+    return _run_all(lab_of_rules, scratch / f"short-{slurm_version}", _SHORT)
 
 
 @pytest.fixture(scope="module")
-def long_runs(lab_of_rules: Lab, scratch: Path) -> Records:
-    return _run_all(lab_of_rules, scratch / "long", _LONG)
+def long_runs(lab_of_rules: Lab, scratch: Path, slurm_version: str) -> Records:
+    return _run_all(lab_of_rules, scratch / f"long-{slurm_version}", _LONG)
 
 
 def _run_all(lab: Lab, top: Path, names: list[str]) -> Records:
@@ -86,18 +86,30 @@ def _run_all(lab: Lab, top: Path, names: list[str]) -> Records:
 @pytest.mark.lab
 @pytest.mark.parametrize("name", _SHORT)
 def test_the_examples_of_a_rule_run_as_its_page_says(
-    name: str, short_runs: Records, request: pytest.FixtureRequest
+    name: str, short_runs: Records, slurm_version: str, request: pytest.FixtureRequest
 ) -> None:
-    _compare(name, short_runs[name], update=request.config.getoption("--update-golden"))
+    if slurm_version != "system":
+        _check_other(name, short_runs[name])
+    else:
+        _compare(name, short_runs[name], update=request.config.getoption("--update-golden"))
 
 
 @pytest.mark.lab
 @pytest.mark.long
 @pytest.mark.parametrize("name", _LONG)
 def test_the_slower_examples_of_a_rule_run_as_its_page_says(
-    name: str, long_runs: Records, request: pytest.FixtureRequest
+    name: str, long_runs: Records, slurm_version: str, request: pytest.FixtureRequest
 ) -> None:
-    _compare(name, long_runs[name], update=request.config.getoption("--update-golden"))
+    if slurm_version != "system":
+        _check_other(name, long_runs[name])
+    else:
+        _compare(name, long_runs[name], update=request.config.getoption("--update-golden"))
+
+
+def _check_other(name: str, records: dict[str, str]) -> None:
+    """A newer Slurm shows the same fault, in words of its own; a rule on older ones is right that it does not."""
+    is_gone = name == "output-folder"
+    assert (re.search(_SHOWN[name].before, records["before"].rstrip(), re.DOTALL) is None) == is_gone, records
 
 
 def _compare(name: str, records: dict[str, str], *, update: bool) -> None:

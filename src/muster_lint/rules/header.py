@@ -81,11 +81,11 @@ def _changes(job: BatchScript, option: HeaderOption) -> bool:
     "directive-misspelt",
     Severity.BREAKS,
     "a line that looks like a directive but is a comment",
-    why="sbatch reads only lines that begin with exactly #SBATCH. A space, another case or a typing error makes a comment of it.",
+    why="sbatch reads only lines that begin with exactly #SBATCH. A typing error makes a comment of it; so does a space, which may be on purpose (style).",
     instead="Write #SBATCH at the beginning of the line.",
     source=sources.SBATCH,
-    bad=_HEAD + "# SBATCH --gres=gpu:4\nsrun --kill-on-bad-exit=1 python train.py\n",
-    good=_HEAD + "#SBATCH --gres=gpu:4\nsrun --kill-on-bad-exit=1 python train.py\n",
+    bad=_HEAD + "#SBATCH -c 8 --ntasks-per-node=4\n#SBTACH --gres=gpu:4\nsrun -c 8 -K python train.py\n",
+    good=_HEAD + "#SBATCH -c 8 --ntasks-per-node=4\n#SBATCH --gres=gpu:4\nsrun -c 8 -K python train.py\n",
 )
 def find_misspelt_directives(job: BatchScript) -> Iterator[Hit]:
     """Yield comments that were meant as directives."""
@@ -139,11 +139,11 @@ def _is_missed(job: BatchScript, options: Sequence[HeaderOption]) -> bool:
     "directive-expands",
     Severity.BREAKS,
     "a variable or a pattern that sbatch does not expand",
-    why="sbatch does not expand variables or commands in directives: $HOME stays the five characters that it is. %j and its like it fills in for the names of files alone.",
+    why="sbatch expands nothing in directives: $HOME stays five characters (Slurm before 23.02 fails a job whose log is to lie there, later ones make the folder). %j and its like are for names of files alone.",
     instead="Write the value, or use Slurm's own patterns (%x name, %j job, %u user), or give the option to sbatch on the command line.",
     source=sources.SBATCH,
-    bad=_HEAD + "#SBATCH --output=$HOME/logs/%j.out\nsrun --kill-on-bad-exit=1 hostname\n",
-    good=_HEAD + "#SBATCH --output=%x-%j.out\nsrun --kill-on-bad-exit=1 hostname\n",
+    bad=_HEAD + "#SBATCH --mem=$MEMORY\nsrun --kill-on-bad-exit=1 hostname\n",
+    good=_HEAD + "#SBATCH --mem=16G\nsrun --kill-on-bad-exit=1 hostname\n",
 )
 def find_expansions(job: BatchScript) -> Iterator[Hit]:
     """Yield directives with a $ or a backquote that a shell would expand, and a job's name with a pattern."""
@@ -152,7 +152,7 @@ def find_expansions(job: BatchScript) -> Iterator[Hit]:
             in_name = each.name in {"output", "error"} and not re.search(r"[$`~].*/", each.value)  # the file is made
             is_text = each.name in {"job-name", "mail-user", "comment", "export"}
             severity = Severity.FRAGILE if in_name or is_text else None
-            unknown = _EXPANDED.get(each.name, "")
+            unknown = "" if in_name else _EXPANDED.get(each.name, "")
             yield Hit(each.place, f"sbatch takes {each.value!r} as it is written", severity=severity, unknown=unknown)
         elif each.name == "job-name" and re.search("%[AajJ]", each.value or ""):
             instead = "Take it out: squeue shows the number beside the name."
@@ -161,6 +161,7 @@ def find_expansions(job: BatchScript) -> Iterator[Hit]:
 
 _EXPANDED = {
     "chdir": "what the job does in /tmp, where Slurm runs it then",
+    **dict.fromkeys(("output", "error"), "whether this Slurm, since 23.02, may make a folder of that name"),
     **dict.fromkeys(("account", "qos", "wckey", "reservation"), "whether Slurm enforces it, and what sbatch is given"),
 }
 

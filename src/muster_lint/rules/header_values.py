@@ -209,8 +209,8 @@ def find_array_beyond_list(job: BatchScript) -> Iterator[Hit]:
 @rule(
     "gpus-of-node-twice",
     Severity.FRAGILE,
-    "two numbers of GPUs of a node",
-    why="--gres=gpu:N and --gpus-per-node=N ask for the same thing. With two numbers the job has another size than one of the lines says.",
+    "GPUs of a node asked for twice",
+    why="--gres=gpu:N and --gpus-per-node=N ask for the same thing. Slurm 22.05 and 24.11 take the number of --gres; 26.05 refuses the job.",
     instead="Keep one of the two.",
     source=sources.SBATCH,
     bad=_HEAD
@@ -219,13 +219,13 @@ def find_array_beyond_list(job: BatchScript) -> Iterator[Hit]:
     good=_HEAD + "#SBATCH --time=01:00:00\n#SBATCH --cpus-per-gpu=8\n#SBATCH --gpus-per-node=2\n" + _STEP,
 )
 def find_two_numbers_of_gpus(job: BatchScript) -> Iterator[Hit]:
-    """Yield --gpus-per-node with another number than --gres has."""
+    """Yield --gpus-per-node beside --gres."""
     gres, per_node = job.header.get("gres"), job.header.get("gpus-per-node")
     asked = re.fullmatch(r"gpu(?::[A-Za-z][\w.-]*)?:(\d+)", (gres.value or "") if gres is not None else "")
     other = re.fullmatch(r"(?:[A-Za-z][\w.-]*:)?(\d+)", (per_node.value or "") if per_node is not None else "")
-    if asked is not None and other is not None and per_node is not None and int(asked[1]) != int(other[1]):
+    if asked is not None and other is not None and per_node is not None:
         message = f"--gres asks for {asked[1]} GPUs of a node, and --gpus-per-node for {other[1]}"
-        yield Hit(per_node.place, message, unknown="which of the two this Slurm takes")
+        yield Hit(per_node.place, message, unknown="whether this Slurm takes both")
 
 
 @rule(

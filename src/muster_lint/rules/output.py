@@ -40,7 +40,7 @@ def find_shared_outputs(job: BatchScript) -> Iterator[Hit]:
     Severity.STYLE,
     "a folder that an old Slurm does not make",
     why="""Slurm makes the folder of an output since 23.02. Before, a job whose folder is missing fails at its start,
-    without any output: a mkdir in the script comes too late. A job whose folder of --chdir is missing starts in /tmp.""",
+    without any output: a mkdir in the script comes too late. A job whose folder of --chdir is missing starts in /tmp, unless its log is to lie there too.""",
     instead="Make the folder before you submit.",
     source="SchedMD/slurm CHANGELOG/slurm-23.02.md @30ed0b626046",
     bad=_HEAD + "#SBATCH --output=logs/%j.out\nmkdir -p logs\nsrun --kill-on-bad-exit=1 hostname\n",
@@ -72,7 +72,7 @@ def find_late_folders(job: BatchScript) -> Iterator[Hit]:
     chdir = job.header.get("chdir")
     if chdir is not None and _is_nowhere(job, (chdir.value or "").rstrip("/").removeprefix("./") or "."):
         message = f"there is no folder {chdir.value} beside the script: the job starts in /tmp instead"
-        yield Hit(chdir.place, message, unknown="from which folder it is submitted", severity=Severity.FRAGILE)
+        yield Hit(chdir.place, message, unknown="whether this Slurm, since 23.02, makes it for the log")
 
 
 def _is_told_to_make(job: BatchScript, folder: str) -> bool:

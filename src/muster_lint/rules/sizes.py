@@ -100,7 +100,7 @@ def _names_python(launch: LaunchCommand) -> bool:
     "tasks-of-node-unused",
     Severity.FRAGILE,
     "fewer tasks in all than another option names",
-    why="Where both stand --ntasks counts, and --ntasks-per-node is the most that a node may get: --ntasks=1 is one task. sbatch lowers --nodes to --ntasks.",
+    why="Where both stand --ntasks counts, and --ntasks-per-node is the most that a node may get: --ntasks=1 is one task. sbatch lowers --nodes to --ntasks; with all three, a job of Slurm 26.05 waited for ever.",
     instead="Remove --ntasks, or give all tasks: nodes times tasks of a node.",
     source=sources.SBATCH,
     bad=_ONE + TIME + "#SBATCH --ntasks=1\n#SBATCH --ntasks-per-node=4\n" + STEP,
@@ -361,7 +361,8 @@ def find_told_sizes(job: BatchScript) -> Iterator[Hit]:
         nodes = nodes_of(job, use.step)
         its_nodes = f"{'the job' if nodes == job.nodes else 'its step'} has {nodes}"
         for name, number, word in _told_numbers(job, use):
-            if name in _TELLS_NODES and (nodes or 1) > 1 and number != nodes and number <= max(64, 4 * (nodes or 1)):
+            is_nodes = name in _TELLS_NODES and nodes and (nodes > 1 or "trainer." in name)  # a graph has nodes too
+            if is_nodes and number != nodes and number <= max(64, 4 * nodes):
                 message = f"{name} tells the program {number} nodes, and {its_nodes}"
                 yield Hit(word.place, message, unknown=f"what {name} means to it")
             elif name in _TELLS_GPUS and number <= _MOST_GPUS:

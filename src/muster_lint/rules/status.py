@@ -202,11 +202,13 @@ def find_unchecked_cd(job: BatchScript) -> Iterator[Hit]:
         elif each.program in {"cd", "pushd"}:
             following = job.lines[each.place.end_line - 1][each.place.end_column - 1 :].lstrip()
             is_checked = each.is_conditional or each.in_substitution or following.startswith(("||", "&&"))
-            is_there = len(each.words) < 2 or each.words[1].value.rstrip("/") in made
-            moved = None if is_checked or is_there else each
+            target = each.words[1].value.rstrip("/") if len(each.words) > 1 else "-"
+            if is_checked or target not in made or target.startswith(("-", "/", "$", "~")):
+                moved = None if is_checked or target in made else each  # else a folder made wherever the script is
         elif each.program == "rm" and moved is not None and _deletes_here(each):
-            target = moved.words[1].value
-            yield Hit(moved.place, f"rm in line {each.place.line} deletes elsewhere if {target} is missing")
+            yield Hit(
+                moved.place, f"rm in line {each.place.line} deletes elsewhere if {moved.words[1].value} is missing"
+            )
             moved = None
 
 

@@ -513,7 +513,7 @@ def find_ssh(job: BatchScript) -> Iterator[Hit]:
     "gpu-bind-hides",
     Severity.FRAGILE,
     "a GPU binding that shows each task one GPU",
-    why="""With --gpu-bind=closest, single or map_gpu each task sees its own GPU alone: cuda:LOCAL_RANK does not exist for the
+    why="""With --gpu-bind=single, per_task or map_gpu each task sees its own GPU alone: cuda:LOCAL_RANK does not exist for the
     second rank, and NCCL loses direct access between GPUs.""",
     instead="Remove it; the program chooses its GPU by its local rank.",
     source=sources.SRUN,

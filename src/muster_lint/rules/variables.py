@@ -139,7 +139,11 @@ def find_fabric_off(job: BatchScript) -> Iterator[Hit]:
 def find_debug_switches(job: BatchScript) -> Iterator[Hit]:
     """Yield switches that make the program wait."""
     for place, name, value in _set(job, "CUDA_LAUNCH_BLOCKING", "TORCH_DISTRIBUTED_DEBUG", "AMD_SERIALIZE_KERNEL"):
-        if re.match(r"\s*#.*(remov|hang|without|workaround|need)", job.lines[place.line - 2], re.IGNORECASE):
+        if re.match(
+            r"\s*#.*(remov|hang|crash|workaround|without (it|this)|needed (to|because))",
+            job.lines[place.line - 2],
+            re.IGNORECASE,
+        ):
             continue  # its reason stands above it
         if (name == "TORCH_DISTRIBUTED_DEBUG" and value == "DETAIL") or (
             name != "TORCH_DISTRIBUTED_DEBUG" and value not in {"0", ""}
@@ -289,13 +293,8 @@ def find_overwritten_sizes(job: BatchScript) -> Iterator[Hit]:
     """Yield literals that differ from what the header asks for."""
     per_node = job.tasks_per_node
     tasks = per_node * job.nodes if per_node is not None and job.nodes is not None else None
-    sizes = {
-        "SLURM_NTASKS": tasks,
-        "SLURM_NPROCS": tasks,
-        "SLURM_NNODES": job.nodes,
-        "SLURM_JOB_NUM_NODES": job.nodes,
-        "SLURM_NTASKS_PER_NODE": per_node,
-    }
+    # Beside these two srun reads no SLURM_NPROCS, SLURM_NNODES and SLURM_NTASKS_PER_NODE.
+    sizes = {"SLURM_NTASKS": tasks, "SLURM_JOB_NUM_NODES": job.nodes}
     for each in job.shell.assignments if job.directives else ():
         value = each.value.value if each.value is not None and each.value.is_literal else ""
         size = sizes.get(each.name)
