@@ -222,9 +222,8 @@ def find_two_numbers_of_gpus(job: BatchScript) -> Iterator[Hit]:
     """Yield --gpus-per-node beside --gres."""
     gres, per_node = job.header.get("gres"), job.header.get("gpus-per-node")
     asked = re.fullmatch(r"gpu(?::[A-Za-z][\w.-]*)?:(\d+)", (gres.value or "") if gres is not None else "")
-    other = re.fullmatch(r"(?:[A-Za-z][\w.-]*:)?(\d+)", (per_node.value or "") if per_node is not None else "")
-    if asked is not None and other is not None and per_node is not None:
-        message = f"--gres asks for {asked[1]} GPUs of a node, and --gpus-per-node for {other[1]}"
+    if asked is not None and per_node is not None and per_node.value:
+        message = f"--gres asks for {asked[1]} GPUs of a node, and --gpus-per-node for {per_node.value}"
         yield Hit(per_node.place, message, unknown="whether this Slurm takes both")
 
 

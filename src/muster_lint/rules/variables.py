@@ -291,8 +291,7 @@ def find_secrets(job: BatchScript) -> Iterator[Hit]:
 )
 def find_overwritten_sizes(job: BatchScript) -> Iterator[Hit]:
     """Yield literals that differ from what the header asks for."""
-    per_node = job.tasks_per_node
-    tasks = per_node * job.nodes if per_node is not None and job.nodes is not None else None
+    tasks = (job.tasks_per_node or 0) * (job.nodes or 0) or None
     # Beside these two srun reads no SLURM_NPROCS, SLURM_NNODES and SLURM_NTASKS_PER_NODE.
     sizes = {"SLURM_NTASKS": tasks, "SLURM_JOB_NUM_NODES": job.nodes}
     for each in job.shell.assignments if job.directives else ():
