@@ -362,7 +362,7 @@ def find_told_sizes(job: BatchScript) -> Iterator[Hit]:
         its_nodes = f"{'the job' if nodes == job.nodes else 'its step'} has {nodes}"
         for name, number, word in _told_numbers(job, use):
             is_nodes = name in _TELLS_NODES and nodes and (nodes > 1 or "trainer." in name)  # a graph has nodes too
-            if is_nodes and number != nodes and number <= max(64, 4 * nodes):
+            if is_nodes and number != nodes and number <= max(64, 4 * (nodes or 1)):
                 message = f"{name} tells the program {number} nodes, and {its_nodes}"
                 yield Hit(word.place, message, unknown=f"what {name} means to it")
             elif name in _TELLS_GPUS and number <= _MOST_GPUS:
