@@ -173,6 +173,13 @@ def test_every_hang_says_what_to_do(kind: JobCondition) -> None:
         assert "muster logs --rank 3" in remedy
 
 
+def test_the_others_wait_only_where_some_stand_in_a_collective() -> None:
+    sleeps = _Rank(_OWN, waits="hrtimer_nanosleep")
+    together, awaited = _verdict(sleeps, sleeps), _verdict(sleeps, _Rank(_REDUCE))
+    assert (together.ranks, together.remedy) == ((0, 1), "look at that line")
+    assert awaited.remedy == "look at that line: the other ranks wait until this one comes"
+
+
 def test_a_node_that_is_only_slow_is_no_hang() -> None:
     waits, works = _Rank(_REDUCE), _Rank(_OWN, _NEXT, cpu=50)
     first = "".join(

@@ -74,7 +74,7 @@ def test_a_hang_is_named_and_the_ranks_start_again(lab: Lab, shared_directory: P
     job = checked(lab.exec(submit, cwd=shared_directory)).stdout.strip()
     log = checked(lab.exec([MUSTER, "logs", "-f", job])).stdout
     assert log.count("done") == 2
-    assert "hang: hint: look at that line: the other ranks wait until this one comes\n" in log
+    assert "hang: hint: look at that line\n" in log
     why = checked(lab.exec([MUSTER, "why", job])).stdout
     assert re.search(r"attempt 1: no rank has gone on for 6 s: rank 1 on node\d sleeps at once.py:10 \(load\)", why)
     assert "attempt 2: it ended well" in why

@@ -45,10 +45,10 @@ class Verdict(msgspec.Struct, frozen=True):
         rank = f" --role {self.role}" * bool(self.role) + (f" --rank {self.ranks[0]}" if self.ranks else "")
         if self.unseen and self.kind not in _TOLD_BY_THE_KERNEL:
             return f"{UNKNOWN_LINE}: start the job with --stacks-ready, and its ranks show their lines by themselves"
-        return _REMEDIES.get(self.kind, _LOOK_THERE).format(host=self.host or "the node", rank=rank)
+        look = "look at that line" + ": the other ranks wait until this one comes" * self.others_wait
+        return _REMEDIES.get(self.kind, look).format(host=self.host or "the node", rank=rank)
 
 
-_LOOK_THERE = "look at that line: the other ranks wait until this one comes"
 _REMEDIES = {
     JobCondition.NODE: "{host} is down or cut off: with --restart or --spares the job goes on by itself; "
     "without them cancel it, and submit it with --exclude {host}",
