@@ -146,7 +146,7 @@ muster_go_to() {
 # VARIABLE=FILE a value; VARIABLE+=FILE what takes the place of the line "# muster_read FILE" in a value. Where this
 # host cannot read one, or another user owns it, the job goes on without the rest, and a line says so.
 muster_read() {
-    local word file text held words=("${@:2}")
+    local word file text held before words=("${@:2}")
     for word in "${words[@]}"; do
         file=${word#*=}
         if ! { [ -O "$1/$file" ] && text=$(<"$1/$file") && [ -n "$text" ]; } 2>/dev/null; then
@@ -158,8 +158,10 @@ muster_read() {
         fi
         case $word in
         *+=*)
-            word=${word%%+*} held=${!word}$'\n'
-            text=${held%%"# muster_read $file"$'\n'*}$text${held#*"# muster_read $file"}
+            word=${word%%+*} file="# muster_read $file"
+            held=${!word}$'\n' before=${held%%"$file"$'\n'*}
+            # A pattern that begins with * would be tried at each length: 0.1 s for a door.
+            text=$before$text${held:${#before}+${#file}}
             ;;&
         *=*) printf -v "${word%%=*}" %s "$text" ;;
         *) eval "$text" ;;
@@ -212,10 +214,8 @@ muster_read_ends() {
         while read -r rank word; do
             [ "$word" != begins ] || { due=$each && continue; }
             due=$((due - 1))
-            [ "$word" = 0 ] || [ "$muster_status" -ne 0 ] || {
-                muster_status=$word
-                printf 'muster: rank %s on %s ended with status %s\n' "$rank" "${names[node]:-?}" "$word" >&2
-            }
+            [ "$muster_status" -ne 0 ] || muster_status=$word
+            ((!word)) || printf 'muster: rank %s on %s ended with status %s\n' "$rank" "${names[node]:-?}" "$word" >&2
         done < <(cat "$MUSTER_ENDS/${MUSTER_ATTEMPT:-1}.$node" 2>/dev/null)
         [ "$due" -gt 0 ] || continue
         printf 'muster: how the %s on %s ended is not known\n\nhint: %s\n' "$muster_of" "${names[node]:-?}" \

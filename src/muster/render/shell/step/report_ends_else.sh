@@ -8,10 +8,8 @@ muster_read_ends() {
         while read -r rank word; do
             [ "$word" != begins ] || { due=$each && continue; }
             due=$((due - 1))
-            [ "$word" = 0 ] || [ "$muster_status" -ne 0 ] || {
-                muster_status=$word
-                printf 'muster: rank %s on %s ended with status %s\n' "$rank" "${names[node]:-?}" "$word" >&2
-            }
+            [ "$muster_status" -ne 0 ] || muster_status=$word
+            ((!word)) || printf 'muster: rank %s on %s ended with status %s\n' "$rank" "${names[node]:-?}" "$word" >&2
         done < <(cat "$MUSTER_ENDS/${MUSTER_ATTEMPT:-1}.$node" 2>/dev/null)
         [ "$due" -gt 0 ] || continue
         printf 'muster: how the %s on %s ended is not known\n\nhint: %s\n' "$muster_of" "${names[node]:-?}" \
