@@ -269,9 +269,8 @@ def test_a_real_process_is_counted() -> None:
 
 def _ends(*ranks: dict[str, object], after_s: int = 20) -> int:
     rounds = _rounds(*ranks)
-    verdict = judge(rounds, len(ranks))
-    assert verdict.is_hang
-    return ends_after_s(verdict, movements(rounds), after_s)
+    assert judge(rounds, len(ranks)).is_hang
+    return ends_after_s(movements(rounds), after_s)
 
 
 _WAITS: dict[str, object] = {"stacks": (_REDUCE,)}
@@ -358,3 +357,12 @@ def test_a_call_of_c_beside_ranks_that_only_wait_for_it_is_work() -> None:
     calls: dict[str, object] = {"main": (9_000 * _MS, 9, "r"), "state": "R", "cpu": 900}
     assert not judge(_rounds(calls, _WAITS), 2).is_hang
     assert not judge(_rounds(calls, calls), 2).is_hang
+
+
+@pytest.mark.parametrize(("ranks", "seconds"), [([_WAITS], 20), ([{"waits": "sk_wait_data"}], OPEN_S), ([], OPEN_S)])
+def test_a_silent_node_ends_an_attempt_soon_only_where_the_ranks_that_are_seen_wait(
+    ranks: list[dict[str, object]], seconds: int
+) -> None:
+    rounds = _rounds(*ranks) if ranks else ()
+    assert judge(rounds, 2, silent_nodes=["node2"], silent_ranks=[1]).is_hang
+    assert ends_after_s(movements(rounds) if rounds else (), 20) == seconds

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from muster_check.stacks.condition import JobCondition, standing
-from muster_check.stacks.judge import Verdict
 from muster_check.stacks.move import Doing, Movement
 
 OPEN_S = 300
@@ -17,11 +16,12 @@ _LOOSE = 10
 _FIRM = frozenset({JobCondition.STOPPED, JobCondition.DEBUGGER})
 
 
-def ends_after_s(verdict: Verdict, moved: Sequence[Movement], after_s: int) -> int:
-    """Return after how many seconds of standing the attempt may be ended."""
-    if verdict.kind is JobCondition.NODE:
-        return after_s
-    return max((_of_rank(each, after_s) for each in moved), default=after_s)
+def ends_after_s(moved: Sequence[Movement], after_s: int) -> int:
+    """Return after how many seconds of standing the attempt may be ended.
+
+    A node that does not answer may be slow: the ranks that are seen decide, and where none is, nobody waits for it.
+    """
+    return max((_of_rank(each, after_s) for each in moved), default=max(after_s, OPEN_S))
 
 
 def is_still(moved: Sequence[Movement]) -> bool:

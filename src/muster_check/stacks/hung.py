@@ -87,7 +87,7 @@ class Ranks:
         lines = tuple(lines_of(groups, size, linecache.getline))
         seen = "has gone on" if is_still(moved) else "was seen to go on"
         sentence = f"no rank {seen} for {_time(stood_s)}: {text}"
-        standstill = Standstill(sentence, ends_after_s(verdict, moved, self._watched.after_s))
+        standstill = Standstill(sentence, ends_after_s(moved, self._watched.after_s))
         return self._report(standstill, lines, verdict.remedy)
 
     def _report(self, standstill: Standstill, lines: Sequence[str] = (), remedy: str = "") -> Standstill:
