@@ -371,3 +371,7 @@ def test_a_script_that_outlives_its_ranks_is_killed(tmp_path: Path, monkeypatch:
 
     assert ends.get(timeout=60) == 137
     assert deaf.was_killed
+
+
+def test_a_role_is_asked_soon_at_first_then_ten_times_a_second_and_after_a_minute_once() -> None:
+    assert [round(runner._pause_after(waited_s), 2) for waited_s in (0, 1, 6, 59, 61)] == [0.01, 0.03, 0.1, 0.1, 1.0]

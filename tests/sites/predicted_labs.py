@@ -392,7 +392,7 @@ SEVENTH: dict[str, Kind] = {
     "newer-ten-minutes": Kind(_both(_slurm("24.11"), _set(MaxTime="00:10:00")), "refused", ("10",)),
     # the nodes
     "a-host-with-more-gpus": Kind(_last_host(gpus=16), "runs"),
-    # Slurm takes a node that is DOWN back by itself in a lab, as it did in the first round; one that is FAIL stays out.
+    # Neither a node that is DOWN nor one that is FAIL kept the job of this lab waiting; why is not known.
     "one-node-down": Kind(
         _same,
         "waits",
@@ -469,7 +469,7 @@ _DRAWN = {
 
 
 def predicted_labs() -> Iterator[ChangedLab]:
-    """Yield four sets of twenty labs, two kinds of change for each of ten sites; no site and no kind comes twice."""
+    """Yield four sets of twenty labs, two kinds of change for each of ten sites; no kind comes twice."""
     for name, (sites, kinds) in _DRAWN.items():
         for place, change in enumerate(kinds.split()):
             yield ChangedLab(sites.split()[place % SITES], change, f"{name}-{place}", KINDS[change].signs)

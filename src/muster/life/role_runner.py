@@ -215,7 +215,7 @@ class RoleRunner(Loop):
             unit.ended(1)
 
     def _look(self, unit: RoleUnit) -> None:
-        """Ask until the role is ready, or has ended: first every 10 ms, for the next role waits, then less often."""
+        """Ask until the role is ready, or has ended: soon at first, for the next role waits."""
         since = time.monotonic()
         while unit.runs():
             try:
@@ -225,7 +225,7 @@ class RoleRunner(Loop):
                     return
             except (OSError, ValueError):
                 pass  # a file was removed meanwhile
-            time.sleep(min(0.01 + (time.monotonic() - since) / 60, 1.0))
+            time.sleep(_pause_after(time.monotonic() - since))
 
     def _lack(self, unit: RoleUnit) -> str:
         """Return what a role lacks to be ready; empty: it is ready."""
@@ -375,6 +375,11 @@ def _lack_of(address: str) -> str:
     except Exception as error:  # noqa: BLE001  # whatever an address does, the role is not ready
         return "{} does not answer ({})".format(address, getattr(error, "reason", error))
     return "" if 200 <= status < 300 else "{} answers {}".format(address, status)
+
+
+def _pause_after(waited_s: float) -> float:
+    """Return the time until a role is asked again whether it is ready."""
+    return min(0.01 + waited_s / 60, 0.1 if waited_s < 60 else 1.0)
 
 
 def _count_begun(folder: str) -> int:

@@ -50,8 +50,8 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 _REMEDIES = {
-    JobCondition.NODE: "{host} is down or cut off: with --restart or --spares the job goes on by itself; "
-    "without them cancel it, and submit it with --exclude {host}",
+    JobCondition.NODE: "{host} is down, cut off or very slow: with --restart or --spares the job goes on by itself; "
+    "without them, if it stays so, cancel it, and submit it with --exclude {host}",
     JobCondition.GONE: "it has ended, and the others do not know: muster logs{rank} shows its last lines",
     JobCondition.STOPPED: "a process was sent SIGSTOP: kill -CONT PID on {host} lets it go on",
     JobCondition.DEBUGGER: "remove the breakpoint: nobody can type there",
