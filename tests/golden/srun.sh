@@ -148,7 +148,7 @@ muster_read() {
     local word file text held before words=("${@:2}")
     for word in "${words[@]}"; do
         file=${word#*=}
-        if ! { [ -O "$1/$file" ] && text=$(<"$1/$file") && [ -n "$text" ]; } 2>/dev/null; then
+        if ! { [ -O "$1/$file" ] && text=$(<"$1/$file") && [[ $text == *$'\n# end' ]]; } 2>/dev/null; then
             [ ! -e "$1/$file" ] || [ -O "$1/$file" ] || file+=", another user's file"
             printf 'muster: warning: %s cannot read %s: the job runs without %s\n\nhint: %s\n' \
                 "$(uname -n)" "$1/$file" "${words[*]##*=}" \
@@ -382,7 +382,6 @@ unset TORCHELASTIC_USE_AGENT_STORE TORCHELASTIC_ERROR_FILE
 case $MASTER_ADDR in *:*) muster_jax_host=[$MASTER_ADDR] ;; *) muster_jax_host=$MASTER_ADDR ;; esac
 export JAX_COORDINATOR_ADDRESS="${JAX_COORDINATOR_ADDRESS:-$muster_jax_host:${muster_jax_port:-$MASTER_PORT}}"
 # muster_read look.sh
-
 
 # Where the script counts the ends (MUSTER_ENDS), the shell around the command writes into the file of its node that the
 # command begins, and how it ended.

@@ -143,8 +143,8 @@ def test_a_script_for_another_cluster_than_this_one_holds_everything(
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can make a file another user's")
 def test_a_job_reads_nothing_that_another_user_owns(tmp_path: Path) -> None:
-    (tmp_path / "one.sh").write_text("echo mine\n")
-    (tmp_path / "two.sh").write_text("echo foreign\n")
+    (tmp_path / "one.sh").write_text("echo mine\n# end\n")
+    (tmp_path / "two.sh").write_text("echo foreign\n# end\n")
     os.chown(tmp_path / "two.sh", 65534, 65534)
 
     done = run(["bash", "-c", f"{part('read')}muster_read {tmp_path} one.sh muster_keeper=two.sh three.sh\necho on"])
@@ -153,9 +153,21 @@ def test_a_job_reads_nothing_that_another_user_owns(tmp_path: Path) -> None:
     assert f" cannot read {tmp_path}/two.sh, another user's file: the job runs without two.sh three.sh" in done.stderr
 
 
+@pytest.mark.parametrize("size", range(0, 26, 5))
+def test_a_text_that_is_cut_short_is_not_taken(size: int, tmp_path: Path) -> None:
+    """A closed job that took a part of its door would run open."""
+    text = "echo of a text\n# end\n"
+    (tmp_path / "one.sh").write_text(text[:size])
+
+    done = run(["bash", "-c", f'{part("read")}muster_read {tmp_path} muster_door=one.sh\necho "$muster_door"'])
+
+    assert (done.stdout == text) == (done.stderr == "") == (size >= len(text) - 1)
+    assert done.stdout in {text, "\n"}
+
+
 @pytest.mark.parametrize("is_there", [False, True])
 def test_a_job_names_what_it_has_not_read_from_the_missing_file_on(is_there: bool, tmp_path: Path) -> None:
-    (tmp_path / "one.sh").write_text("echo mine\n")
+    (tmp_path / "one.sh").write_text("echo mine\n# end\n")
     if is_there:  # nobody, not even root, reads a folder as a file
         (tmp_path / "two.sh").mkdir()
 

@@ -76,8 +76,8 @@ _LINE = re.compile(r"^# muster_read (\S+)$", re.MULTILINE)
 
 
 def texts_of_folder() -> dict[str, str]:
-    """Return what the folder holds: the texts of all its files, by their names."""
-    return {file_of(name): part(name) for name in sorted(IN_PLACE_OF, key=str)}
+    """Return what the folder holds: the texts of all its files, by their names. A job takes none that lacks its end."""
+    return {file_of(name): f"{part(name)}# end\n" for name in sorted(IN_PLACE_OF, key=str)}
 
 
 def folder_name() -> str:

@@ -39,7 +39,8 @@ def prologue_end(plan: Plan) -> str:
     parts = engine.parts(plan)
     # What only a text calls that the script reads stands here too.
     callers = "\n".join((calls, *(part(name) for name in parts if is_read(plan, name))))
-    return f"{without_unused(compose_read(plan, parts), callers)}\n{calls}\n"
+    functions = without_unused(compose_read(plan, parts), callers)
+    return f"{functions.rstrip()}\n\n{calls}\n"
 
 
 def definition_lines(plan: Plan) -> Iterator[str]:

@@ -276,7 +276,7 @@ def prologue_text(plan: Plan, prologue: Prologue) -> str:
         *_before_the_command(plan),
         compose_read(plan, prologue.last),
     )
-    return "\n".join(text for text in texts if text)
+    return "\n".join(text.rstrip("\n") + "\n" for text in texts if text)
 
 
 def _again(plan: Plan, prologue: Prologue) -> tuple[Part, ...]:

@@ -5,7 +5,7 @@ muster_read() {
     local word file text held before words=("${@:2}")
     for word in "${words[@]}"; do
         file=${word#*=}
-        if ! { [ -O "$1/$file" ] && text=$(<"$1/$file") && [ -n "$text" ]; } 2>/dev/null; then
+        if ! { [ -O "$1/$file" ] && text=$(<"$1/$file") && [[ $text == *$'\n# end' ]]; } 2>/dev/null; then
             [ ! -e "$1/$file" ] || [ -O "$1/$file" ] || file+=", another user's file"
             printf 'muster: warning: %s cannot read %s: the job runs without %s\n\nhint: %s\n' \
                 "$(uname -n)" "$1/$file" "${words[*]##*=}" \

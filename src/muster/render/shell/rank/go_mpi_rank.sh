@@ -16,7 +16,6 @@ if [ "$muster_status" -eq 0 ]; then
     "${muster_at_end:-:}"
     exit 0
 fi
-read -r muster_here </proc/sys/kernel/hostname
 printf 'muster: rank %s on %s ended with status %s\n' "$muster_rank" "${SLURMD_NODENAME:-$muster_here}" \
     "$muster_status" >&2
 [ -z "${OMPI_COMM_WORLD_RANK:-}" ] || exit "$muster_status"
