@@ -9,7 +9,9 @@ import pytest
 from msgspec.structs import replace
 
 from launch.plans import plan
+from muster.act.record import Run
 from muster.errors import RequestError, UnknownName
+from muster.follow.attempts import attempts_over, ends_of_earlier
 from muster.follow.first_failure import first_failure
 from muster.follow.last_words import last_words
 from muster.follow.roles import failed_role, of_role, role_of, stands_of
@@ -127,3 +129,53 @@ def test_a_role_that_slurm_ended_with_the_job_is_not_the_cause(run: Path, line: 
     failure = first_failure(output_of_run(run))
 
     assert (failure and failure.sentence) == cause
+
+
+def wrote_ends(run: Run, role: str, *ends: str) -> None:
+    folder = run.directory / "roles" / role
+    folder.mkdir(exist_ok=True)
+    lines = [f"{number}\t1\t2\t{end}" for number, end in enumerate(ends, 1)]
+    (folder / "ends").write_text("\n".join([*lines, "3\t1\thalf a li"]))
+    (folder / "attempts").write_text("".join(f"{number}\t1\tn[2-3]\t\n" for number in range(1, len(ends) + 1)))
+
+
+AGAIN = "137\t1\tn3\tagain\trank 1 on n3: ended by SIGKILL\tthe same ranks start again (restart 1 of 1)\trank\t"
+WELL = "0\t\t\tdone\t\t\t\t"
+TOLD = "143\t\t\tend\tended by SIGTERM\tnot started again: the job was told to end\t\t"
+
+
+def test_the_attempts_of_each_role_are_told_and_not_that_it_ended_with_the_job(run: Path) -> None:
+    job = Run("7", run, "train")
+    wrote_ends(job, "train", AGAIN, WELL)
+    wrote_ends(job, "serve", TOLD)
+    again = "role train, attempt 1: rank 1 on n3: ended by SIGKILL; the same ranks start again (restart 1 of 1)"
+
+    assert list(ends_of_earlier(job, None, waits=False)) == [again, "role train, attempt 2: it ended well"]
+    told = [(end["role"], end["attempt"], end["host"]) for end in attempts_over(job, None, waits=False)]
+    assert told == [("serve", 1, None), ("train", 1, "n3"), ("train", 2, None)]
+
+    for before, after in (("143", "7"), ("\t\tend", "\tn1\tend"), ("end\t", "again\t")):
+        of_its_own = TOLD.replace(before, after, 1)
+        wrote_ends(job, "serve", of_its_own)
+        assert next(ends_of_earlier(job, None, waits=False)).startswith("role serve, attempt 1: "), of_its_own
+
+
+def test_the_node_that_a_role_lost_is_the_cause_of_a_job_that_slurm_ended(run: Path) -> None:
+    document = {**json.loads(plan_as_json(plan("-N", "2", "--", "train"))), "roles": [{"name": "train"}]}
+    (run / "plan.json").write_text(json.dumps(document))
+    lost = "205\t\tn3\t{}\tmpirun lost its daemon on n3\tnot started again: the job was told to end\tnode\t"
+    for decision, kind, found in (("end", "node", True), ("again", "node", False), ("end", "unsaid", False)):
+        wrote_ends(Run("7", run, "train"), "train", lost.format(decision).replace("node", kind))
+        failure = first_failure(output_of_run(run))
+        assert (failure is not None) is found, (decision, kind)
+        if failure is not None:
+            assert failure.sentence == "role train, mpirun lost its daemon on n3"
+            assert (failure.kind, failure.host, failure.role) == (FailureKind.NODE, "n3", "train")
+    wrote_ends(Run("7", run, "train"), "train", lost.format("end"))
+    for failed, kind in (("train", FailureKind.NODE), ("serve", FailureKind.OUTSIDE)):
+        happened(run, (failed, "failed", 205, ""))
+        document["roles"] = [{"name": "train"}, {"name": "serve"}]
+        (run / "plan.json").write_text(json.dumps(document))
+        failure = first_failure(output_of_run(run))
+        assert failure is not None
+        assert (failure.role, failure.kind) == (failed, kind), "the node of another role is no cause"

@@ -9,6 +9,8 @@ if TYPE_CHECKING:  # a page of help needs none of these
     from muster.follow.cases import JobCase
     from muster.slurm.jobs import SlurmJob
 
+_SIGNAL_OF_SLURM = 125
+
 
 def row_line(case: JobCase) -> list[str]:
     """Return the line that says which row of the sweep a task has, if there is one."""
@@ -32,11 +34,12 @@ def words_of_waiting(job: SlurmJob) -> str:
 def ended_how(job: SlurmJob) -> str:
     """Return the exit status or signal of a job that is over, in words; empty where there is none to tell.
 
-    A job that never had a node may have one too (signal 1 with BadConstraints), which no process ever gave.
+    No process gave that of a job without a node (signal 1 with BadConstraints), or Slurm's own 125 (OUT_OF_MEMORY).
     """
     from muster.model.failure import exit_words
 
-    return exit_words(job.status) if job.state.phase.is_over and job.status and job.node_list else ""
+    has_ended = job.state.phase.is_over and job.node_list and job.signal != _SIGNAL_OF_SLURM
+    return exit_words(job.status) if has_ended and job.status else ""
 
 
 def other_owner(job: SlurmJob) -> str:

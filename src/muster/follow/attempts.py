@@ -5,6 +5,7 @@ RUN/ends                    one line for each that ended: number, when it began 
                             first cause, and what was done, in words; the kind of that cause, and the rank's error line
 RUN/logs/                   the first run's logs
 RUN/logs/attempt-N/         those of run N, from the second on
+RUN/roles/NAME/             the same files of a role
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from muster.act.record import Run
 from muster.follow.attempt_list import Attempt, AttemptEnd, folder_of, read_attempts, read_ends
 from muster.follow.find_output import find_output
 from muster.follow.first_failure import first_failure
+from muster.follow.roles import stands_of
 from muster.follow.saves import read_saves
 
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
@@ -28,11 +32,13 @@ def ordinal(number: int) -> str:
     return _ORDINALS[number - 1] if 0 < number <= len(_ORDINALS) else f"{number}th"
 
 
-def ends_of_earlier(run: Run, task: str | None, *, waits: bool) -> Iterator[str]:
+def ends_of_earlier(run: Run, task: str | None, *, waits: bool, is_role: bool = False) -> Iterator[str]:
     """Yield a sentence for each run that is over and was not the last; `waits`: the job waits for its next run."""
+    for role, of_role in _roles(run):
+        yield from (f"role {role}, {text}" for text in ends_of_earlier(of_role, None, waits=False, is_role=True))
     folder = folder_of(run, task)
     attempts = read_attempts(folder)
-    ends = {end.number: end for end in read_ends(folder)}
+    ends = {end.number: end for end in read_ends(folder) if not (is_role and _ended_with_job(end))}
     yield from _saves(folder, ends)
     if ends:
         yield from _story(run, task, attempts, ends)
@@ -43,6 +49,17 @@ def ends_of_earlier(run: Run, task: str | None, *, waits: bool) -> Iterator[str]
     yield f"{ordinal(current)} run: {_how_it_ended(run, task, attempts, current - 1)} in the {ordinal(current - 1)}"
     for number in range(current - 2, 0, -1):
         yield f"before that: {_how_it_ended(run, task, attempts, number)} in the {ordinal(number)}"
+
+
+def _ended_with_job(end: AttemptEnd) -> bool:
+    """Return whether a role was ended from outside, as the runner ends those that are left at the job's end."""
+    return end.decision == "end" and end.host is None and end.status == 128 + signal.SIGTERM
+
+
+def _roles(run: Run) -> list[tuple[str, Run]]:
+    """Return each role of a run, with the part of the run that is the role's: its files are those of a run."""
+    names = [stand.name for stand in stands_of(run.directory)]
+    return [(name, replace(run, directory=run.directory / "roles" / name)) for name in names]
 
 
 def attempts_over(run: Run, task: str | None, *, waits: bool) -> list[dict[str, Any]]:
@@ -65,7 +82,8 @@ def attempts_over(run: Run, task: str | None, *, waits: bool) -> list[dict[str, 
             stories.append({**end.as_json(), "began": attempt.began, "ended": None, "status": None})
         elif end is not None:
             stories.append(end.as_json())
-    return stories
+    of_roles = ((role, attempts_over(of_role, None, waits=False)) for role, of_role in _roles(run))
+    return [*stories, *({**story, "role": role} for role, of_role in of_roles for story in of_role)]
 
 
 def _saves(folder: Path, ends: dict[int, AttemptEnd]) -> Iterator[str]:

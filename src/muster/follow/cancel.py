@@ -16,13 +16,7 @@ def cancel_cases(cases: Sequence[JobCase], slurm: Scheduler) -> None:
     for case in cases:
         # A link that a job queued at this very moment finds that there is nothing to do.
         if case.link and case.run is not None:
-            close_chain(case.run, _task_of(case), f"job {case.asked} was cancelled")
+            close_chain(case.run, case.task or "", f"job {case.asked} was cancelled")
         # A job that has not begun will never read its secrets.
         if case.run is not None and "_" not in case.asked:
             remove_passed(case.run)
-
-
-def _task_of(case: JobCase) -> str:
-    """Return the task of an array that a case is of; empty where it is of none."""
-    task = "" if case.job is None else case.job.shown_id.partition("_")[2]
-    return task if task.isdigit() else ""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from muster.follow.attempt_list import EndCause, read_ends
 from muster.follow.last_words import last_words
 from muster.follow.roles import failed_role, of_role
 from muster.follow.signatures import tells_of_peer
@@ -52,9 +53,13 @@ def first_failure(output: JobOutput) -> Failure | None:
 def _of_roles(output: JobOutput, directory: Path) -> Failure | None:
     """Return the failure of the role that ended the job; where the runner could not say which, of any that failed.
 
-    Where a node of the job dies, Slurm ends all roles: that is the failure of none.
+    Where a node of the job dies, Slurm ends all roles: that is the failure of the one that wrote the node down, if any.
     """
     failed = failed_role(directory)
+    for name in (name for name, _ in output.roles if failed is None or name == failed.name):
+        for end in read_ends(directory / "roles" / name):
+            if end.kind is EndCause.NODE and end.decision == "end":
+                return Failure(f"role {name}, {end.cause}", end.host, (), None, end.cause, FailureKind.NODE, role=name)
     if failed is not None:
         failure = None if failed.is_late else first_failure(output.of_role(failed.name))
         return of_role(failed.name, failure, failed.status, failed.words, is_late=failed.is_late)

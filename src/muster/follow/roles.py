@@ -62,10 +62,7 @@ def stands_of(directory: Path) -> tuple[RoleStand, ...]:
         places = json.loads((directory / "roles" / "roles.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return ()
-    last: dict[str, dict[str, Any]] = {}
-    for event in events_of(directory):
-        if event["what"] in {"starts", "ready", "ended"}:
-            last[event["role"]] = event
+    last = {event["role"]: event for event in events_of(directory) if event["what"] in {"starts", "ready", "ended"}}
     return tuple(_stand(name, place, last.get(name)) for name, place in places.items())
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from muster.errors import RequestError
-from muster.follow.attempt_list import folder_of, read_ends
+from muster.follow.attempt_list import read_ends
 from muster.follow.cases import JobCase
 from muster.follow.saves import read_saves
 
@@ -44,14 +44,12 @@ class SavingJob(msgspec.Struct, frozen=True):
 
 def saving_of(case: JobCase) -> SavingJob:
     """Return what is to be told. Raise RequestError for a job whose ranks nobody can tell."""
-    before_s = _before(case)
-    if case.job is None or case.run is None or before_s is None:
+    before_s, folder = _before(case), case.folder
+    if case.job is None or folder is None or before_s is None:
         raise RequestError(
             f"job {case.asked} was not submitted with --save-before: its script cannot tell its ranks to save",
             hint=f"muster cancel {case.asked} ends it as it is",
         )
-    task = case.job.shown_id.partition("_")[2]
-    folder = folder_of(case.run, task if task.isdigit() else None)
     return SavingJob(case.asked, case.job.id, folder, before_s, len(read_saves(folder)), len(read_ends(folder)))
 
 
