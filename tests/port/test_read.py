@@ -88,7 +88,8 @@ def test_sizes(header: str, words: str) -> None:
         ("#SBATCH --wait\n", "--wait", "hold the submission"),
         ("#SBATCH --time=tomorrow\n", "--time", "is not a time limit"),
         ("tar xf data.tar -C /tmp\n", "tar", "--stage DATA"),
-        ("for i in 1 2; do\n  srun python b.py\ndone\n", "srun python b.py", "a second launch"),
+        ("for i in 1 2; do\n  srun python b.py\ndone\n", "srun python b.py", "the launch of line 9 alone"),
+        ("srun python b.py &\n", "srun python b.py", "the launch of line 7 alone"),
         ("if [ -f x ]; then\n  cp x y\nfi\n", "if [ -f x ]", "no branches"),
         ("source setup.sh\n", "source setup.sh", "a file of yours"),
         ("cat <<EOF > conf\n$(cat <<IN\na\nIN\n)\nEOF\n", "cat", ""),
@@ -98,6 +99,23 @@ def test_what_muster_has_no_place_for_is_said(text: str, what: str, why: str) ->
     job, draft = read(_HEAD + text + "srun python a.py\n")
     assert lacking(job, draft) == []
     assert [row for row in draft.rows if what in row.what and why in row.why], draft.rows
+
+
+@pytest.mark.parametrize(
+    ("launch", "why"),
+    [
+        ("srun torchrun --nproc_per_node=4 a.py", "the script starts 4 agents on each node, and Muster one"),
+        ("srun -n2 torchrun --nproc_per_node=4 a.py", "each node is alone"),
+        ("mpirun -np 4 torchrun --nproc_per_node=4 a.py", "the script starts 2 agents on each node"),
+        ("srun -n $N torchrun --nproc_per_node=4 a.py", ""),
+        ("srun python a.py &", "the script goes on beside it"),
+    ],
+)
+def test_a_launch_says_of_the_script_what_the_script_does(launch: str, why: str) -> None:
+    _, draft = read(f"#!/bin/bash\n#SBATCH -N 2\n#SBATCH --ntasks-per-node=4\n{launch}\n")
+    said = "; ".join(row.why for row in draft.rows)
+    assert why in said
+    assert ("agents on each node" in said) == ("agents" in why)
 
 
 def test_a_directive_behind_a_command_was_never_read() -> None:

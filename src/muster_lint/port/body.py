@@ -33,8 +33,9 @@ def read_commands(chains: Sequence[Chain], launch: Chain | None, draft: Draft, l
             draft.leave(command.place.line, text_of(command), "a function of the script: the job calls none")
         elif is_after and command.program == "tee" and launch is not None and launch.command.pipes_on:
             draft.drop(command.place.line, text_of(command), _LOGS)
-        elif chain.weight >= 4 or (chain.stage("step") and not chain.is_chore):
-            draft.leave(command.place.line, text_of(command), "a second launch: it is a job of its own for Muster")
+        elif launch is not None and (chain.weight >= 4 or (chain.stage("step") and not chain.is_chore)):
+            reason = f"Muster's job has the launch of line {launch.command.place.line} alone: this is a job of its own"
+            draft.leave(command.place.line, text_of(command), reason)
         elif chain.stage("step") and chain.is_chore and not is_after:
             _chore(chain, draft)
         else:

@@ -61,6 +61,9 @@ class _Count(msgspec.Struct):
 
     nodes: int
     ranks: int
+    agents: int = 1
+    """How many the script starts on each node."""
+
     questions: dict[str, str] = {}
 
 
@@ -102,7 +105,7 @@ def put_sizes(header: Mapping[str, HeaderOption], step: Mapping[str, str], draft
     _count_ranks(count, sizes, gpus, draft, total=total)
     for name, question in count.questions.items():
         _ask_size(draft, name, question)
-    draft.world = count.nodes * count.ranks
+    draft.world = count.nodes * count.agents * count.ranks
     agents = "agent" in step
     asked_gpus = gpus
     if gpus is None and (uses_gpus or agents):
@@ -169,8 +172,12 @@ def _of_step(count: _Count, counts: Mapping[str, int | None], total: int | None)
 def _of_agents(count: _Count, step: Mapping[str, str], counts: Mapping[str, int | None], gpus: int | None) -> None:
     """Count the ranks that the agents start."""
     nodes, processes, agent = counts.get("nnodes"), counts.get("processes"), step["agent"]
+    if "starter" in step and not count.questions.keys() & set(_STEP_COUNTS):
+        count.agents = count.ranks
     if nodes and nodes != count.nodes:
         count.questions["nnodes"] = f"the ranks wait for {nodes} nodes, but the job has {count.nodes}"
+    elif count.agents > 1:
+        count.questions["agent"] = f"the script starts {count.agents} agents on each node, and Muster one"
     elif "nnodes" not in step and count.nodes > 1 and agent != "deepspeed":
         reason = f"it names no number of nodes, so each node is alone; here {count.nodes} are one world"
         count.questions["agent"] = reason

@@ -127,6 +127,8 @@ def read_chain(chain: Chain, draft: Draft) -> dict[str, str]:
         shown = " ".join([*(f"> {name}" for name in command.writes), *(["| …"] if command.pipes_on else [])])
         reason = "the lines of the ranks are in the run directory: muster logs"
         draft.rows.append(PortRow(command.place.line, shown, Fate.CHANGED, "", reason))
+    if command.in_background:
+        draft.drop(command.place.line, "&", "the script goes on beside it; Muster's waits for the ranks")
     if command.reads:
         reason = "what the script gives its standard input: the job has none"
         draft.ask(command.place.line, "< …", reason)
@@ -342,16 +344,15 @@ class _StepReader:
         """Read torch's agents, one a node, under srun or under mpirun."""
         if self.draft.get("launcher") != "mpirun":
             for row in [row for row in self.draft.rows if row.field == "started"]:
-                self.draft.replace(
-                    row, Fate.KEPT, "", f"{row.what} starts one agent on each node, and the agent the ranks"
-                )
+                reason = f"here {row.what} starts one agent on each node, and the agent the ranks"
+                self.draft.replace(row, Fate.KEPT, "", reason)
             if stage.name in AGENTS_OF_TORCH:
                 self.draft.keep(self.line, stage.name, "launcher", "torchrun")
             else:
                 reason = f"{stage.name} starts the ranks as torchrun does, with the same variables"
                 self.draft.change(self.line, stage.name, "launcher", "torchrun", reason)
             return
-        reason = "mpirun starts one agent on each node, and the agent the ranks"
+        reason = "here mpirun starts one agent on each node, and the agent the ranks"
         self.draft.revise("launcher", Fate.KEPT, "mpirun+torchrun", reason)
         self.draft.note(self.line, stage.name, "--launcher mpirun+torchrun", reason)
 
