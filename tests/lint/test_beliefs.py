@@ -44,6 +44,11 @@ BELIEFS = {
     "rank-in-batch-shell": (_TWO, 'echo "$SLURM_PROCID $SLURM_LOCALID $SLURM_NODEID"', "0 0 0"),
     "file-beside-script": ("-N1", 'ls "$(dirname "$0")"', r"^slurm_script\n$"),
     "slurm-variable-unset": ("-N2 --gres=gpu:2", _VARIABLES, r"^(\w+=unset\n){5}$"),
+    "slurm-variable-unset, GPUs of a task": (
+        "-n1 --gpus-per-task=1",
+        "echo $(sinfo -V) ${SLURM_GPUS_PER_TASK-unset}",
+        r"^(?!.*(22\.05\S* unset|(24\.11|26\.05)\S* 1))slurm",
+    ),
     "slurm-variable-overwritten": (_TWO, "export SLURM_NTASKS=1; srun echo one | wc -l", r"(?m)^1$"),
     "slurm-variable-overwritten, nodes": (_TWO, "export SLURM_NNODES=1; srun echo one | wc -l", r"(?m)^2$"),
     "slurm-variable-overwritten, NPROCS": (_TWO, "export SLURM_NPROCS=1; srun echo one | wc -l", r"(?m)^2$"),

@@ -284,10 +284,15 @@ def test_what_is_right_is_not_blamed(name: str) -> None:
 
 
 _WRONG = {
-    "the same GPUs twice": (
+    "a task's GPUs": (
         "fragile",
+        "slurm-variable-unset",
+        _ONE + "#SBATCH --gpus-per-task=1\ndate $SLURM_GPUS_PER_TASK\n",
+    ),
+    "the same GPUs twice": (
+        "style",
         "gpus-of-node-twice",
-        _ONE + "#SBATCH --gres=gpu:a100:2\n#SBATCH --gpus-per-node=2\n",
+        _ONE + "#SBATCH --gres=gpu:a100:2\n#SBATCH --gpus-per-node=a100:2\n",
     ),
     "nodes of a trainer": ("fragile", "size-told-differs", _ONE + "srun -K python t.py trainer.num_nodes=2\n"),
     "a folder made elsewhere": ("fragile", "cd-may-fail", _ONE + "cd /a\nmkdir out\ncd out\nrm -rf *\ndate\n"),

@@ -28,7 +28,9 @@ def read_commands(chains: Sequence[Chain], launch: Chain | None, draft: Draft, l
         if chain is launch:
             is_after = True
         elif command.in_substitution or command.function:
-            _say_function(command, draft)
+            if command.function:
+                reason = f"a line of the function {command.function}, not of the job"
+                draft.drop(command.place.line, text_of(command), reason)
         elif command.program in function_names:
             draft.leave(command.place.line, text_of(command), "a function of the script: the job calls none")
         elif is_after and command.program == "tee" and launch is not None and launch.command.pipes_on:
@@ -54,11 +56,6 @@ def _say_piped_in(chains: Sequence[Chain], launch: Chain, draft: Draft) -> None:
         if is_before and command.place.end_line == place.line and not launch.command.in_substitution:
             reason = "its output is the input of the ranks, and the job gives them none"
             draft.leave(command.place.line, f"{text_of(command)} | …", reason)
-
-
-def _say_function(command: SimpleCommand, draft: Draft) -> None:
-    if command.function:
-        draft.drop(command.place.line, text_of(command), f"a line of the function {command.function}, not of the job")
 
 
 def _read(chain: Chain, draft: Draft, lines: list[str], *, is_after: bool) -> None:
@@ -320,12 +317,7 @@ _BETTER = {
 
 def text_of(command: SimpleCommand) -> str:
     """Return a command as it is written, in one line."""
-    words = [
-        *(
-            f"{assignment.name}={assignment.value.text if assignment.value else ''}"
-            for assignment in command.assignments
-        )
-    ]
+    words = [f"{each.name}={each.value.text if each.value else ''}" for each in command.assignments]
     text = " ".join([*words, *(word.text for word in command.words)])
     text = re.sub(r"\s*\\?\n\s*", " ", text)
     return text if len(text) < 100 else f"{text[:99]}…"

@@ -113,7 +113,7 @@ def put_sizes(header: Mapping[str, HeaderOption], step: Mapping[str, str], draft
     _set(draft, "nodes", count.nodes if nodes is not None or count.nodes > 1 else None)
     typed = _typed_gpus(sizes, gpus)
     if typed:
-        _set_text(draft, "gres", typed)
+        draft.values["gres"] = [typed]
     else:
         _set(draft, "gpus_per_node", gpus if gpus is not None else 0)
     if count.ranks != (gpus or 1):
@@ -217,10 +217,6 @@ def _typed_gpus(sizes: _Said, gpus: int | None) -> str | None:
 def _set(draft: Draft, field: str, value: int | None) -> None:
     if value is not None:
         draft.values[field] = [str(value)]
-
-
-def _set_text(draft: Draft, field: str, value: str) -> None:
-    draft.values[field] = [value]
 
 
 def _first(text: str | None) -> int | None:

@@ -224,7 +224,9 @@ def find_two_numbers_of_gpus(job: BatchScript) -> Iterator[Hit]:
     asked = re.fullmatch(r"gpu(?::[A-Za-z][\w.-]*)?:(\d+)", (gres.value or "") if gres is not None else "")
     if asked is not None and per_node is not None and per_node.value:
         message = f"--gres asks for {asked[1]} GPUs of a node, and --gpus-per-node for {per_node.value}"
-        yield Hit(per_node.place, message, unknown="whether this Slurm takes both")
+        is_same = asked[1] == per_node.value.rpartition(":")[2]
+        severity = Severity.STYLE if is_same else None
+        yield Hit(per_node.place, message, unknown="whether this Slurm takes both", severity=severity)
 
 
 @rule(

@@ -100,10 +100,10 @@ def _names_python(launch: LaunchCommand) -> bool:
     "tasks-of-node-unused",
     Severity.FRAGILE,
     "fewer tasks in all than another option names",
-    why="Where both stand --ntasks counts, and --ntasks-per-node is the most that a node may get: --ntasks=1 is one task. sbatch lowers --nodes to --ntasks; with all three, a job of Slurm 26.05 waited for ever.",
+    why="Where both stand --ntasks counts, and --ntasks-per-node is the most that a node may get: --ntasks=2 is two tasks. sbatch lowers --nodes to --ntasks. On a lab of Slurm 26.05 a job of --ntasks=1 and --ntasks-per-node=4 still waited after two minutes.",
     instead="Remove --ntasks, or give all tasks: nodes times tasks of a node.",
     source=sources.SBATCH,
-    bad=_ONE + TIME + "#SBATCH --ntasks=1\n#SBATCH --ntasks-per-node=4\n" + STEP,
+    bad=_ONE + TIME + "#SBATCH --ntasks=2\n#SBATCH --ntasks-per-node=4\n" + STEP,
     good=_ONE + TIME + "#SBATCH --ntasks-per-node=4\n" + STEP,
 )
 def find_unused_tasks(job: BatchScript) -> Iterator[Hit]:

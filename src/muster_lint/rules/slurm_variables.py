@@ -52,13 +52,13 @@ def find_unset_variables(job: BatchScript) -> Iterator[Hit]:
     own = {each.name for each in job.assignments} | set(re.findall(r"\$\{(\w+):?=", job.text))
     for place, name in _expansions(job):
         options = _SET_BY.get(name)
-        if (
-            options is not None
-            and not options & job.header.keys()
-            and name not in own
-            and not _is_asked(job, name, place)
-        ):
+        if options is None or name in own or _is_asked(job, name, place):
+            continue
+        if not options & job.header.keys():
             yield Hit(place, f"${name} is empty: the header has no --{min(options)}", unknown="what sbatch was given")
+        elif name == "SLURM_GPUS_PER_TASK":
+            message = f"Slurm 22.05 sets ${name} for --gpus-per-task, 24.11 and 26.05 do not"
+            yield Hit(place, message, "Write the number.", unknown="which Slurm it is")
     if (job.nodes or 1) > 1 and not {"ntasks", "ntasks-per-node", "ntasks-per-gpu"} & job.header.keys():
         for place, text in _defaults_of(job, "SLURM_NTASKS"):
             if int(text) == 0 or int(text) % (job.nodes or 1):
