@@ -293,6 +293,13 @@ def test_without_the_watch_the_status_is_srun_s_where_no_rank_is_named_or_wrote_
         assert done.stdout.strip() == str(status)
 
 
+@pytest.mark.parametrize("report", ["report_ends", "report_ends_else"])
+def test_a_rank_may_end_before_the_first_of_its_node_begins(report: Part, tmp_path: Path) -> None:
+    result = _count(tmp_path, {**WELL, 0: r"1 0\n0 begins\n0 0\n"}, report=report)
+
+    assert (result.stdout.strip(), result.stderr) == ("0|", "")
+
+
 @pytest.mark.parametrize(
     ("files", "status", "sentence"),
     [

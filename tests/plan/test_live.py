@@ -189,6 +189,16 @@ def test_a_limit_of_a_jobs_memory_is_asked_for_where_slurm_would_give_more() -> 
     assert "mem" not in header(plan_on(one({"MaxMemPerNode": "500000"}), "-g", "7"))
 
 
+@pytest.mark.parametrize(("words", "expected"), [(["-g", "4"], "300000M"), (["-g", "1"], "75000M")])
+def test_the_largest_node_of_a_partition_is_held_to_the_limit_whichever_node_the_job_gets(
+    words: list[str], expected: str
+) -> None:
+    kinds = [kind_line("all", 4, 192, "gpu:4", shape="2:48:2", memory="300000")]
+    kinds.append(kind_line("all", 1, 192, "gpu:8", shape="2:48:2", memory="1000000"))
+    known = cluster([partition_line("all", Default="YES", TotalNodes="5", MaxMemPerNode="400000")], kinds)
+    assert header(plan_on(known, *words))["mem"] == expected
+
+
 def test_the_reason_of_such_memory_has_both_numbers() -> None:
     (reason,) = [
         each.reason for each in plan_on(one({"DefMemPerCPU": "49152"}), "-g", "7").directives if each.name == "mem"

@@ -15,6 +15,7 @@ from muster.plan.live import ask_of, ask_of_asked
 from muster.plan.site_values import node_kind, reason_for
 from muster.policy.cluster import choose_partition
 from muster.policy.given import memory_unasked, qos_of
+from muster.policy.limits import memory_of_largest
 from muster.policy.masks import threads_counted
 from muster.policy.queues import Choice, choose_queue
 from muster.sites.live import SAID_HERE
@@ -162,8 +163,11 @@ def _unasked(site: Site, partition: str | None, shape: Shape, whole_mib: int) ->
             least_mib = _LITTLE_FOR_GPU_MIB * gpus if unasked.unit == "GPU" else _LITTLE_MIB * cpus
             least_mib = least_mib if cluster.shares_memory else 0
             return _Unasked(unasked.mib * unasked.units, least_mib, Reason(unasked.words, SAID_HERE))
-        if (_most_mib(site, partition) or whole_mib) < whole_mib:
-            return _Unasked(whole_mib, 0, Reason("all of it, where nothing is asked for", SAID_HERE))
+        there = _partition_of(site, partition)
+        largest_mib = max(whole_mib, memory_of_largest(cluster, there) if there else 0)
+        if (_most_mib(site, partition) or largest_mib) < largest_mib:
+            text = f"Slurm asks for all of a node ({largest_mib} MiB) where nothing is asked for"
+            return _Unasked(largest_mib, 0, Reason(text, SAID_HERE))
         if not cluster.shares_memory:
             return None
     default = site.profile.memory.default_per_cpu

@@ -74,7 +74,7 @@ def _amounts(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> dict
     for time_s, more in ((ask.time_s, ""), (ask.time_s or unasked_s, " in all")):
         if time_s is None:
             continue
-        minutes, unasked = time_s // 60, "" if ask.time_s else ", where no time is asked for"
+        minutes, unasked = time_s // 60, _UNASKED_TIME.get(ask.time_s, "")
         for name in ("node", "cpu", "gres/gpu"):
             amount, words = amounts[name]
             text = f"{words} × {minutes} minutes = {amount * minutes}{unasked}"
@@ -83,8 +83,11 @@ def _amounts(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> dict
     return amounts
 
 
+_UNASKED_TIME = {None: ", where no time is asked for", 0: ", for -t 0 sets no limit"}
+
+
 def _memory(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[tuple[str, tuple[int, str]]]:
-    """Yield the memory that this job gets, of a node and of all nodes."""
+    """Yield the memory of a node that this job gets, and that of all nodes if it asks for memory."""
     if {"mem-per-cpu", "mem-per-gpu"} & ask.flags.keys():
         return
     cpus = ask.ntasks_per_node * (ask.cpus_per_task or 1)
@@ -95,13 +98,17 @@ def _memory(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Itera
     elif unasked is not None:
         of_node = unasked.mib * unasked.units, unasked.words
     else:
-        # Slurm holds the largest node of the partition to the limit, whichever node the job gets.
-        mib = max((mib for kind in cluster.kinds_of(partition.name) for mib in kind.memories), default=0)
+        mib = memory_of_largest(cluster, partition)
         yield "all mem of a node", (mib, f"all memory of a node ({format_memory(mib)})")
         return
     yield "all mem of a node", of_node
     if unasked is None or unasked.unit != "GPU":  # for how many GPUs the memory suffices is a bound of its own
         yield "mem of a node", of_node
+
+
+def memory_of_largest(cluster: ClusterFacts, partition: PartitionFacts) -> int:
+    """Return what Slurm holds to the limit of a job that asks for no memory, whichever node the job gets."""
+    return max((mib for kind in cluster.kinds_of(partition.name) for mib in kind.memories), default=0)
 
 
 def bounds_of(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[SlurmBound]:

@@ -76,7 +76,7 @@ def _progress(name: str, folder: Path, say: Say) -> Iterator[None]:
                 size = sum(path.stat().st_size for path in folder.glob(f".*.{os.getpid()}/*"))
                 say(f"packing {name}: {size / 1e6:,.0f} MB are written")
 
-    thread = threading.Thread(target=tell)
+    thread = threading.Thread(target=tell, daemon=True)  # an interrupt may come before the try
     thread.start()
     try:
         yield
