@@ -399,6 +399,9 @@ _RIGHT = {
         "placeholder",
         _ONE + "A=''\nA=/x\nB='' date\nif x; then C=''; fi\nD=(x)\nls $A/y $B/y $C/y $D/y\n",
     ),
+    "conda init beside conda.sh": ("conda-not-set-up", _GPU + "source /opt/conda.sh\nconda init\nconda activate x\n"),
+    "conda init before ~/.bashrc": ("conda-not-set-up", _GPU + "conda init\nsource ~/.bashrc\nconda activate x\n"),
+    "a port that nobody takes": ("port-fixed", _GPU + "export MASTER_PORT=1234\ntorchrun --standalone t.py\n"),
     "a feature of the nodes": ("directive-value", _ONE + '#SBATCH --constraint="a100&ib"\ndate\n'),
 }
 
@@ -836,6 +839,11 @@ _WRONG = {
         "gpus-idle",
         _TWO.replace("ntasks-per-node=4", "ntasks-per-node=2") + "srun -K python t.py\n",
     ),
+    "a port beside torchrun's own": (
+        "fragile",
+        "port-fixed",
+        _GPU + "export MASTER_PORT=1234\ntorchrun --standalone t.py\npython t.py\n",
+    ),
     "conda init in the job": (
         "fragile",
         "conda-not-set-up",
@@ -1039,6 +1047,10 @@ def test_a_late_name_of_the_job_breaks_nothing() -> None:
     [
         ("--output=logs/%j.out", Severity.STYLE),
         ("--chdir=logs", Severity.STYLE),
+        ("--chdir=logs --error=/abs/err", Severity.STYLE),
+        ("--chdir=logs --output=/abs/%j.out --error=err", Severity.STYLE),
+        ("--chdir=logs --output=/abs/logs/%j.out", Severity.STYLE),
+        ("--chdir=logs --output=/abs/%j.out", Severity.FRAGILE),
     ],
 )
 def test_a_folder_is_looked_for_beside_the_script(option: str, severity: Severity, tmp_path: Path) -> None:

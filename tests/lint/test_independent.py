@@ -116,6 +116,10 @@ _RIGHT = {
         "slurm-variable-overwritten",
         _TWO + "export SLURM_NNODES=1\nsrun -K hostname\n",
     ),
+    "a size before mpirun": (
+        "slurm-variable-overwritten",
+        _TWO + "srun -K hostname\nexport SLURM_NTASKS=2\nmpirun hostname\n",
+    ),
     "the size that the job has": ("slurm-variable-overwritten", _TWO + "export SLURM_NTASKS=8\nsrun -K hostname\n"),
     "a size where nothing gave one": (
         "slurm-variable-overwritten",
@@ -231,6 +235,8 @@ _RIGHT = {
     "ranks that mpi4py ends": ("srun-survivors", _TWO + "export NCCL_DEBUG=WARN\nsrun python -m mpi4py train.py\n"),
     "an MPI program, then its plot": ("one-process-many-gpus", _FOUR + "mpirun lmp -in a\npython plot.py\n"),
     "a folder made before": ("cd-may-fail", _ONE + "mkdir -p $D/run/\ncd $D/run\nrm -rf old\n"),
+    "a folder made here": ("cd-may-fail", _ONE + "mkdir -p ./out\ncd out\nrm -rf old\n"),
+    "a folder made here, behind --": ("cd-may-fail", _ONE + "mkdir out\ncd -- ./out\nrm -rf old\n"),
     "the folder of before": ("cd-may-fail", _ONE + "cd -\nrm -rf old\n"),
     "the batch host left out": ("hostname-too-early", _TWO + "srun -x $(hostname) python t.py\n"),
     "a module of another branch": (
@@ -295,6 +301,21 @@ _WRONG = {
         _ONE + "#SBATCH --gres=gpu:a100:2\n#SBATCH --gpus-per-node=a100:2\n",
     ),
     "nodes of a trainer": ("fragile", "size-told-differs", _ONE + "srun -K python t.py trainer.num_nodes=2\n"),
+    "the same GPUs twice, one": (
+        "style",
+        "gpus-of-node-twice",
+        _ONE + "#SBATCH --gres=gpu\n#SBATCH --gpus-per-node=1\n",
+    ),
+    "the same GPUs twice, in a list": (
+        "style",
+        "gpus-of-node-twice",
+        _ONE + "#SBATCH --gres=nvme:1,gpu:2\n#SBATCH --gpus-per-node=2\n",
+    ),
+    "a size before mpirun and srun": (
+        "fragile",
+        "slurm-variable-overwritten",
+        _TWO + "export SLURM_NTASKS=2\nmpirun hostname\nsrun -K hostname\n",
+    ),
     "a folder made elsewhere": ("fragile", "cd-may-fail", _ONE + "cd /a\nmkdir out\ncd out\nrm -rf *\ndate\n"),
     "settings needed": (
         "slow",

@@ -78,7 +78,8 @@ _OF_PYTHON = re.compile(r"python|conda|mamba|forge|torch|tensorflow|scipy", re.I
 def find_unready_conda(job: BatchScript) -> Iterator[Hit]:
     """Yield conda activate in a script that does not load conda's function."""
     inits = [each for each in job.shell.commands if [word.value for word in each.words[:2]] == ["conda", "init"]]
-    if inits:
+    is_read = re.search(r"(?s)\b(conda\.sh|conda init\b.*\n\s*(source|\.) \S*\.bashrc)\b", job.body)
+    if inits and not is_read:
         message = "conda init changes ~/.bashrc, which this shell has read already or never reads"
         yield Hit(inits[0].place, message, unknown="what the shell that submits exports")
         return

@@ -221,10 +221,12 @@ def find_array_beyond_list(job: BatchScript) -> Iterator[Hit]:
 def find_two_numbers_of_gpus(job: BatchScript) -> Iterator[Hit]:
     """Yield --gpus-per-node beside --gres."""
     gres, per_node = job.header.get("gres"), job.header.get("gpus-per-node")
-    asked = re.fullmatch(r"gpu(?::[A-Za-z][\w.-]*)?:(\d+)", (gres.value or "") if gres is not None else "")
-    if asked is not None and per_node is not None and per_node.value:
-        message = f"--gres asks for {asked[1]} GPUs of a node, and --gpus-per-node for {per_node.value}"
-        is_same = asked[1] == per_node.value.rpartition(":")[2]
+    parts = (gres.value or "").split(",") if gres is not None else []
+    asked = [part for part in parts if f"{part}:".startswith("gpu:")]
+    if asked and per_node is not None and per_node.value:
+        message = f"--gres={asked[0]} asks for GPUs of a node, and so does --gpus-per-node={per_node.value}"
+        number = re.search(r":(\d+)$", asked[0])
+        is_same = (number[1] if number else "1") == per_node.value.rpartition(":")[2]
         severity = Severity.STYLE if is_same else None
         yield Hit(per_node.place, message, unknown="whether this Slurm takes both", severity=severity)
 

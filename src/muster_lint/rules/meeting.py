@@ -173,12 +173,15 @@ def _fixed_ports(job: BatchScript) -> Iterator[Hit]:
     said: set[str] = set()
     agents = [stage for each in job.all_launches if (stage := each.stage("agent")) is not None]
     takes_none = [stage for stage in agents if _takes_default_port(job, stage)]
+    others = [each for each in job.all_launches if each.stage("python") and each.stage("agent") is None]
+    takes_own = agents and not others and all(stage.has("--standalone") for stage in agents)
     for each in job.assignments:
         if (
             each.name in {"MASTER_PORT", "MAIN_PROCESS_PORT", "RDZV_PORT"}
             and each.value is not None
             and each.value.value.isdigit()
             and not takes_none
+            and not takes_own
             and (each.exported or re.search(rf"\$\{{?{each.name}\b|\bexport .*{each.name}\b", job.body))
         ):
             said.add(each.value.value)

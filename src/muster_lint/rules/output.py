@@ -48,12 +48,8 @@ def find_shared_outputs(job: BatchScript) -> Iterator[Hit]:
 )
 def find_late_folders(job: BatchScript) -> Iterator[Hit]:
     """Yield outputs whose folder the script makes, which is too late, or nobody; and a missing folder of --chdir."""
-    made = {
-        job.shell.filled(word.value).rstrip("/").removeprefix("./")
-        for each in job.shell.commands
-        if each.program == "mkdir"
-        for word in each.words[1:]
-    }
+    words = [word for each in job.shell.commands if each.program == "mkdir" for word in each.words[1:]]
+    made = {job.shell.filled(word.value).rstrip("/").removeprefix("./") for word in words}
     told: set[str] = set()
     for name in ("output", "error"):
         directive = job.header.get(name)
@@ -70,9 +66,16 @@ def find_late_folders(job: BatchScript) -> Iterator[Hit]:
             message = f"there is no folder {folder} beside the script: before 23.02 Slurm does not make it"
             yield Hit(directive.place, message, unknown="from which folder it is submitted")
     chdir = job.header.get("chdir")
-    if chdir is not None and _is_nowhere(job, (chdir.value or "").rstrip("/").removeprefix("./") or "."):
-        message = f"there is no folder {chdir.value} beside the script: the job starts in /tmp instead"
-        yield Hit(chdir.place, message, unknown="whether this Slurm, since 23.02, makes it for the log")
+    folder = (chdir.value or "").rstrip("/").removeprefix("./") if chdir is not None else ""
+    if chdir is None or not _is_nowhere(job, folder or "."):
+        return
+    logs = [job.header[name].value or "" for name in ("output", "error") if name in job.header]
+    message = f"there is no folder {chdir.value} beside the script:"
+    if "output" in job.header and all(log.startswith("/") and f"/{folder}/" not in log for log in logs):
+        yield Hit(chdir.place, f"{message} the job starts in /tmp", severity=Severity.FRAGILE)
+    else:
+        message += " before 23.02 the job fails without output; newer ones make the folder"
+        yield Hit(chdir.place, message, unknown="which Slurm runs it")
 
 
 def _is_told_to_make(job: BatchScript, folder: str) -> bool:

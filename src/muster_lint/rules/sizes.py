@@ -361,8 +361,8 @@ def find_told_sizes(job: BatchScript) -> Iterator[Hit]:
         nodes = nodes_of(job, use.step)
         its_nodes = f"{'the job' if nodes == job.nodes else 'its step'} has {nodes}"
         for name, number, word in _told_numbers(job, use):
-            is_nodes = name in _TELLS_NODES and nodes and (nodes > 1 or "trainer." in name)  # a graph has nodes too
-            if is_nodes and number != nodes and number <= max(64, 4 * (nodes or 1)):
+            is_of_job = (nodes or 0) > 1 or "trainer." in name  # a graph has nodes too
+            if name in _TELLS_NODES and nodes and is_of_job and number != nodes and number <= max(64, 4 * nodes):
                 message = f"{name} tells the program {number} nodes, and {its_nodes}"
                 yield Hit(word.place, message, unknown=f"what {name} means to it")
             elif name in _TELLS_GPUS and number <= _MOST_GPUS:

@@ -198,17 +198,16 @@ def find_unchecked_cd(job: BatchScript) -> Iterator[Hit]:
     made = {"-"}  # where the script was before
     for each in job.shell.commands:
         if each.program == "mkdir":
-            made |= {word.value.rstrip("/") for word in each.words[1:]}
+            made |= {word.value.removeprefix("./").rstrip("/") for word in each.words[1:]}
         elif each.program in {"cd", "pushd"}:
             following = job.lines[each.place.end_line - 1][each.place.end_column - 1 :].lstrip()
             is_checked = each.is_conditional or each.in_substitution or following.startswith(("||", "&&"))
-            target = each.words[1].value.rstrip("/") if len(each.words) > 1 else "-"
+            target = each.words[-1].value.removeprefix("./").rstrip("/") if len(each.words) > 1 else "-"
             if is_checked or target not in made or target.startswith(("-", "/", "$", "~")):
                 moved = None if is_checked or target in made else each  # else a folder made wherever the script is
         elif each.program == "rm" and moved is not None and _deletes_here(each):
-            yield Hit(
-                moved.place, f"rm in line {each.place.line} deletes elsewhere if {moved.words[1].value} is missing"
-            )
+            missing = moved.words[-1].value
+            yield Hit(moved.place, f"rm in line {each.place.line} deletes elsewhere if {missing} is missing")
             moved = None
 
 

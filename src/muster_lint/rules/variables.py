@@ -283,7 +283,7 @@ def find_secrets(job: BatchScript) -> Iterator[Hit]:
     "slurm-variable-overwritten",
     Severity.FRAGILE,
     "a size that Slurm set is overwritten with another",
-    why="srun and mpirun read these variables as their own options: the next step has another size than the job.",
+    why="srun reads these variables as its own options: the next step has another size than the job.",
     instead="Use a name of your own.",
     source=sources.SRUN,
     bad=TASKS + "export SLURM_NTASKS=2\n" + STEP,
@@ -292,11 +292,13 @@ def find_secrets(job: BatchScript) -> Iterator[Hit]:
 def find_overwritten_sizes(job: BatchScript) -> Iterator[Hit]:
     """Yield literals that differ from what the header asks for."""
     tasks = (job.tasks_per_node or 0) * (job.nodes or 0) or None
-    # Beside these two srun reads no SLURM_NPROCS, SLURM_NNODES and SLURM_NTASKS_PER_NODE.
+    # Where both are set, srun reads no SLURM_NPROCS, SLURM_NNODES and SLURM_NTASKS_PER_NODE.
     sizes = {"SLURM_NTASKS": tasks, "SLURM_JOB_NUM_NODES": job.nodes}
     for each in job.shell.assignments if job.directives else ():
         value = each.value.value if each.value is not None and each.value.is_literal else ""
-        size = sizes.get(each.name)
+        behind = [launch for launch in job.launches if launch.command.place.line > each.place.line]
+        is_read = any(launch.stage("step") for launch in behind) or not any(launch.stage("mpi") for launch in behind)
+        size = sizes.get(each.name) if is_read else None
         text = each.value.value if each.value is not None else ""
         if size is not None and text.startswith("$((") and each.name not in text and not each.may_not_run:
             message = f"the job has {each.name}={size}, and the script works out its own"
