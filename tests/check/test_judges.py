@@ -423,7 +423,7 @@ CASES = (
     ),
     Case(
         "a preloaded library is missing",
-        of_node("shared", {"/work/project": "4711", "LD_PRELOAD": "/opt/gone.so"}),
+        of_node("shared", {"/home/ada/project": "4711", "LD_PRELOAD": "/opt/gone.so"}),
         "variables",
         WARNING,
         "LD_PRELOAD names /opt/gone.so",
@@ -505,7 +505,7 @@ CASES = (
     ),
     Case(
         "a slow shared file system",
-        of_node("import_s", {"/work/venv/lib/python3.11/site-packages": 0.0025}),
+        of_node("import_s", {"/home/ada/venv/lib/python3.11/site-packages": 0.0025}),
         "import time",
         WARNING,
         "takes 2.5 ms on node2: import torch, which looks 20000 times, about 50 s",
@@ -528,7 +528,7 @@ CASES = (
     Case("a lock is left", of_node("leftovers", ["/tmp/lock"]), "leftovers", WARNING, "/tmp/lock on node2", ("node2",)),
     Case(
         "another directory",
-        of_node("shared", {"/work/project": "12"}),
+        of_node("shared", {"/home/ada/project": "12"}),
         "shared directory",
         BROKEN,
         "is another directory on node2",
@@ -536,7 +536,7 @@ CASES = (
     ),
     Case(
         "no directory",
-        of_node("shared", {"/work/project": "not there: No such file or directory"}),
+        of_node("shared", {"/home/ada/project": "not there: No such file or directory"}),
         "shared directory",
         BROKEN,
         "is not there on node2",

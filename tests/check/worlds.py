@@ -90,7 +90,7 @@ def _node(host: str, hosts: list[str]) -> dict[str, Any]:
             "NVIDIA driver": "570.86.15",
         },
         "environment": {},
-        "mounts": {"/tmp": "xfs", "/work/project": "lustre"},
+        "mounts": {"/tmp": "xfs", "/home/ada/project": "lustre"},
         "space": [
             {"path": "/tmp", "free_mib": 100_000, "size_mib": 200_000, "free_files": 10_000_000},
             {"path": "/dev/shm", "free_mib": 60_000, "size_mib": 64_000, "free_files": None},
@@ -108,7 +108,7 @@ def _node(host: str, hosts: list[str]) -> dict[str, Any]:
         ],
         "smi": {},
         "leftovers": [],
-        "shared": {"/work/project": "4711"},
+        "shared": {"/home/ada/project": "4711"},
         "egress": False,
     }
 

@@ -241,7 +241,7 @@ def test_an_input_and_a_place_of_every_node_are_no_output_into_the_image(words: 
     assert not [n for n in planned("--image", "x.sif", "--", "prog", *words.split(), seen=seen).notes if n.warning]
 
 
-VENV = VenvFacts("/work/venv", "3.12", "/usr/bin/python3.12", base_in_image=True, glibc=(2, 28))
+VENV = VenvFacts("/proj/venv", "3.12", "/usr/bin/python3.12", base_in_image=True, glibc=(2, 28))
 
 
 def in_image(venv: VenvFacts | None) -> Facts:
@@ -250,22 +250,22 @@ def in_image(venv: VenvFacts | None) -> Facts:
 
 
 def test_the_torch_of_a_virtual_environment_counts_and_not_the_images() -> None:
-    words = ("--image", "x.sif", "--venv", "/work/venv", *REQUIRED["horeka"])
-    with pytest.raises(MusterError, match=r"the torch in /work/venv is made for ROCm, but the nodes have CUDA GPUs"):
+    words = ("--image", "x.sif", "--venv", "/proj/venv", *REQUIRED["horeka"])
+    with pytest.raises(MusterError, match=r"the torch in /proj/venv is made for ROCm, but the nodes have CUDA GPUs"):
         planned(*words, seen=in_image(replace(VENV, made_for="rocm")), site="horeka")
     seen = facts(looked_inside=True, made_for="rocm", venv=replace(VENV, made_for="cuda"))
-    assert planned(*words, seen=seen, site="horeka").image.venv == "/work/venv"
+    assert planned(*words, seen=seen, site="horeka").image.venv == "/proj/venv"
     assert planned(*words, seen=facts(venv=VENV), site="horeka").image.compare_gpus == ""
 
 
 def test_a_virtual_environment_in_an_image_is_bound_and_brings_its_python() -> None:
-    made = planned("--image", "x.sif", "--venv", "/work/venv", "--", "train.py", seen=in_image(VENV))
+    made = planned("--image", "x.sif", "--venv", "/proj/venv", "--", "train.py", seen=in_image(VENV))
 
-    assert made.command == ("/work/venv/bin/python", "train.py")
-    assert (made.image.venv, made.image.venv_python) == ("/work/venv", None)
-    assert "/work/venv" in {mount.target for mount in made.image.mounts}
+    assert made.command == ("/proj/venv/bin/python", "train.py")
+    assert (made.image.venv, made.image.venv_python) == ("/proj/venv", None)
+    assert "/proj/venv" in {mount.target for mount in made.image.mounts}
     assert not [each for each in made.prelude if "activate" in str(each.words)]
-    unseen = planned("--image", "x.sif", "--venv", "/work/venv", seen=facts(venv=replace(VENV, base_in_image=False)))
+    unseen = planned("--image", "x.sif", "--venv", "/proj/venv", seen=facts(venv=replace(VENV, base_in_image=False)))
     assert unseen.image.venv_python == "3.12", "what cannot be seen from here is looked at on the nodes"
 
 
@@ -300,14 +300,14 @@ def test_an_image_that_wants_to_be_made_ready_first_is() -> None:
 
 REFUSED = (
     (
-        ("--image", "x.sif", "--venv", "/work/venv"),
+        ("--image", "x.sif", "--venv", "/proj/venv"),
         in_image(replace(VENV, base_in_image=False)),
         "stands on /usr/bin/python3.12 of Python 3.12, which the image /home/ada/project/x.sif does not have",
     ),
     (
-        ("--image", "x.sif", "--venv", "/work/venv"),
+        ("--image", "x.sif", "--venv", "/proj/venv"),
         in_image(replace(VENV, glibc=(2, 34))),
-        "packages of the virtual environment /work/venv need 2.34",
+        "packages of the virtual environment /proj/venv need 2.34",
     ),
     (("--image", "x.sif", "--venv", "/no/venv"), in_image(VenvFacts("/no/venv")), "there is no Python in /no/venv"),
     (("--image", "gone.sif"), facts("missing"), "there is no image gone.sif"),
