@@ -83,6 +83,7 @@ bench-launch: packages-test $(TORCH_READY) bytecode all-garbage ## what a launch
 	@$(BIN)/python benchmarks/library.py
 	@$(BIN)/python benchmarks/large.py
 	@$(BIN)/python benchmarks/hang.py
+	@$(BIN)/python benchmarks/roles.py
 
 bytecode: $(MADE) # pip compiles what it installs; a checkout has no bytecode where PYTHONDONTWRITEBYTECODE is set
 	@$(BIN)/python -m compileall -q src

@@ -72,6 +72,19 @@ def test_of_a_job_that_did_not_come_it_is_said_who_answered(
     assert (case.phase.value, as_json(case)["phase"]) == (phase, phase)
 
 
+def test_the_own_word_of_a_script_is_told_where_slurm_has_forgotten_its_job(tmp_path: Path) -> None:
+    forgotten = JobCase("7", None, Run("7", tmp_path, "train"), heard=Heard(silent=False, accounting=Accounting.OFF))
+    assert forgotten.earlier_runs() == []
+
+    (tmp_path / "well").write_text("1700000000\tnode[1-2]\n")
+    assert forgotten.earlier_runs() == ["its script wrote down that all ranks on node[1-2] ended well"]
+    known = JobCase("7", job("TIMEOUT"), forgotten.run)
+    assert known.earlier_runs() == [], "Slurm's own word is enough"
+
+    (tmp_path / "ends").write_text("1\t5\t9\t3\t0\tnode1\tend\trank 0 ended with status 3\tnot again\trank\t\n")
+    assert not any("ended well" in text for text in forgotten.earlier_runs()), "an earlier start ended well"
+
+
 def test_the_status_of_a_job_is_never_0_without_a_word_that_it_ended_well() -> None:
     assert _status_of(JobCase("7", job("COMPLETED", exit_code=0), None)) == 0
     assert _status_of(JobCase("7", job("FAILED", exit_code=7), None)) == 7

@@ -7,7 +7,7 @@ A line for each: its number, when it began, its nodes, and those of the run befo
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -103,6 +103,22 @@ def read_ends(folder: Path) -> list[AttemptEnd]:
     except OSError:
         return []
     return [end for line in lines if (end := _end(line.split("\t"))) is not None]
+
+
+class GoodEnd(NamedTuple):
+    """A start of all ranks that ended well, as the script wrote it down (render/shell/step/count_ends.sh)."""
+
+    when: int
+    nodes: str
+
+
+def read_good_ends(folder: Path) -> list[GoodEnd]:
+    """Return the starts that ended well, by the job's own word."""
+    try:
+        lines = (folder / "well").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+    return [GoodEnd(whole_number(when) or 0, nodes) for when, _, nodes in (line.partition("\t") for line in lines)]
 
 
 def _end(fields: list[str]) -> AttemptEnd | None:

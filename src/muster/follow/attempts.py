@@ -18,7 +18,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from muster.act.record import Run
-from muster.follow.attempt_list import Attempt, AttemptEnd, folder_of, read_attempts, read_ends
+from muster.follow.attempt_list import Attempt, AttemptEnd, folder_of, read_attempts, read_ends, read_good_ends
 from muster.follow.find_output import find_output
 from muster.follow.first_failure import first_failure
 from muster.follow.roles import stands_of
@@ -49,6 +49,15 @@ def ends_of_earlier(run: Run, task: str | None, *, waits: bool, is_role: bool = 
     yield f"{ordinal(current)} run: {_how_it_ended(run, task, attempts, current - 1)} in the {ordinal(current - 1)}"
     for number in range(current - 2, 0, -1):
         yield f"before that: {_how_it_ended(run, task, attempts, number)} in the {ordinal(number)}"
+
+
+def own_word_of_end(run: Run, task: str | None) -> Iterator[str]:
+    """Yield what the script wrote down of a good end, for a job that Slurm tells nothing of."""
+    folder = folder_of(run, task)
+    ends = read_ends(folder)
+    good_ends = read_good_ends(folder)
+    if good_ends and (not ends or ends[-1].decision == "done"):
+        yield f"its script wrote down that all ranks on {good_ends[-1].nodes} ended well"
 
 
 def _ended_with_job(end: AttemptEnd) -> bool:

@@ -105,12 +105,13 @@ class JobCase(NamedTuple):
 
     def earlier_runs(self) -> list[str]:
         """Return which run of a requeued job this is, and how those before it ended: a sentence each."""
-        from muster.follow.attempts import ends_of_earlier
+        from muster.follow.attempts import ends_of_earlier, own_word_of_end
 
         if self.run is None:
             return []
         link = [f"link {self.link} of at most {self.run.links}"] if self.link else []
-        return [*link, *ends_of_earlier(self.run, self.task, waits=self.is_waiting)]
+        own_word = [] if self.job is not None else [*own_word_of_end(self.run, self.task)]
+        return [*link, *ends_of_earlier(self.run, self.task, waits=self.is_waiting), *own_word]
 
     def attempts_over(self) -> list[dict[str, Any]]:
         """Return the attempts that are over, if the job may run again, in their order, as JSON has them."""

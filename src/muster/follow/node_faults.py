@@ -30,14 +30,13 @@ from muster.act.bad_nodes import (
 )
 from muster.act.record import Run, recent_runs
 from muster.errors import HostlistError
-from muster.follow.attempt_list import AttemptEnd, EndCause, read_attempts, read_ends
+from muster.follow.attempt_list import AttemptEnd, EndCause, read_attempts, read_ends, read_good_ends
 from muster.follow.find_output import find_output
 from muster.follow.first_failure import first_failure
 from muster.follow.last_words import last_words
 from muster.model.failure import FailureKind, exit_words
 from muster.rank.hostlist import expand
 from muster.slurm.cluster import NodeState
-from muster.units import whole_number
 
 _MOST_RUNS = 200
 # A rank that a signal of these ended, and that told of no error: its node may be the cause. SIGTERM comes from outside.
@@ -121,14 +120,11 @@ def _of_end(run: Run, end: AttemptEnd, of_node: OfNode) -> Iterator[Sighting]:
 
 
 def _well_of(run: Run) -> Iterator[WellRun]:
-    """Yield the starts that ended well: the script writes when, and where (render/shell/step/count_ends.sh)."""
+    """Yield the starts that ended well, and the nodes of each."""
     for folder in _folders(run):
-        if not is_own_file(folder / "well"):
-            continue
-        for line in (folder / "well").read_text(errors="replace").splitlines():
-            when, _, nodes = line.partition("\t")
+        for end in read_good_ends(folder) if is_own_file(folder / "well") else ():
             with suppress(HostlistError):
-                yield WellRun(script_of(run), run.job, tuple(expand(nodes)), whole_number(when) or 0)
+                yield WellRun(script_of(run), run.job, tuple(expand(end.nodes)), end.when)
 
 
 _INTERPRETERS = re.compile(r"(?:.*/)?(?:python[0-9.]*|bash|sh|dash|torchrun|accelerate|env)")
