@@ -368,7 +368,7 @@ def test_a_slice_of_a_gpu_has_its_own_share(site: str, gres: str, cpus: int, mem
     assert not warnings(made)
 
 
-@pytest.mark.parametrize("site", ["isambard-ai", "leonardo", "jean-zay", "alvis"])
+@pytest.mark.parametrize("site", ["isambard-ai", "leonardo", "alvis"])
 def test_a_job_without_gpus_is_told_where_no_queue_without_gpus_is_known(site: str) -> None:
     account = {"alvis": "NAISS2024-22-219"}.get(site, "abc")
     made = plan("-A", account, "-N", "1", "-g", "0", "-c", "4", "-t", "60", *TRAIN, site=site)

@@ -80,4 +80,5 @@ def _kind_in(site: Site, request: Request, partition: str | None, qos: str | Non
         account=request.account,
         gpu_type=request.gpu_type or gpu_type_in_gres(request.gres),
         gpus=request.gpus_per_node,
+        cpus=(request.ntasks_per_node or request.gpus_per_node or 1) * (request.cpus_per_task or 0),
     )

@@ -57,8 +57,8 @@ def _queues(profile: Profile, ask: Ask) -> Iterator[UnlistedName]:
         # Slurm takes a list of partitions too: whichever of them starts the job first.
         for each_name in (name or "").split(","):
             if each_name and listed and each_name not in listed and each_name not in profile.queues_renamed:
-                first_node = next(iter(profile.nodes), None)
-                value = f"node={first_node}" if first_node else "purpose=production"
+                kinds = [kind for kind, node in profile.nodes.items() if ask.gpus_per_node or node.gpus == 0]
+                value = f"node={kinds[0]}" if kinds else "gpus=0" if profile.nodes else "purpose=production"
                 assignment = None if "." in each_name else f"{key}.{each_name}.{value}"
                 yield UnlistedName(kind, each_name, key, tuple(listed), assignment)
 

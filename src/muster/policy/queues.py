@@ -8,7 +8,8 @@ from collections.abc import Mapping
 import msgspec
 from msgspec.structs import replace
 
-from muster.sites.schema import Profile, Queue
+from muster.policy.masks import threads_counted
+from muster.sites.schema import NodeKind, Profile, Queue
 from muster.sites.when import Situation, holds, say_when
 from muster.units import parse_walltime_s
 
@@ -130,10 +131,12 @@ def kind_of(
     account: str | None = None,
     gpu_type: str | None = None,
     gpus: int | None = None,
+    cpus: int = 0,
 ) -> str | None:
     """Return the kind of node that a job gets: its queue's, its constraint's, its account's, else the site's first.
 
-    A job without GPUs (`gpus`: 0) gets the first kind without any.
+    A job without GPUs (`gpus`: 0) gets the first kind without any; of the kinds of its queue a job gets the first that
+    has as many `gpus` and `cpus` on a node.
 
     None: the request names a queue, a feature or a type of GPU that the profile does not list.
     """
@@ -146,13 +149,22 @@ def kind_of(
             own_kinds = [kind for kind in kinds_in(queue) if gpu_type is None or kind in of_type]
             if selected in own_kinds:
                 return selected
-            return next(iter(own_kinds or of_type), None) if gpu_type is not None else queue.node
+            if gpu_type is not None:
+                return next(iter(own_kinds or of_type), None)
+            fitting = {kind: _how_well(profile, profile.nodes[kind], gpus or 0, cpus) for kind in own_kinds}
+            return max(own_kinds, key=lambda kind: fitting[kind], default=queue.node)
     if gpu_type is not None:
         return next(iter(of_type), None)
-    selected = kind_of_constraint(profile, constraint) or kind_of_account(profile, account)
-    is_unlisted = _is_unlisted(profile.partitions, partition) or _is_unlisted(profile.qos, qos)
+    selected = kind_of_constraint(profile, constraint)
+    if selected or _is_unlisted(profile.partitions, partition) or _is_unlisted(profile.qos, qos):
+        return selected
     cpu_kind = next((kind for kind, node in profile.nodes.items() if gpus == node.gpus == 0), None)
-    return selected or (None if is_unlisted else cpu_kind or next(iter(profile.nodes), None))
+    return kind_of_account(profile, account) or cpu_kind or next(iter(profile.nodes), None)
+
+
+def _how_well(profile: Profile, node: NodeKind, gpus: int, cpus: int) -> tuple[int, bool]:
+    has_cpus = node.cores is None or cpus <= node.cores * threads_counted(profile, node)
+    return min(node.gpus or 0, gpus), has_cpus
 
 
 def _is_unlisted(queues: Mapping[str, Queue], name: str | None) -> bool:

@@ -74,6 +74,7 @@ def node_of(profile: Profile, ask: Ask) -> tuple[str, NodeKind]:
         account=ask.account,
         gpu_type=ask.gpu_type,
         gpus=ask.gpus_per_node,
+        cpus=ask.ntasks_per_node * (ask.cpus_per_task or 0),
     )
     return name or "", profile.nodes.get(name or "", NodeKind())
 
@@ -204,7 +205,8 @@ def _open_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     for kind, name, queue in _queues(profile, ask):
         if not queue.open:
             reason = queue.notes[0] if queue.notes else "on request only"
-            yield Refusal("closed-queue", f"{name} is not open: {reason}", "another queue", f"{kind}.{name}.open")
+            hint = f"another queue; --site-set {kind}.{name}.open=true where it is open to you"
+            yield Refusal("closed-queue", f"{name} is not open: {reason}", hint, f"{kind}.{name}.open")
 
 
 def _nodes_of_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
@@ -376,7 +378,10 @@ def _memory(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     if profile.memory.zero_allowed is False and ask.mem.mib == 0:
         yield _with("mem", profile.memory.mem, "mem-zero", "--mem=0 is refused here", "memory.zero_allowed")
     kind, node = node_of(profile, ask)
-    limit = node.memory_usable
+    if node.gpus == 0 and not profile.partitions:  # the site itself finds the node
+        kinds = {name: each for name, each in profile.nodes.items() if each.gpus == 0}
+        kind = max(kinds, key=lambda name: parse_memory_mib(kinds[name].memory_usable or "0"))
+    limit = profile.nodes[kind].memory_usable if kind in profile.nodes else None
     if limit and ask.mem.mib > parse_memory_mib(limit):
         message = f"--mem {ask.mem}, but {limit} of a node can be had"
         key, mib = f"nodes.{kind}.memory_usable", parse_memory_mib(limit)
