@@ -402,6 +402,10 @@ _RIGHT = {
     "conda init beside conda.sh": ("conda-not-set-up", _GPU + "source /opt/conda.sh\nconda init\nconda activate x\n"),
     "conda init before ~/.bashrc": ("conda-not-set-up", _GPU + "conda init\nsource ~/.bashrc\nconda activate x\n"),
     "a port that nobody takes": ("port-fixed", _GPU + "export MASTER_PORT=1234\ntorchrun --standalone t.py\n"),
+    "a port beside a Python that trains nothing": (
+        "port-fixed",
+        _GPU + "export MASTER_PORT=1234\npython -V\npython - <<E\nprint(1)\nE\ntorchrun --standalone t.py\n",
+    ),
     "a feature of the nodes": ("directive-value", _ONE + '#SBATCH --constraint="a100&ib"\ndate\n'),
 }
 

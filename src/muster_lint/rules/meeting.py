@@ -14,6 +14,7 @@ from muster_lint.launch import Stage, launches_of
 from muster_lint.rule import rule
 from muster_lint.samples import STEP, TASKS
 from muster_lint.values import Hit, Severity, TextSpan
+from muster_lint.works import trains
 
 _FIRST = 'export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)\n'
 _PORT = "export MASTER_PORT=$((20000 + SLURM_JOB_ID % 9999))\n"
@@ -173,8 +174,10 @@ def _fixed_ports(job: BatchScript) -> Iterator[Hit]:
     said: set[str] = set()
     agents = [stage for each in job.all_launches if (stage := each.stage("agent")) is not None]
     takes_none = [stage for stage in agents if _takes_default_port(job, stage)]
-    others = [each for each in job.all_launches if each.stage("python") and each.stage("agent") is None]
-    takes_own = agents and not others and all(stage.has("--standalone") for stage in agents)
+    has_others = any(
+        trains(each) and not each.command.reads for each in job.all_launches if each.stage("agent") is None
+    )
+    takes_own = agents and not has_others and all(stage.has("--standalone") for stage in agents)
     for each in job.assignments:
         if (
             each.name in {"MASTER_PORT", "MAIN_PROCESS_PORT", "RDZV_PORT"}

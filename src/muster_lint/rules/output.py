@@ -72,7 +72,8 @@ def find_late_folders(job: BatchScript) -> Iterator[Hit]:
     logs = [job.header[name].value or "" for name in ("output", "error") if name in job.header]
     message = f"there is no folder {chdir.value} beside the script:"
     if "output" in job.header and all(log.startswith("/") and f"/{folder}/" not in log for log in logs):
-        yield Hit(chdir.place, f"{message} the job starts in /tmp", severity=Severity.FRAGILE)
+        unknown = "from which folder it is submitted"
+        yield Hit(chdir.place, f"{message} the job starts in /tmp", unknown=unknown, severity=Severity.FRAGILE)
     else:
         message += " before 23.02 the job fails without output; newer ones make the folder"
         yield Hit(chdir.place, message, unknown="which Slurm runs it")

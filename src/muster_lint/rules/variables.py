@@ -294,11 +294,12 @@ def find_overwritten_sizes(job: BatchScript) -> Iterator[Hit]:
     tasks = (job.tasks_per_node or 0) * (job.nodes or 0) or None
     # Where both are set, srun reads no SLURM_NPROCS, SLURM_NNODES and SLURM_NTASKS_PER_NODE.
     sizes = {"SLURM_NTASKS": tasks, "SLURM_JOB_NUM_NODES": job.nodes}
-    for each in job.shell.assignments if job.directives else ():
+    assignments = [each for each in job.shell.assignments if each.name in sizes]
+    for each in assignments if job.directives else ():
         value = each.value.value if each.value is not None and each.value.is_literal else ""
         behind = [launch for launch in job.launches if launch.command.place.line > each.place.line]
         is_read = any(launch.stage("step") for launch in behind) or not any(launch.stage("mpi") for launch in behind)
-        size = sizes.get(each.name) if is_read else None
+        size = sizes[each.name] if is_read else None
         text = each.value.value if each.value is not None else ""
         if size is not None and text.startswith("$((") and each.name not in text and not each.may_not_run:
             message = f"the job has {each.name}={size}, and the script works out its own"
