@@ -406,6 +406,11 @@ _RIGHT = {
         "port-fixed",
         _GPU + "export MASTER_PORT=1234\npython -V\npython - <<E\nprint(1)\nE\ntorchrun --standalone t.py\n",
     ),
+    "a path that was set above": (
+        "path-under-nounset",
+        _ONE + "set -u\nexport CPATH=/a\nexport CPATH=/b:$CPATH\nPYTHONPATH=${PYTHONPATH:-}:/b\n",
+    ),
+    "a path before set -u": ("path-under-nounset", _ONE + "export CPATH=/b:$CPATH\nset -u\ndate\n"),
     "a feature of the nodes": ("directive-value", _ONE + '#SBATCH --constraint="a100&ib"\ndate\n'),
 }
 
@@ -916,6 +921,11 @@ _WRONG = {
         "fragile",
         "port-fixed",
         _GPU + "port=6379\nsrun -c4 ray start --head --port=$port --block &\nsleep 9\npython t.py\n",
+    ),
+    "a path under set -u": (
+        "fragile",
+        "path-under-nounset",
+        _ONE + "set -o nounset\nexport LD_LIBRARY_PATH=/a:${LD_LIBRARY_PATH}\ndate\n",
     ),
     "torch's own port": ("fragile", "port-fixed", _GPU + "torchrun --nproc_per_node=1 t.py\n"),
     "a port that torchrun does not read": (

@@ -14,7 +14,7 @@ from muster_lint.job import BatchScript
 from muster_lint.launch import LaunchCommand
 from muster_lint.rule import rule
 from muster_lint.samples import STEP, TASKS
-from muster_lint.values import Hit, Severity
+from muster_lint.values import Hit, Severity, TextSpan
 from muster_lint.works import is_work
 
 _CONDA_SOURCE = "conda/conda docs/source/dev-guide/deep-dives/activation.md (conda activate is a shell function)"
@@ -303,16 +303,45 @@ def _has_other_cpus(job: BatchScript) -> bool:
 )
 def find_activations_under_nounset(job: BatchScript) -> Iterator[Hit]:
     """Yield the first activation of a conda environment while set -u is on."""
-    is_on = False
     for each in job.shell.commands if job.directives else ():
-        words = [word.value for word in each.words[1:]]
-        if each.program == "set" and not each.in_substitution:
-            for before, word in zip(["", *words], words):
-                if re.fullmatch(r"[-+]\w*u\w*", word) or (word == "nounset" and re.fullmatch(r"[-+]\w*o", before)):
-                    is_on = (before if word == "nounset" else word).startswith("-")
-        is_conda = words[:1] == ["activate"] and each.program in {"conda", "mamba", "micromamba", "source", "."}
-        if is_on and is_conda and not each.in_substitution:
+        is_conda = each.program in {"conda", "mamba", "micromamba", "source", "."}
+        if not (is_conda and [word.value for word in each.words[1:2]] == ["activate"]) or each.in_substitution:
+            continue
+        if _ends_at_unset(job, each.place):
             yield Hit(
                 each.place, "set -u is on here", unknown="whether the environment's own scripts read unset variables"
             )
             return
+
+
+def _ends_at_unset(job: BatchScript, place: TextSpan) -> bool:
+    """Tell whether set -u is on at a place of the script."""
+    is_on = False
+    for each in job.shell.commands:
+        if each.program != "set" or each.in_substitution or each.place.line >= place.line:
+            continue
+        words = [word.value for word in each.words[1:]]
+        for before, word in zip(["", *words], words):
+            if re.fullmatch(r"[-+]\w*u\w*", word) or (word == "nounset" and re.fullmatch(r"[-+]\w*o", before)):
+                is_on = (before if word == "nounset" else word).startswith("-")
+    return is_on
+
+
+@rule(
+    "path-under-nounset",
+    Severity.FRAGILE,
+    "a path that may be unset under set -u",
+    why="Many shells set neither PYTHONPATH nor LD_LIBRARY_PATH. Under set -u the script ends at such a variable.",
+    instead="Write ${PYTHONPATH:-}.",
+    source="bash(1), the builtin set, -u (GNU Bash 5.2 reference manual)",
+    bad=TASKS + 'set -euo pipefail\nexport PYTHONPATH="$PWD:$PYTHONPATH"\n' + STEP,
+    good=TASKS + 'set -euo pipefail\nexport PYTHONPATH="$PWD:${PYTHONPATH:-}"\n' + STEP,
+)
+def find_paths_under_nounset(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first reading of a search path that the script has not set, while set -u is on."""
+    for name in ("PYTHONPATH", "LD_LIBRARY_PATH", "CPATH", "LIBRARY_PATH"):
+        of_name = [each for each in job.shell.assignments if each.name == name and each.value is not None]
+        reads_itself = of_name[:1] and re.search(rf"\$(?:{name}\b|{{{name}}})", of_name[0].value.text)
+        if reads_itself and not of_name[0].of_command and _ends_at_unset(job, of_name[0].place):
+            unknown = f"whether {name} is set where the job is submitted, or by a module"
+            yield Hit(of_name[0].place, f"set -u is on, and nothing above sets {name}", unknown=unknown)
