@@ -340,8 +340,9 @@ def _ends_at_unset(job: BatchScript, place: TextSpan) -> bool:
 def find_paths_under_nounset(job: BatchScript) -> Iterator[Hit]:
     """Yield the first reading of a search path that the script has not set, while set -u is on."""
     for name in ("PYTHONPATH", "LD_LIBRARY_PATH", "CPATH", "LIBRARY_PATH"):
-        of_name = [each for each in job.shell.assignments if each.name == name and each.value is not None]
-        reads_itself = of_name[:1] and re.search(rf"\$(?:{name}\b|{{{name}}})", of_name[0].value.text)
-        if reads_itself and not of_name[0].of_command and _ends_at_unset(job, of_name[0].place):
+        first = next((each for each in job.shell.assignments if each.name == name and each.value is not None), None)
+        if first is None or first.value is None or first.of_command:
+            continue
+        if re.search(rf"\$(?:{name}\b|{{{name}}})", first.value.text) and _ends_at_unset(job, first.place):
             unknown = f"whether {name} is set where the job is submitted, or by a module"
-            yield Hit(of_name[0].place, f"set -u is on, and nothing above sets {name}", unknown=unknown)
+            yield Hit(first.place, f"set -u is on, and nothing above sets {name}", unknown=unknown)
