@@ -40,7 +40,9 @@ RAY_DRIVER = """
 import socket
 import ray
 ray.init()
-where = ray.remote(num_cpus=1, scheduling_strategy="SPREAD")(socket.gethostname)
+@ray.remote(num_cpus=1, scheduling_strategy="SPREAD")
+def where():
+    return socket.gethostname()
 hosts = ray.get([where.remote() for _ in range(8)])
 counts = ray.cluster_resources()
 print("cpus", counts["CPU"], "gpus", counts["GPU"], "hosts", *sorted(set(hosts)), flush=True)
