@@ -13,8 +13,8 @@ class PyMusterHpc(PythonPackage):
 
     version("@VERSION@", sha256="@SHA256@")
 
-    # Spack's own packages have no py-spy and no py-tree-sitter-bash (looked 2026-11): the two variants are for a
-    # repository that has them. Without them lint and port, and the lines of stacks, are told to be missing.
+    # Spack's own packages have no py-tree-sitter-bash (looked 2026-11): the variant lint is for a repository that has
+    # it. Without the two variants lint and port, and the lines of stacks, are told to be missing.
     variant("stacks", default=False, description="Where the ranks of a running job stand")
     variant("lint", default=False, description="The shell parser of muster lint")
     variant("lsp", default=False, description="muster lint --server, for editors")
@@ -26,6 +26,6 @@ class PyMusterHpc(PythonPackage):
     depends_on("py-eval-type-backport@0.2:", type=("build", "run"), when="^python@:3.9")
     depends_on("py-tomli@2.0:", type=("build", "run"), when="^python@:3.10")
     depends_on("py-pygls@2.0:", type="run", when="+lsp")
-    depends_on("py-spy@0.4:", type="run", when="+stacks")
+    depends_on("py-py-spy@0.4:", type="run", when="+stacks")
     depends_on("py-tree-sitter@0.23:", type="run", when="+lint")
     depends_on("py-tree-sitter-bash@0.23:", type="run", when="+lint")

@@ -70,7 +70,7 @@ def test_spack_asks_for_the_same() -> None:
         if isinstance(word, ast.Constant) and isinstance(word.value, str)
     }
     wanted = {name: version for each in (NEEDED, *EXTRAS.values()) for name, version in each.items()}
-    named = {name if name.startswith("py-") else f"py-{name}": version for name, version in wanted.items()}
+    named = {f"py-{name}": version for name, version in wanted.items()}  # also py-spy: Spack's name is py-py-spy
     build = PROJECT["requires-python"].removeprefix(">=")
     assert found == {"python": build, "py-hatchling": "1.27", **named}
 
