@@ -261,6 +261,7 @@ def test_a_gap_of_the_shell_stays() -> None:
         (("--role", "a"), "role a has no command"),
         (("--role", "a", "--after", "b", "--", "x", "--role", "b", "--after", "a", "--", "y"), "wait for each other"),
         (("--role", "a", "--main", "--", "x", "--role", "b", "--main", "--", "y"), "two roles are the main one"),
+        (("--role", "a", "--on-failure", "note", "--", "x"), "its end is the job's, --on-failure note or not"),
         (("--role", "a", "-t", "9", "--", "x"), "-t 9 is for the whole job"),
         (("--role", "a", "-p", "gpu", "--beside", "b", "--", "x", "--role", "b", "--", "y"), "runs on nodes of b"),
         (("-w", "n1", "--role", "a", "-p", "gpu", "--", "x", "--role", "b", "--", "y"), "-w n1 names nodes for all"),

@@ -77,7 +77,7 @@ def make_job_of_roles(request: Request, site: Site, look: Callable[[Request], Fa
     """Return the plan of a job with several programs; `look` gathers the facts that a role's request names."""
     _check(request)
     roles = tuple(with_preset(role) for role in request.roles)
-    main_name = _main_of(roles)
+    main_name = _main_of(request)
     places = place_roles(roles, request)
     plans: dict[str, Plan] = {}
     kinds = {placed.part: placed.request for placed in places}
@@ -147,11 +147,16 @@ def _refuse_circle(needs: Mapping[str, Sequence[str]], verb: str) -> None:
         walk(name, ())
 
 
-def _main_of(roles: Sequence[Request]) -> str:
-    mains = [name_of(role) for role in roles if role.main]
+def _main_of(request: Request) -> str:
+    mains = [role for role in request.roles if role.main]
     if len(mains) > 1:
-        raise RequestError(f"two roles are the main one: {mains[0]} and {mains[1]}", hint="--main for one of them")
-    return mains[0] if mains else name_of(roles[-1])
+        message = f"two roles are the main one: {name_of(mains[0])} and {name_of(mains[1])}"
+        raise RequestError(message, hint="--main for one of them")
+    main = mains[0] if mains else request.roles[-1]
+    if main.on_failure != request.on_failure:
+        message = f"role {name_of(main)} is the main one: its end is the job's, {main.origin('on_failure')} or not"
+        raise RequestError(message, hint="omit it, or name another role with --main")
+    return name_of(main)
 
 
 def _request_of(placed: Placed, places: Sequence[Placed], plans: Mapping[str, Plan], node: NodeShape) -> Request:
