@@ -229,6 +229,21 @@ def test_the_nodes_that_are_down_stand_in_json_where_no_node_is_named(monkeypatc
         }
 
 
+@pytest.mark.parametrize(("reason", "is_told"), [("ReqNodeNotAvail", True), ("Priority", False)])
+def test_a_job_that_waits_for_a_node_that_is_out_tells_which_and_why(
+    reason: str, is_told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups = [f"node{number}|drained|fan | bay {number}\n" for number in range(6)]
+    answer = ProgramResult(("sinfo",), 0, "".join(groups), "")
+    monkeypatch.setattr(why, "scheduler", lambda: Scheduler({}, Clients(sinfo=answer)))
+    waiting = job("PENDING", reason=reason_of(reason), partition="main")
+    text = "\n".join(why.explain_case(JobCase("7", waiting, None)))
+
+    assert ("out in main: node3, drained: fan | bay 3\n" in text) is is_told
+    assert ("and others: sinfo --list-reasons --partition=main" in text) is is_told
+    assert "node4" not in text
+
+
 def test_without_a_word_of_slurm_no_rank_library_and_no_run_is_cleaned(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 _LINES = 15
 _SHOWN = 400
 _SIGTERM = 143
+_OF_NODES = {"ReqNodeNotAvail", "NodeDown", "PartitionNodeLimit"}
+"""The reasons for which Slurm names no node."""
+_GROUPS = 4
 _WARNING = "muster: warning: "
 
 
@@ -68,6 +71,8 @@ def _waiting(job: SlurmJob) -> Iterator[str]:
     reason = job.reason
     detail = f" ({plain(reason.detail)})" if reason.detail else ""
     yield f"  {plain(reason.code)}: {reason.sentence}{detail}"
+    if reason.code in _OF_NODES and job.partition:
+        yield from _nodes_out(job.partition)
     yield f"  it clears {reason.clears.value}" if reason.is_known else "  when it clears is not known"
     yield f"  sooner: {reason.remedy_for(job.id)}"
     if job.dependency:
@@ -79,6 +84,15 @@ def _waiting(job: SlurmJob) -> Iterator[str]:
         yield "  as it stands, it does not start"
     else:
         yield "  Slurm has not yet estimated when it starts"
+
+
+def _nodes_out(partitions: str) -> Iterator[str]:
+    """Yield which nodes take no job, and why: who took them out has written that down for the others."""
+    groups = scheduler().nodes_out(partitions)
+    for names, state, why in groups[:_GROUPS]:
+        yield f"  out in {partitions}: {plain(names)}, {plain(state)}: {plain(why)}"
+    if len(groups) > _GROUPS:
+        yield f"  and others: sinfo --list-reasons --partition={partitions}"
 
 
 def _neighbours(case: JobCase) -> Iterator[str]:

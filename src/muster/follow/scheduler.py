@@ -13,7 +13,7 @@ from muster.errors import CommandFailed, MachineLacks, MusterError, NoSlurm, Sch
 from muster.follow.heard import Accounting, Heard
 from muster.rank.hostlist import expand
 from muster.runner import ProgramResult, Runner, checked, run
-from muster.slurm.cluster import CONFIGURATION, NodeState, ask_node_states, node_state
+from muster.slurm.cluster import CONFIGURATION, NodeState, ask_node_states, ask_nodes_out, node_state
 from muster.slurm.jobs import (
     QUERY_ENVIRONMENT,
     PeakMemory,
@@ -161,6 +161,15 @@ class Scheduler(msgspec.Struct, frozen=True):
         if states is None or not states.keys() >= set(names):
             return None
         return tuple(name for name in names if re.match(r"(down|fail|error|unknown)", states[name], re.IGNORECASE))
+
+    def nodes_out(self, partitions: str) -> list[tuple[str, ...]]:
+        """Return the nodes that take no job, their state and its reason; nothing where Slurm does not tell it."""
+        question = ask_nodes_out(partitions)
+        try:
+            answer = self._ask(question.argv)
+        except MusterError:
+            return []
+        return question.read(answer.stdout) if answer.ok else []
 
     def states_of(self, nodes: Sequence[str]) -> dict[str, NodeState]:
         """Return what Slurm says of these nodes now; those that it does not tell of are missing."""

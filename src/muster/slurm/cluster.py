@@ -110,6 +110,13 @@ def _read_node_states(stdout: str) -> dict[str, str] | None:
     return {node.strip(): state.strip() for node, bar, state in cells if bar} if heading else None
 
 
+def ask_nodes_out(partitions: str) -> Question[list[tuple[str, ...]]]:
+    """Ask which nodes of these partitions take no job: their names, their state, and the reason that somebody gave."""
+    columns = "--format=%N|%T|%E"
+    argv = ("sinfo", "--list-reasons", "--noheader", f"--partition={partitions}", columns)
+    return Question(argv, lambda stdout: [tuple(line.split("|", 2)) for line in stdout.splitlines() if "|" in line])
+
+
 def ask_gpus_of(job: str) -> Question[int | None]:
     """Ask how many GPUs a job has on each node."""
     argv = ("squeue", "--noheader", f"--jobs={job}", "--format=%b")
