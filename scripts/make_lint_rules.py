@@ -41,6 +41,7 @@ _TITLES = {
     "header_values": "Values of the header",
     "sizes": "What a job holds, and what it starts",
     "output": "What Slurm writes",
+    "shared": "What jobs share, and where they are submitted",
     "signals": "Signals",
     "step": "srun",
     "slurm_variables": "Slurm's variables",

@@ -453,13 +453,24 @@ class _BashReader:
             self.walk(part, msgspec.structs.replace(within, in_background=True) if background else within)
 
     def read_for(self, node: Node, inside: _Inside) -> None:
-        name = node.child_by_field_name("variable")
+        name, only = node.child_by_field_name("variable"), self._only_word(node)
         if name is not None:
-            place, order = self._place(name), self._next()
-            self.assignments.append(Assignment(self._text(name), None, place, order, exported=False, may_not_run=True))
+            may_not_run = only is None or inside.may_not_run
+            each = Assignment(self._text(name), only, self._place(name), self._next(), False, may_not_run=may_not_run)
+            self.assignments.append(each)
         if not (inside.in_loop or inside.is_conditional):
             self.blocks.append((self._place(node), self._text(node.children[0])))
-        self.walk_children(node, _within(node, inside))
+        self.walk_children(node, inside if only is not None else _within(node, inside))
+
+    def _only_word(self, node: Node) -> Word | None:
+        """Return the word of a `for` that runs once: a literal one, or the only one of an array."""
+        words = tuple(map(self._word, node.children_by_field_name("value")))
+        name = words[0].lone_name if len(words) == 1 else None
+        if name is not None and words[0].value.endswith("[@]}"):
+            arrays = [each for each in self.assignments if each.name == name]
+            words = arrays[0].elements or () if len(arrays) == 1 and not arrays[0].may_not_run else ()
+        is_one = len(words) == 1 and words[0].is_literal and not re.search(r"[*?[{]", words[0].text)
+        return words[0] if is_one else None
 
     def read_command(self, node: Node, inside: _Inside) -> None:
         words: list[Word] = []

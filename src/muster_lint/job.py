@@ -148,6 +148,13 @@ class BatchScript(msgspec.Struct, frozen=True, dict=True):
                 bodies.setdefault(each.function, []).append(each)
         return {name: tuple(body) for name, body in bodies.items()}
 
+    @cached_property
+    def declared(self) -> set[str]:
+        """Return the names that the text gives a value by other ways than NAME=: local, read, let, ((…))."""
+        lines = re.findall(r"\b(?:local|read|declare|typeset|printf -v|select)\b([^\n;]*)", self.text)
+        names = re.findall(r"\b(\w+)(?:\[[^]]*\])?\s*[-+*/]?=(?!=)", self.body)  # let, ((…)), a[0]=
+        return {*re.findall(r"\w+", " ".join(lines)), *names}
+
     @property
     def is_slurm(self) -> bool:
         """Tell whether this is a job for Slurm at all."""

@@ -15,6 +15,7 @@ _ROOMS = (
     "header",
     "header_values",
     "output",
+    "shared",
     "signals",
     "sizes",
     "step",

@@ -94,7 +94,7 @@ def _ask(job: BatchScript) -> Ask:
         gpu_type=_gpu_type(header.get("gres"), header.get("gpus-per-node")),
         ntasks_per_node=job.tasks_per_node or 1,
         cpus_per_task=_number(header.get("cpus-per-task")),
-        time_s=_seconds(header.get("time")),
+        time_s=seconds_of(header.get("time")),
         mem=_memory(header.get("mem")),
         partition=header.get("partition"),
         qos=header.get("qos"),
@@ -105,7 +105,7 @@ def _ask(job: BatchScript) -> Ask:
     )
 
 
-def _seconds(text: str | None) -> int | None:
+def seconds_of(text: str | None) -> int | None:
     """Return a time limit; None where there is none, or where it is not one that Slurm takes."""
     try:
         return parse_walltime_s(text) if text else None

@@ -52,7 +52,7 @@ def uses_of(job: BatchScript) -> list[Use]:
         task = job.task_of(launch)
         step = launch.stage("step") or (task.launch.stage("step") if task is not None else None)
         starts = tasks_of(job, step) if step is not None else None if launch.stage("mpi") else 1
-        uses.append(Use(launch, program, step, starts, _ranks_of(program)))
+        uses.append(Use(launch, program, step, starts, _ranks_of(job if task is None else None, program)))
     return uses
 
 
@@ -60,11 +60,20 @@ _SETS_UP = re.compile(r"-m (pip|venv|virtualenv|build|ensurepip|compileall)(?![\
 """Python that makes an environment for the work."""
 
 
-def _ranks_of(program: Stage) -> int | None:
+def _ranks_of(job: BatchScript | None, program: Stage) -> int | None:
     """Return how many ranks one start of a program becomes on its node."""
     text = program.text(*RANKS_OF_AGENT) if program.kind == "agent" else "1"
     if text is None:
         return None if program.hidden or program.name in {"deepspeed", "accelerate"} else 1
+    return number_of(job, text)
+
+
+def number_of(job: BatchScript | None, text: str) -> int | None:
+    """Return the number that a text is: its own digits, or those of a variable that surely has them in this script."""
+    name = re.fullmatch(r"\$\{?(\w+)\}?", text)
+    values = job.shell.assigned(name[1]) if name and job is not None else ()
+    if len(values) == 1 and values[0].value is not None and not (values[0].may_not_run or values[0].of_command):
+        text = values[0].value.value
     return int(text) if re.fullmatch(r"[0-9]{1,6}", text) else None
 
 
@@ -122,6 +131,16 @@ def scripts_beside(job: BatchScript) -> Iterator[tuple[LaunchCommand, Path]]:
             if place.is_file():
                 yield launch, place
                 break
+
+
+def text_of_program(path: Path) -> tuple[bool, str]:
+    """Return the text of a Python program, and whether it imports nothing that lies beside it."""
+    try:
+        text = read_source(str(path)).text
+    except MusterError:
+        return False, ""
+    modules = re.findall(r"^\s*(?:import|from)\s+(\.?\w*)", text, re.MULTILINE)
+    return not any((path.parent / name).is_dir() or (path.parent / f"{name}.py").is_file() for name in modules), text
 
 
 def trainer_numbers(path: Path, *names: str) -> Iterator[tuple[str, int]]:

@@ -64,6 +64,22 @@ BELIEFS = {
     ),
     "output-folder, chdir": ("--chdir=none", "pwd", r"(?m)^/tmp$"),
     "tasks-of-node-unused": ("-N2 -n1", "echo $SLURM_NNODES $SLURM_NTASKS", "1 1"),
+    "srun-cpus-per-task": (
+        "-N1 -n2 -c2",
+        "echo $(sinfo -V) $(srun -n4 echo one | wc -l) $(SRUN_CPUS_PER_TASK=1 srun -n4 echo two | wc -l)",
+        r"(?m)^slurm\S* (22\.05\S* 4 4|(24\.11|26\.05)\S* 0 0)$",
+    ),
+    "nodes-pinned": (
+        "-w node1 -N1 --exclusive",
+        "id=$(sbatch --parsable -w node1 --exclusive -o /dev/null --wrap date)\nfor _ in 1 2 3 4 5 6 7 8; do sleep 0.5; "
+        'squeue -ho %r -j $id; done\nsinfo -ho "%t %D"\nscancel $id',
+        r"(?s)Resources|Priority",
+    ),
+    "nodes-pinned, more names": (
+        "-N1 -w node[1-2]",
+        "echo $(sinfo -V) $SLURM_NNODES $SLURM_JOB_NODELIST",
+        r"invalid number of nodes \(-N 2-1\)|slurm\S* (24\.11|26\.05)\S* 1 node[12]\n",
+    ),
     "srun-survivors": (
         "-N1 -n2",
         "srun sh -c '[ $SLURM_PROCID = 1 ] && exit 3; sleep 1; echo stays'",

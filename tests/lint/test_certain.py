@@ -12,7 +12,7 @@ from muster_lint.look import lint_source
 from muster_lint.read import FileKind, source_of
 from muster_lint.values import LintFinding, Severity
 
-_HEAD = "#!/bin/bash\n#SBATCH --time=10\n"
+_HEAD = "#!/bin/bash\n#SBATCH --time=60\n"
 _ONE = _HEAD + "#SBATCH --nodes=1\n#SBATCH --cpus-per-task=4\n"
 _GPU = _ONE + "#SBATCH --gres=gpu:1\n"
 _TWO = _HEAD + "#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n"
@@ -327,7 +327,7 @@ _RIGHT = {
         _ONE + "#SBATCH --array=1-3\nA=(a b c)\n./x ${A[$((SLURM_ARRAY_TASK_ID - 1))]}\n",
     ),
     "memory in megabytes that is enough": ("memory-in-megabytes", _ONE + "#SBATCH --mem=64000\ndate\n"),
-    "half an hour": ("time-in-minutes", _ONE.replace("time=10", "time=30:00") + "date\n"),
+    "half an hour": ("time-in-minutes", _ONE.replace("time=60", "time=30:00") + "date\n"),
     "a launcher for many GPUs": (
         "one-process-many-gpus",
         _GPU.replace("gpu:1", "gpu:4") + "torchrun --nproc-per-node=4 x.py\n",
@@ -407,11 +407,40 @@ _RIGHT = {
         _GPU + "export MASTER_PORT=1234\npython -V\npython - <<E\nprint(1)\nE\ntorchrun --standalone t.py\n",
     ),
     "a path that was set above": (
-        "path-under-nounset",
+        "unset-under-nounset",
         _ONE + "set -u\nexport CPATH=/a\nexport CPATH=/b:$CPATH\nPYTHONPATH=${PYTHONPATH:-}:/b\n",
     ),
-    "a path before set -u": ("path-under-nounset", _ONE + "export CPATH=/b:$CPATH\nset -u\ndate\n"),
+    "a path before set -u": ("unset-under-nounset", _ONE + "export CPATH=/b:$CPATH\nset -u\ndate\n"),
     "a feature of the nodes": ("directive-value", _ONE + '#SBATCH --constraint="a100&ib"\ndate\n'),
+    "a limit that ends the others as soon as a time-out": (
+        "srun-survivors",
+        _TWO.replace("60", "10") + "srun python t.py\n",
+    ),
+    "a loop over one word": ("status-lost-at-end", _GPU + "for a in one; do\n  python t.py --name $a\ndone\n"),
+    "a loop over one entry": ("status-lost-at-end", _GPU + 'A=(one)\nfor a in "${A[@]}"; do\n  python t.py $a\ndone\n'),
+    "a number of ranks from a branch": (
+        "more-ranks-than-gpus",
+        _NODES + "if x; then\n  N=8\nfi\nsrun -K torchrun --nproc_per_node=$N t.py\n",
+    ),
+    "names of nodes in a variable": ("nodes-pinned", _ONE + "#SBATCH -w $HOSTS\ndate\n"),
+    "a folder of the job's own": ("temporary-path-shared", _GPU + "cp -r d /tmp/$SLURM_JOB_ID\npython t.py\n"),
+    "a whole node": ("temporary-path-shared", _GPU + "#SBATCH --exclusive\ncp -r d /tmp/x\npython t.py\n"),
+    "a copy that is there already": ("temporary-path-shared", _GPU + "[ -d /tmp/x ] || cp -r d /tmp/x\npython t.py\n"),
+    "a log of all tasks": ("array-shares-file", _GPU + "#SBATCH -a 0-3\npython t.py $SLURM_ARRAY_TASK_ID >> log\n"),
+    "a folder of each task": ("array-shares-file", _GPU + "#SBATCH -a 0-3\ncd $SLURM_ARRAY_TASK_ID\n./t > log\n"),
+    "tasks one after the other": ("array-number-unread", _GPU + "#SBATCH -a 0-3%1\npython t.py\n"),
+    "tasks of a sweep": ("array-number-unread", _GPU + "#SBATCH -a 0-3\nwandb agent x/y\n"),
+    "an argument with its usage": ("argument-unchecked", _GPU + "# usage: sbatch job.sh MODEL\npython t.py $1\n"),
+    "an argument that is counted": ("argument-unchecked", _GPU + "[ $# = 1 ] || exit 1\npython t.py $1\n"),
+    "an argument of a function": ("argument-unchecked", _GPU + "run() {\n  python t.py $1\n}\nrun a\n"),
+    "a relative file behind cd": ("source-relative", _GPU + "cd /a\nsource env.sh\npython /a/t.py\n"),
+    "a relative file whose lack ends the job": ("source-relative", _GPU + "set -e\nsource env.sh\npython /a/t.py\n"),
+    "a trap without srun": ("step-in-exit-trap", _GPU + "trap 'date' EXIT\nsrun python t.py\n"),
+    "a variable that is set under set -u": (
+        "unset-under-nounset",
+        _GPU + "set -u\nK=1\npython t.py $K $SLURM_JOB_ID\n",
+    ),
+    "a default under set -u": ("unset-under-nounset", _GPU + 'set -u\npython t.py "${K:-}" ${1:-a}\n'),
 }
 
 
@@ -607,7 +636,7 @@ _WRONG = {
     "half a day in minutes": (
         "fragile",
         "time-in-minutes",
-        _ONE.replace("time=10", "time=12:00") + "date\n",
+        _ONE.replace("time=60", "time=12:00") + "date\n",
     ),
     "a slip of the hand": ("breaks", "directive-misspelt", _ONE + "#SBATPH --gres=gpu:1\ndate\n"),
     "a letter too few": ("breaks", "directive-misspelt", _ONE + "#SBATH --gres=gpu:1\ndate\n"),
@@ -924,7 +953,7 @@ _WRONG = {
     ),
     "a path under set -u": (
         "fragile",
-        "path-under-nounset",
+        "unset-under-nounset",
         _ONE + "set -o nounset\nexport LD_LIBRARY_PATH=/a:${LD_LIBRARY_PATH}\ndate\n",
     ),
     "torch's own port": ("fragile", "port-fixed", _GPU + "torchrun --nproc_per_node=1 t.py\n"),
@@ -1011,6 +1040,29 @@ _WRONG = {
     "a launcher with unread options": ("fragile", "srun-survivors", _NODES + _ADDRESS + "srun deepspeed $A t.py\n"),
     "a GPU with one CPU": ("slow", "one-cpu", _HEAD + "#SBATCH --nodes=1\n#SBATCH --gpus=1\npython x.py\n"),
     "csh": ("breaks", "directive-unknown", "#!/bin/csh\n#SBATCH --cpu-per-task=4\nset x = (1 2)\n"),
+    "a number of ranks in a variable": (
+        "breaks",
+        "more-ranks-than-gpus",
+        _NODES + "N=8\nsrun -K torchrun --nproc_per_node=$N t.py\n",
+    ),
+    "a number of nodes in a variable": (
+        "hangs",
+        "nodes-disagree",
+        _NODES + "N=4\nsrun -K torchrun --nnodes=$N --nproc_per_node=4 t.py\n",
+    ),
+    "more names than nodes": ("slow", "nodes-pinned", _ONE + "#SBATCH -w n[1-2]\ndate\n"),
+    "a folder that another job removes": ("fragile", "temporary-path-shared", _GPU + "D=/tmp/x\n./t\nrm -rf $D\n"),
+    "an output folder of all tasks": (
+        "fragile",
+        "array-shares-file",
+        _GPU + "#SBATCH -a 0-3\npython t.py --seed $SLURM_ARRAY_TASK_ID --output_dir out\n",
+    ),
+    "a function of a trap": (
+        "fragile",
+        "step-in-exit-trap",
+        _GPU + "save() {\n  srun cp a b\n}\ntrap save EXIT\nsrun -K python t.py\n",
+    ),
+    "a key under set -u": ("fragile", "unset-under-nounset", _GPU + "set -u\npython t.py --key $MY_KEY\n"),
 }
 
 
@@ -1136,3 +1188,26 @@ def test_a_hint_leads_to_what_is_meant(rule: str, lines: str, hint: str) -> None
     found = _named(_ONE + lines, rule)
     assert found is not None
     assert hint in found.instead
+
+
+@pytest.mark.parametrize(
+    ("program", "finding"),
+    [
+        ("import torch\ntorch.nn.Linear(2, 2).cuda()\n", "certain"),
+        ("import torch\nimport own\n", "open"),
+        ("import torch\nmodel = torch.nn.DataParallel(model)\n", ""),
+        ("from transformers import Trainer\n", ""),
+    ],
+)
+def test_one_process_of_several_gpus_is_known_by_its_program(program: str, finding: str, tmp_path: Path) -> None:
+    (tmp_path / "t.py").write_text(program)
+    (tmp_path / "own.py").touch()
+    script = tmp_path / "job.sh"
+    found = _findings(_ONE + "#SBATCH --gres=gpu:4\npython t.py\n", str(script))
+    lone = [each for each in found if each.rule == "one-process-many-gpus"]
+    assert ["certain" if each.is_certain else "open" for each in lone] == ([finding] if finding else [])
+
+
+def test_a_relative_file_is_a_matter_of_style_where_the_work_is_relative_too() -> None:
+    found = [_named(_ONE + f"source env.sh\npython {path}\n", "source-relative") for path in ("/a/t.py", "t.py")]
+    assert [each and each.severity for each in found] == [Severity.FRAGILE, Severity.STYLE]

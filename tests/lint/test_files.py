@@ -13,7 +13,7 @@ from muster_lint import look
 from muster_lint.read import SourceFile
 from muster_lint.values import LintFinding
 
-_GOOD = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=10\nsrun --kill-on-bad-exit=1 hostname\n"
+_GOOD = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=60\nsrun --kill-on-bad-exit=1 hostname\n"
 
 
 def _lint(*words: str) -> int:
@@ -100,7 +100,7 @@ def test_a_reason_silences_a_rule(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_the_fix_is_written_and_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "job.sh"
     path.write_text(
-        "#!/bin/bash\n#SBATCH -N 2 -n 8 -c 8 -t 5\nexport OMP_NUM_THREADS=8 NCCL_DEBUG=WARN\nsrun python train.py\n"
+        "#!/bin/bash\n#SBATCH -N 2 -n 8 -c 8 -t 50\nexport OMP_NUM_THREADS=8 NCCL_DEBUG=WARN\nsrun python train.py\n"
     )
     assert _lint("--fail-on", "fragile", str(path)) == 1
     capsys.readouterr()
@@ -113,7 +113,7 @@ def test_the_fix_is_written_and_shown(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_a_site_s_rules_are_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "job.sh"
     path.write_text(
-        _GOOD.replace("--time=10", "--time=9-00:00:00").replace("--nodes=1", "--nodes=1 --partition=standard-g")
+        _GOOD.replace("--time=60", "--time=9-00:00:00").replace("--nodes=1", "--nodes=1 --partition=standard-g")
     )
     assert _lint("--site", "lumi", str(path)) == 1
     said = capsys.readouterr().out
@@ -165,7 +165,7 @@ def test_where_there_is_no_wheel_the_reader_of_bash_is_compiled(
 def test_a_fault_of_a_rule_hides_no_other_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bad, good = tmp_path / "bad.sh", tmp_path / "good.sh"
     good.write_text("#!/bin/bash\n#SBATCH -t a:b\ndate\n")
-    bad.write_text("#!/bin/bash\n#SBATCH --time=10\n# trip\ndate\n")
+    bad.write_text("#!/bin/bash\n#SBATCH --time=60\n# trip\ndate\n")
     judge = look.lint_source
 
     def trip(source: SourceFile, *more: object) -> list[LintFinding]:
@@ -197,7 +197,7 @@ def test_a_fault_of_a_rule_hides_no_other_file(tmp_path: Path, monkeypatch: pyte
 def test_the_numbers_in_a_script_beside_the_job_are_compared(tmp_path: Path, call: str, message: str) -> None:
     (tmp_path / "train.py").write_text(f"import pytorch_lightning as pl\nimport other\ntrainer = {call}\n")
     job = tmp_path / "job.sh"
-    header = "#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n#SBATCH --time=10\n"
+    header = "#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n#SBATCH --time=60\n"
     job.write_text(f"#!/bin/bash\n{header}srun -K python train.py\n")
     found = [each.message for each in look.lint_files([str(job)]).findings if each.rule == "size-told-differs"]
     assert [each.partition(" (not")[0] for each in found] == [message] * bool(message)

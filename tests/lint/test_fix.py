@@ -39,7 +39,7 @@ def test_a_repaired_script_has_no_more_findings_than_before(rule: Rule) -> None:
     assert subprocess.run(["bash", "-n"], input=text, text=True, check=False).returncode == 0
 
 
-_HEAD = "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=2 --cpus-per-task=4 --time=10\n"
+_HEAD = "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=2 --cpus-per-task=4 --time=60\n"
 _MEETS = "export MASTER_ADDR=node1 MASTER_PORT=4000\n"
 
 # What the edits of an earlier day broke, or could have.
@@ -51,7 +51,7 @@ SILENT = {
     "a name that an older torch reads": _HEAD + "export NCCL_ASYNC_ERROR_HANDLING=1\nsrun -c 4 -K python t.py\n",
     "a blank that ends a command": _HEAD + "echo one \\ \necho two\nsrun -c 4 -K python t.py\n",
     "a blank in a text": _HEAD + "cat <<END\nsrun \\ \n  --flag\nEND\nsrun -c 4 -K python t.py\n",
-    "one output of all jobs": "#!/bin/bash\n#SBATCH --requeue --time=10 --output=log.txt\nhostname\n",
+    "one output of all jobs": "#!/bin/bash\n#SBATCH --requeue --time=60 --output=log.txt\nhostname\n",
     "an interpreter in the second line": "\n#!/bin/zsh\n#SBATCH -N 1 -t 5\nhostname\n",
     "what is not bash": "#SBATCH -N 1 -t 5\nif [ 1 ]; then\n",
     "signs that end a line for some": "#SBATCH -N 1 -t 5\necho '\x0c'\n",
@@ -78,7 +78,7 @@ CERTAIN = {
     "a broken continuation": (_HEAD + "srun -K -c 4 python t.py \\  \n  --lr 1\n", ["t.py \\\n  --lr 1"]),
     "a slip of the hand": ("#!/bin/bash\n#SBTACH --nodes=2\n#SBATCH -t 5\nsrun -K hostname\n", ["\n#SBATCH --nodes=2\n"]),
     "a requeue in the last line": ("#!/bin/bash\n#SBATCH --requeue -t 5", ["--requeue -t 5\n#SBATCH --open-mode=append"]),
-    "line ends of Windows": (_HEAD.replace("\n", "\r\n") + "srun -c 4 -K python t.py\r\n", ["10\nsrun"]),
+    "line ends of Windows": (_HEAD.replace("\n", "\r\n") + "srun -c 4 -K python t.py\r\n", ["60\nsrun"]),
 }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from pygls.lsp.client import LanguageClient
 
 _TEXT = """\
 #!/bin/bash
-#SBATCH --nodes=2 --ntasks-per-node=2 --cpus-per-task=4 --time=10
+#SBATCH --nodes=2 --ntasks-per-node=2 --cpus-per-task=4 --time=60
 export MASTER_ADDR=$(hostname) # 🦊
 echo "🦊"; srun python train.py
 """

@@ -16,7 +16,7 @@ from muster_lint.values import LintFinding, Severity, TextSpan
 
 _SERIOUS = """\
 #!/bin/bash
-#SBATCH --nodes=2 --ntasks=8 --time=10
+#SBATCH --nodes=2 --ntasks=8 --time=60
 export MASTER_PORT=29500
 export MASTER_ADDR=localhost
 srun python train.py

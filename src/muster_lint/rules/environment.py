@@ -328,21 +328,38 @@ def _ends_at_unset(job: BatchScript, place: TextSpan) -> bool:
 
 
 @rule(
-    "path-under-nounset",
+    "unset-under-nounset",
     Severity.FRAGILE,
-    "a path that may be unset under set -u",
-    why="Many shells set neither PYTHONPATH nor LD_LIBRARY_PATH. Under set -u the script ends at such a variable.",
-    instead="Write ${PYTHONPATH:-}.",
+    "a variable that may be unset under set -u",
+    why="Under set -u the script ends at a variable that nothing has set: PYTHONPATH and LD_LIBRARY_PATH in many shells, a key, an argument.",
+    instead="Write ${NAME:-}, with a default behind the sign.",
     source="bash(1), the builtin set, -u (GNU Bash 5.2 reference manual)",
     bad=TASKS + 'set -euo pipefail\nexport PYTHONPATH="$PWD:$PYTHONPATH"\n' + STEP,
     good=TASKS + 'set -euo pipefail\nexport PYTHONPATH="$PWD:${PYTHONPATH:-}"\n' + STEP,
 )
-def find_paths_under_nounset(job: BatchScript) -> Iterator[Hit]:
-    """Yield the first reading of a search path that the script has not set, while set -u is on."""
-    for name in ("PYTHONPATH", "LD_LIBRARY_PATH", "CPATH", "LIBRARY_PATH"):
-        first = next((each for each in job.shell.assignments if each.name == name and each.value is not None), None)
-        if first is None or first.value is None or first.of_command:
-            continue
-        if re.search(rf"\$(?:{name}\b|{{{name}}})", first.value.text) and _ends_at_unset(job, first.place):
-            unknown = f"whether {name} is set where the job is submitted, or by a module"
-            yield Hit(first.place, f"set -u is on, and nothing above sets {name}", unknown=unknown)
+def find_unset_under_nounset(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first reading of a variable that the script has not set, while set -u is on."""
+    if not job.directives or not job.sets("nounset", "u"):
+        return
+    words = [word for each in job.shell.commands if not each.function for word in each.words]
+    words += [each.value for each in job.shell.assignments if each.value is not None]
+    is_read = any(each.program in {"source", "."} for each in job.shell.commands)
+    for word in sorted(words, key=lambda each: each.place):
+        for name in word.names if word.quoted != "'" else ():
+            place = word.place_of(name)
+            own = [each for each in job.shell.assigned(name) if each.place.line < place.line]
+            is_path = name in _PATHS
+            if own or _IS_SET.fullmatch(name) or (is_read and not is_path) or (name in job.declared and not is_path):
+                continue
+            if re.search(rf"\$(?:{name}\b|\{{{name}\}})", word.text) and _ends_at_unset(job, place):
+                unknown = f"whether {name} is set where the job is submitted, or by a module"
+                yield Hit(place, f"set -u is on, and nothing above sets {name}", unknown=unknown)
+                return
+
+
+_PATHS = {"PYTHONPATH", "LD_LIBRARY_PATH", "CPATH", "LIBRARY_PATH"}
+_IS_SET = re.compile(
+    r"\W|_|0|HOME|USER|LOGNAME|PATH|PWD|OLDPWD|SHELL|HOSTNAME|HOSTTYPE|BASH\w*|RANDOM|SECONDS|LINENO|UID|EUID|IFS|OPTARG|OPTIND"
+    r"|PPID|TERM|TMPDIR|SLURM\w*|SBATCH\w*|EBROOT\w*|CUDA_VISIBLE_DEVICES|PIPESTATUS|FUNCNAME|LANG|EPOCH\w*|OSTYPE|MACHTYPE"
+    r"|REPLY|\w*SCRATCH\w*|\w*WORK|CONDA\w*|CUDA_(HOME|PATH)|MODULE\w*|LMOD\w*|\w+_(ROOT|HOME|DIR)"
+)

@@ -208,9 +208,7 @@ def find_never_set(job: BatchScript) -> Iterator[Hit]:
     is_given = re.search(r"\beval\b|--export[= ](?!NONE|ALL\b(?!,))", job.text)
     if not job.directives or reads or job.shell.error or is_given:
         return
-    declared = re.findall(r"\b(?:local|read|declare|typeset|printf -v|select)\b([^\n;]*)", job.text)
-    known = {each.name for each in job.assignments} | set(re.findall(r"\w+", " ".join(declared)))
-    known |= set(re.findall(r"\b(\w+)(?:\[[^]]*\])?\s*[-+*/]?=(?!=)", job.body))  # let, ((…)), a[0]=
+    known = {each.name for each in job.assignments} | job.declared
     works = [launch for launch in job.launches if is_work(job, launch) or launch.stage("step")]
     words = [word for launch in works for word in launch.command.words]
     names = {name for word in words for name in word.names}

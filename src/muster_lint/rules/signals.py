@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from muster_lint import sources
+from muster_lint.bash import read_shell
 from muster_lint.job import BatchScript
 from muster_lint.rule import rule
 from muster_lint.values import Hit, Severity, TextSpan
@@ -90,6 +91,29 @@ def find_blocked_traps(job: BatchScript) -> Iterator[Hit]:
             unknown = "whether it has ended when the signal comes" if is_first else ""
             yield Hit(launch.command.place, message, unknown=unknown)
             return
+
+
+@rule(
+    "step-in-exit-trap",
+    Severity.FRAGILE,
+    "srun in a trap of EXIT",
+    why="""After scancel, or at the time limit, Slurm starts no step for a job that it ends: srun says that the job has expired, and what the
+    trap is there for does not happen.""",
+    instead="Let the trap run its command without srun, or warn the job before its end: --signal=B:USR1@120.",
+    source=sources.SBATCH,
+    bad=_HEAD + "trap 'srun --ntasks=1 echo saved' EXIT\nsrun --kill-on-bad-exit=1 python train.py\n",
+    good=_HEAD + "trap 'echo saved' EXIT\nsrun --kill-on-bad-exit=1 python train.py\n",
+)
+def find_steps_at_the_end(job: BatchScript) -> Iterator[Hit]:
+    """Yield a trap of EXIT that starts a step, itself or in the function that it calls."""
+    for each in job.shell.commands:
+        names = {_name_of(word.value) for word in each.words[2:]} if each.program == "trap" else set()
+        if not names & {"EXIT", "0"}:
+            continue
+        commands = read_shell(each.words[1].value).commands
+        called = [inner for command in commands for inner in job.functions.get(command.program, ())]
+        if any(inner.program == "srun" for inner in [*commands, *called]):
+            yield Hit(each.place, "a job that is cancelled, or out of time, gets no step for this srun")
 
 
 def _signal_of(job: BatchScript) -> tuple[TextSpan | None, str, bool]:

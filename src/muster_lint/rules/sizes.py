@@ -1,4 +1,4 @@
-"""Rules on sizes: what a job holds (nodes, tasks, GPUs, CPUs) against what its programs start. One rule after the other."""
+"""Rules on sizes: what a job holds against what its programs start. Long: one rule after the other, each with its examples."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from muster_lint.sizes import (
     Use,
     cpus_of_node,
     nodes_of,
+    number_of,
     scripts_beside,
+    text_of_program,
     trainer_numbers,
     uses_of,
 )
@@ -229,11 +231,12 @@ def find_many_agents(job: BatchScript) -> Iterator[Hit]:
 def find_other_nodes(job: BatchScript) -> Iterator[Hit]:
     """Yield a literal number of nodes that differs from the header."""
     for use in uses_of(job):
-        text = use.program.text(*NODES_OF_AGENT) if use.is_agent else None
-        if text is None or not text.isdigit() or job.nodes is None or int(text) == job.nodes:
+        own = None if job.task_of(use.launch) else job
+        number = number_of(own, use.program.text(*NODES_OF_AGENT) or "") if use.is_agent else None
+        if number is None or job.nodes is None or number == job.nodes:
             continue
-        is_more = int(text) > job.nodes
-        place, message = use.program.place_of(*NODES_OF_AGENT), f"{use.program.name} expects {text} nodes"
+        is_more = number > job.nodes
+        place, message = use.program.place_of(*NODES_OF_AGENT), f"{use.program.name} expects {number} nodes"
         if use.step is not None and not use.step.has("-N", "--nodes", "-n", "--ntasks"):
             severity = Severity.HANGS if is_more else Severity.SLOW
             message += f", but the job has {job.nodes}"
@@ -317,8 +320,14 @@ def find_lone_processes(job: BatchScript) -> Iterator[Hit]:
         alone = in_all == "1" or job.has_one_task or is_first
         if not alone or step.has("--ntasks-per-node", "--tasks-per-node"):
             return
-    unknown = "whether the program divides its work itself"
-    yield Hit(command.place, f"one process has {gpus} GPUs of a node", unknown=unknown)
+    path = next((path for each, path in scripts_beside(job) if each is launch), None)
+    is_whole, source = text_of_program(path) if path is not None else (False, "")
+    if re.search(rf"{_DIVIDES}|{_DIVIDES_IN_PYTHON}", source, re.IGNORECASE):
+        return
+    unknown = "" if is_whole and "import torch" in source else "whether the program divides its work itself"
+    message, look = f"one process has {gpus} GPUs of a node", "srun --jobid ID --overlap nvidia-smi"
+    act = f"Look at the GPUs of the running job: {look}. Where the others idle ask for one GPU, or start a process for each."
+    yield Hit(command.place, message, act, unknown=unknown)
 
 
 def _lone_servers(job: BatchScript, gpus: int) -> Iterator[Hit]:
@@ -337,6 +346,11 @@ _DIVIDES = (
     r"tensor.?parallel|CUDA_VISIBLE_DEVICES|--?gpus?\b|--num.?gpus|--devices|--n.?gpu|mp\.spawn|\bray\b|DataParallel"
     r"|lightning|--?n_?gpus|device.?ids|client|world.?size|--tp\b|pipeline|device_map|multi.?gpu|--gpu.?ids?|vllm"
     r"|gpu_?num|num_?gpu|deepy|launch\w*\.py|dist.?url|multiprocessing.?dist"
+)
+
+
+_DIVIDES_IN_PYTHON = (
+    r"\bspawn\b|accelerat|trainer|distribut|mirrored|cuda:[1-9{]|pmap|shard|max_memory|n_?gpu|joblib|multiprocess|gpus"
 )
 
 

@@ -1,0 +1,238 @@
+"""Rules on what jobs share with each other, and on what a job takes from the line and the folder of its submission."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from muster.rank.errors import HostlistError
+from muster.rank.hostlist import count
+from muster_lint import sources
+from muster_lint.bash import SimpleCommand, Word
+from muster_lint.job import BatchScript
+from muster_lint.rule import rule
+from muster_lint.sizes import scripts_beside, text_of_program
+from muster_lint.values import Hit, Severity
+from muster_lint.works import copies, is_work, trains
+
+_HEAD = "#!/bin/bash\n#SBATCH --mem=4G\n#SBATCH --time=01:00:00\n"
+_ARRAY = _HEAD + "#SBATCH --array=0-3\n#SBATCH --output=train-%A_%a.out\n"
+_STEP = "srun --kill-on-bad-exit=1 hostname\n"
+
+
+@rule(
+    "nodes-pinned",
+    Severity.SLOW,
+    "a job for nodes by their names",
+    why="""The job waits for these nodes while others are free, and for good where one of them is out of service. With fewer nodes than names
+    Slurm 22.05 refuses the job; 24.11 and 26.05 take as many of them as it has nodes.""",
+    instead="Remove it, and ask for the kind of node: a partition, --constraint, or the type in --gres.",
+    source=sources.SBATCH,
+    bad=_HEAD + "#SBATCH --nodelist=node1\n" + _STEP,
+    good=_HEAD + _STEP,
+)
+def find_pinned_nodes(job: BatchScript) -> Iterator[Hit]:
+    """Yield --nodelist with names."""
+    pinned = job.header.get("nodelist")
+    names = (pinned.value or "") if pinned is not None else ""
+    if pinned is None or not re.fullmatch(r"[A-Za-z][\w.,\[\]-]*", names):
+        return
+    try:
+        number = count(names)
+    except HostlistError:
+        return
+    message = f"the job waits for {names}, whatever else is free"
+    if job.nodes is not None and job.nodes < number:
+        message = (
+            f"{number} nodes are named for a job of {job.nodes}: Slurm 22.05 refuses it, newer ones take some of them"
+        )
+    yield Hit(pinned.place, message)
+
+
+@rule(
+    "temporary-path-shared",
+    Severity.FRAGILE,
+    "a fixed path on the node's own disk",
+    why="""Two jobs of one user on one node, or two tasks of an array, have the same /tmp: they overwrite each other's files, and the one that ends
+    first removes those of the other. The file of another user cannot be written at all.""",
+    instead="Put the number of the job into it: /tmp/$SLURM_JOB_ID; or use mktemp -d.",
+    source=sources.SBATCH,
+    bad=_HEAD + "set -e\ncp -r data /tmp/work\nsrun --kill-on-bad-exit=1 cat /tmp/work/a\nrm -rf /tmp/work\n",
+    good=_HEAD
+    + 'set -e\ncp -r data "/tmp/$SLURM_JOB_ID"\nsrun --kill-on-bad-exit=1 cat "/tmp/$SLURM_JOB_ID/a"\nrm -rf "/tmp/$SLURM_JOB_ID"\n',
+)
+def find_shared_paths(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first fixed path below /tmp that a job writes or removes, where another job may be on its node."""
+    gpus = job.gpus_per_node or 0
+    if not job.directives or "exclusive" in job.header or gpus >= 8 or (job.nodes or 1) > 1:
+        return
+    written: list[tuple[int, SimpleCommand, str, str]] = []
+    for each in job.shell.commands:
+        if each.program == "rm" and any(word.value.startswith("-") and "r" in word.value for word in each.words[1:]):
+            written += [(0, each, _filled(job, word.value), "removes") for word in each.words[1:]]
+        written += [(2, each, _filled(job, target.strip("'\"")), "writes") for target in each.writes]
+    written += [
+        (1, each.command, _filled(job, each.command.words[-1].value), "fills") for each in job.launches if copies(each)
+    ]
+    fixed = [entry for entry in sorted(written, key=lambda entry: entry[0]) if _FIXED.fullmatch(entry[2])]
+    for _, each, path, does in fixed[:1]:
+        if not each.is_guarded and not each.is_conditional:
+            message = f"every job of yours on this node {does} {path}"
+            yield Hit(each.place, message, unknown="whether two share a node, and its /tmp")
+
+
+_FIXED = re.compile(r"/(tmp|var/tmp|dev/shm)/([\w./*-]|\$\{?(USER|LOGNAME|SLURM_JOB_USER|SLURM_JOB_NAME)\b\}?)+")
+
+
+def _filled(job: BatchScript, text: str) -> str:
+    return job.shell.filled(text).strip("'\"")
+
+
+def _has_several_tasks(job: BatchScript) -> bool:
+    """Tell whether the job is an array whose tasks may run beside each other."""
+    array = job.header["array"].value or "" if "array" in job.header else ""
+    return re.search(r"\d[-,]\d", array) is not None and not array.endswith("%1")
+
+
+@rule(
+    "array-shares-file",
+    Severity.FRAGILE,
+    "one file for all tasks of an array",
+    why="The tasks of an array run beside each other in one folder: of what they write to one file the last one's is left, or a mixture.",
+    instead="Put the task's number into its name: $SLURM_ARRAY_TASK_ID.",
+    source=sources.SBATCH,
+    bad=_ARRAY + 'srun --kill-on-bad-exit=1 python train.py "$SLURM_ARRAY_TASK_ID" > result.txt\n',
+    good=_ARRAY
+    + 'srun --kill-on-bad-exit=1 python train.py "$SLURM_ARRAY_TASK_ID" > "result-$SLURM_ARRAY_TASK_ID.txt"\n',
+)
+def find_shared_files(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first file, or the first folder that an option names, into which every task of an array writes."""
+    moves = any(each.program == "cd" and each.words[-1].names for each in job.shell.commands)
+    if not _has_several_tasks(job) or moves:
+        return
+    for launch in job.all_launches:
+        each = launch.command
+        if each.in_substitution or each.is_conditional or not is_work(job, launch):
+            continue
+        for target in each.writes:
+            appends = re.search(rf">>\s*[\"']?{re.escape(target)}", job.lines[each.place.end_line - 1])
+            if re.fullmatch(r"[\w./-]+", _filled(job, target)) and not appends:
+                yield Hit(each.place, f"every task of the array writes {target}")
+                return
+        words = [word for word in each.words if not word.from_variable]
+        for option, word in zip(words, words[1:]):
+            is_target = _OF_OUTPUT.fullmatch(option.value) and re.fullmatch(r"[\w./-]+", _filled(job, word.value))
+            if is_target and _differs(job, each):
+                unknown = "whether the program gives each task a name of its own"
+                yield Hit(word.place, f"every task of the array is told {option.value} {word.value}", unknown=unknown)
+                return
+
+
+_OF_OUTPUT = re.compile(r"--?(out(put)?|save|results?|ckpt|checkpoint|log)([-_]?(dir|path|file|folder|name))?")
+
+
+def _differs(job: BatchScript, command: SimpleCommand) -> bool:
+    """Tell whether a command's words differ between the tasks of an array, as far as it can be read."""
+    names = {name for word in command.words for name in word.names}
+    for _ in range(3):
+        names |= {
+            name for each in job.shell.assignments if each.name in names and each.value for name in each.value.names
+        }
+    return "SLURM_ARRAY_TASK_ID" in names
+
+
+@rule(
+    "array-number-unread",
+    Severity.FRAGILE,
+    "an array whose tasks do not ask for their number",
+    why="Each task of an array runs the same script: without SLURM_ARRAY_TASK_ID all of them do the same work, and write the same files.",
+    instead="Give the program $SLURM_ARRAY_TASK_ID, or remove --array.",
+    source=sources.SBATCH,
+    bad=_ARRAY + "srun --kill-on-bad-exit=1 echo part 0\n",
+    good=_ARRAY + 'srun --kill-on-bad-exit=1 echo part "$SLURM_ARRAY_TASK_ID"\n',
+)
+def find_unread_numbers(job: BatchScript) -> Iterator[Hit]:
+    """Yield --array where nothing in the script, nor in the programs beside it, asks which task this is."""
+    own = [text_of_program(path)[1] for _, path in scripts_beside(job)]
+    if _has_several_tasks(job) and not _TELLS_TASKS_APART.search("\n".join([job.body, *own])):
+        yield Hit(
+            job.header["array"].place,
+            "every task of this array does the same",
+            unknown="whether the program asks for its number itself",
+        )
+
+
+_TELLS_TASKS_APART = re.compile(
+    r"SLURM_(ARRAY|JOB_?ID)|RANDOM|agent|sweep|worker|optuna|source |^\s*\. |mktemp|%a|uuid|tune|resume",
+    re.MULTILINE | re.IGNORECASE,
+)
+
+
+@rule(
+    "argument-unchecked",
+    Severity.FRAGILE,
+    "an argument of the script that nothing asks for",
+    why="sbatch takes a script without arguments as well: $1 is empty then, and the job runs with it, often after hours in the queue.",
+    instead='Let bash ask: "${1:?which model}" ends the script with these words.',
+    source=sources.BASH,
+    bad=_HEAD + 'srun --kill-on-bad-exit=1 python train.py --model "$1"\n',
+    good=_HEAD + 'srun --kill-on-bad-exit=1 python train.py --model "${1:?which model}"\n',
+)
+def find_unchecked_arguments(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first use of an argument in the work's own words or in a value, where nothing looks at the arguments."""
+    is_told = any(_OF_USAGE.search(text) for _, text in job.shell.comments)
+    if not job.directives or is_told or _CHECKS.search(job.body) or job.sets("nounset", "u"):
+        return
+    works = {each.command.order for each in job.launches if is_work(job, each)}
+    words = [word for each in job.shell.commands if each.order in works and not each.function for word in each.words]
+    words += [each.value for each in job.shell.assignments if each.value is not None and not each.may_not_run]
+    for word in sorted(words, key=lambda each: each.place):
+        if any(name.isdigit() and name != "0" for name in word.names) and not re.search(r"\$\{\d:?[-=?+]", word.text):
+            number = next(name for name in word.names if name.isdigit())
+            yield Hit(word.place, f"without an argument ${number} is empty", unknown="what sbatch is given")
+            return
+
+
+_CHECKS = re.compile(
+    r"\$#|\$\{#|\bshift\b|\bgetopts?\b|\bset --|-[zn]\s+[\"']?\$\{?\d|\$\{\d:?[?=-]|\$[@*]|test\s|\[\[?[^]]*\$\{?\d"
+)
+_OF_USAGE = re.compile(r"usage|sbatch\s.*\.(sh|slurm|sbatch|bash|job)\s+\S|\$\d|arg(ument)?s?\b", re.IGNORECASE)
+
+
+@rule(
+    "source-relative",
+    Severity.FRAGILE,
+    "a file to source that lies in the folder of the submission",
+    why="The job starts in the folder where sbatch was typed. Elsewhere the file is not there, and bash goes on without what it sets.",
+    instead="Write its whole path, or cd there first; and set -e.",
+    source=sources.BASH,
+    bad=_HEAD + "source env.sh\nsrun --kill-on-bad-exit=1 /bin/echo trains\n",
+    good=_HEAD + "source env.sh || exit 1\nsrun --kill-on-bad-exit=1 /bin/echo trains\n",
+)
+def find_relative_sources(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first relative file that is read before anything says where the script is; of style where the work is relative too."""
+    if not job.directives or job.stops_at_errors or "chdir" in job.header:
+        return
+    for each in job.shell.commands:
+        if each.program in {"cd", "pushd"}:
+            return
+        name = each.words[1] if each.program in {"source", "."} and len(each.words) > 1 else None
+        if name is None or not name.is_literal or not re.fullmatch(r"(\./|\.\./)*\w[\w./-]*", name.value):
+            continue
+        if name.value == "activate" or each.is_tested or each.is_guarded or each.is_conditional or each.function:
+            continue
+        is_relative = any(
+            trains(work) and work.script is not None and _is_relative(work.script) for work in job.all_launches
+        )
+        severity = Severity.STYLE if is_relative else None  # the work then fails there, and is noticed
+        yield Hit(
+            each.place,
+            f"it reads {name.value} in the folder of the submission",
+            unknown="where that is",
+            severity=severity,
+        )
+        return
+
+
+def _is_relative(word: Word) -> bool:
+    return word.is_literal and not word.value.startswith(("/", "~"))
