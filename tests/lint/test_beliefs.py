@@ -71,8 +71,7 @@ BELIEFS = {
     ),
     "nodes-pinned": (
         "-w node1 -N1 --exclusive",
-        "id=$(sbatch --parsable -w node1 --exclusive -o /dev/null --wrap date)\nfor _ in 1 2 3 4 5 6 7 8; do sleep 0.5; "
-        'squeue -ho %r -j $id; done\nsinfo -ho "%t %D"\nscancel $id',
+        "id=$(sbatch --parsable -w node1 -o x --exclusive --wrap id); sleep 4; squeue -ho %r -j $id; scancel $id",
         r"(?s)Resources|Priority",
     ),
     "nodes-pinned, more names": (
