@@ -25,7 +25,7 @@ job() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Below is Muster's own text (0.2.0, sha256 3bd4a719), explained in docs/explanation/script.md.
+# Below is Muster's own text (0.2.0, sha256 f88f5002), explained in docs/explanation/script.md.
 
 muster_common=$(
     cat <<'MUSTER_TEXT'
@@ -191,14 +191,16 @@ muster_read_ends() {
 
 # Reports another status than 0, and the ends that are missing: of hosts where the command began, and of hosts that
 # Slurm calls lost. What is not known of any other host, which does not see the folder for example, counts as nothing.
-# The supervisor of the job, if it has one, is told of each host whose ends are not known.
+# The supervisor of the job, if it has one, is told of each host whose ends are not known. Slurm, which ends a job that
+# lost a host, ends Slurm's own programs here too: they do not hear it.
 muster_report_ends() {
+    local asks=(timeout -s KILL 30 sh -c "trap '' TERM && exec \"\$@\"" sh)
     local names=() list state reason host count subject unsaid=
     local -A states=()
-    mapfile -t names < <(scontrol show hostnames "$SLURM_JOB_NODELIST" 2>/dev/null)
+    mapfile -t names < <("${asks[@]}" scontrol show hostnames "$SLURM_JOB_NODELIST" 2>/dev/null)
     while read -r host state reason; do
         case $state in down* | fail* | *'*') states[$host]="$state${reason:+ ($reason)}" ;; esac
-    done < <(timeout 30 sinfo --noheader --Node --nodes="$SLURM_JOB_NODELIST" --format='%N %t %E' 2>/dev/null)
+    done < <("${asks[@]}" sinfo --noheader --Node --nodes="$SLURM_JOB_NODELIST" --format='%N %t %E' 2>/dev/null)
     for host in ${muster_failed_nodes:-}; do : "${states[$host]:=lost}"; done
     if [ -n "$failed" ]; then
         read -r rank node muster_status <<<"$failed"

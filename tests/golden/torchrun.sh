@@ -207,7 +207,7 @@ muster_count_ends() {
 # began have to be there.
 muster_read_ends() {
     local names=() node rank word due ended
-    mapfile -t names < <(scontrol show hostnames "$SLURM_JOB_NODELIST" 2>/dev/null)
+    mapfile -t names < <(trap '' TERM && exec scontrol show hostnames "$SLURM_JOB_NODELIST" 2>/dev/null)
     for ((node = 0; node < muster_nodes; node++)); do
         due=0 ended=0
         while read -r rank word; do
