@@ -68,6 +68,7 @@ def test_a_word_of_a_command_is_no_role_where_no_role_began() -> None:
     [
         (("--role", "a", "--", "x", "--role", "a", "--", "y"), "two roles are called a"),
         (("--role", "A", "--", "x"), "'A' is not a name"),
+        (("--role", "role", "--", "x"), "MUSTER_ROLE_PORT and the like are names of Muster's own"),
         (("--role", "a", "--nods", "2", "--", "x"), "role a: there is no option --nods"),
         (("--role", "a", "--", "x", "--role"), "--role needs a value"),
         (("--role", "a", "--port", "http:", "--", "x"), "names no number"),

@@ -299,3 +299,19 @@ def test_every_prologue_passes_shellcheck(name: str, words: tuple[str, ...], tmp
         # SC2034: not every prologue uses all that is known; SC2153: MUSTER_PORT and MASTER_PORT are both meant.
         result = run(["shellcheck", "-s", "sh", "-e", "SC2034,SC2153", str(script)])
         assert result.ok, result.stdout
+
+
+@each_shell
+def test_each_port_of_a_role_that_is_taken_on_this_node_is_named(shell: tuple[str, ...]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        asked = {contract.ROLE: "ray", contract.ROLE_PORT: str(port - 2), "muster_local_size": "1"}
+        parts = ("stop", "meeting", "role_port")
+        seen = start(parts, {**asked, contract.ROLE_PORTS: "3"}, shell=shell)
+        others = [{contract.ROLE_PORTS: "2"}, {contract.ROLE_PORTS: "3", "muster_local_size": "2"}, {}]
+
+        assert seen.status == 2
+        assert f"port {port} of {os.uname().nodename}, where role ray is to listen, is taken" in seen.stderr
+        assert [start(parts, {**asked, **other}, shell=shell).stderr for other in others] == ["", "", ""]

@@ -13,6 +13,7 @@ ROLE_OPTIONS = (*("file", "role", "preset", "after", "beside", "port", "ready", 
 
 ROLE_FLAG = "--role"
 _EXAMPLE = f"{ROLE_FLAG} NAME: {ROLE_FLAG} serve -N 1 -- vllm serve MODEL"
+_TAKEN = ("role", "door")
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
 
 
@@ -49,6 +50,9 @@ def _checked(name: str, before: Sequence[str]) -> str:
     if not _NAME.fullmatch(name):
         message = f"{name!r} is not a name of a role"
         raise RequestError(message, hint="small letters, digits and _, and a letter first: serve, data_2")
+    if name in _TAKEN:
+        message = f"a role cannot be called {name}: MUSTER_{name.upper()}_PORT and the like are names of Muster's own"
+        raise RequestError(message, hint=f"{ROLE_FLAG} {name}1")
     if name in before:
         raise RequestError(f"two roles are called {name}", hint=f"give the second another name: {name}2")
     return name

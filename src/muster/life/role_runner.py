@@ -194,6 +194,7 @@ class RoleRunner(Loop):
             SLURM_OPEN_MODE="append",
             muster_of_role=unit.name,
             MUSTER_ROLE_PORT=str(unit.port),
+            MUSTER_ROLE_PORTS=str(unit.port_count),
             MUSTER_ROLE_KEY=unit.key,
         )
         if not unit.is_step:

@@ -76,6 +76,7 @@ END = "MUSTER_END"  # when the job's time is over, in seconds since 1970; missin
 STAGGER = "MUSTER_STAGGER"  # seconds by which each rank's first connection to rank 0 comes after the one before
 ROLE = "MUSTER_ROLE"  # which of the job's programs this is; MUSTER_<ROLE>_HOST, _HOSTS, _PORT, _URL: where each one is
 ROLE_PORT = "MUSTER_ROLE_PORT"  # the port of that program: one that is taken on the node is named before it starts
+ROLE_PORTS = "MUSTER_ROLE_PORTS"  # how many ports in a row it has
 ROLE_KEY = "MUSTER_ROLE_KEY"  # a secret of the job's for that program, for those that ask for one: Ray's token
 START_METHOD = "MUSTER_START_METHOD"  # how data loaders must start workers on this fabric: fork, spawn, forkserver
 
