@@ -441,6 +441,27 @@ _RIGHT = {
         _GPU + "set -u\nK=1\npython t.py $K $SLURM_JOB_ID\n",
     ),
     "a default under set -u": ("unset-under-nounset", _GPU + 'set -u\npython t.py "${K:-}" ${1:-a}\n'),
+    "a variable that the script asks for": ("unset-under-nounset", _GPU + "set -u\n: ${K:?no K}\npython t.py $K\n"),
+    "an argument of a function under set -u": ("unset-under-nounset", _GPU + "set -u\nf() {\n  a=$1\n}\nf 1\n"),
+    "an environment that the script makes": (
+        "source-relative",
+        _GPU + "python -m venv e\nsource e/bin/activate\n/a/t\n",
+    ),
+    "arguments that are handed on": ("argument-unchecked", _GPU + 'python $1 "${@:2}"\n'),
+    "an argument whose value is asked for": ("argument-unchecked", _GPU + "a=$1\n[[ $a != x ]] && exit 1\npython $a\n"),
+    "an array of one": ("array-number-unread", _GPU + "#SBATCH -a 1-1\npython t.py\n"),
+    "a checkpoint that is read": (
+        "array-shares-file",
+        _GPU + "#SBATCH -a 0-3\npython t.py --ckpt_path a --seed $SLURM_ARRAY_TASK_ID\n",
+    ),
+    "a day of the year": ("pattern-in-command", _GPU + "python t.py --day $(date +%j) > o-%%j\n"),
+    "loaders of a step": ("workers-beyond-cpus", _GPU + "python t.py --num_workers 4\n"),
+    "two redirections": ("placeholder", _GPU + "sort <in>out\npython t.py <my_in >out\n"),
+    "a path of the environment": ("variable-never-set", _GPU + "python $SCRATCH/t.py $MY_ROOT/x\n"),
+    "threads of each rank": (
+        "threads-too-many",
+        _ONE + "#SBATCH --gres=gpu:2\nexport OMP_NUM_THREADS=2\ntorchrun --standalone --nproc_per_node=2 t.py\n",
+    ),
 }
 
 
@@ -1063,6 +1084,26 @@ _WRONG = {
         _GPU + "save() {\n  srun cp a b\n}\ntrap save EXIT\nsrun -K python t.py\n",
     ),
     "a key under set -u": ("fragile", "unset-under-nounset", _GPU + "set -u\npython t.py --key $MY_KEY\n"),
+    "a pattern in an argument": ("fragile", "pattern-in-command", _GPU + "python t.py --out log-%j\n"),
+    "loaders of two ranks": (
+        "slow",
+        "workers-beyond-cpus",
+        _ONE + "#SBATCH --gres=gpu:2\ntorchrun --standalone --nproc_per_node=2 t.py --num_workers=4\n",
+    ),
+    "threads of two ranks": (
+        "slow",
+        "threads-too-many",
+        _ONE + "#SBATCH --gres=gpu:2\nOMP_NUM_THREADS=4\ntorchrun --standalone --nproc_per_node=2 t.py\n",
+    ),
+    "a blank in a command": ("fragile", "placeholder", _GPU + "source /home/<user>/e/bin/activate\npython t.py\n"),
+    "a path at the root": ("fragile", "variable-never-set", _GPU + "D=${RUN_OUT}/x\npython t.py --out $D\n"),
+    "a port in an address": ("fragile", "port-fixed", _GPU + "srun python t.py --dist-url tcp://$H:40000\n"),
+    "a port by default": ("fragile", "port-fixed", _GPU + "P=${MASTER_PORT:-40000}\nsrun python t.py --port $P\n"),
+    "a path of conda in a comment": (
+        "fragile",
+        "conda-not-set-up",
+        _GPU + "# source ~/.bash_profile\nmodule purge\nsource activate x\npython t.py\n",
+    ),
 }
 
 

@@ -14,6 +14,7 @@ from muster_lint.job import BatchScript
 from muster_lint.launch import LaunchCommand
 from muster_lint.rule import rule
 from muster_lint.samples import STEP, TASKS
+from muster_lint.sizes import cpus_of_node, number_of, uses_of
 from muster_lint.values import Hit, Severity, TextSpan
 from muster_lint.works import is_work
 
@@ -86,7 +87,7 @@ def find_unready_conda(job: BatchScript) -> Iterator[Hit]:
     interactive = bool(re.match(r"#!.*\s-(\w*[li]|-login)", job.lines[0] if job.lines else ""))
     if interactive or re.search(
         r"conda\.sh|shell\.\w+ hook|shell hook|conda_init|\.bashrc|\.bash_profile|mamba\.sh|conda shell|/bin/activate\b(?!\s*$).*conda",
-        job.text,
+        job.body,
     ):
         return
     for command in _activations(job):
@@ -275,13 +276,18 @@ def _is_of_node(job: BatchScript, command: SimpleCommand) -> bool:
 def find_many_threads(job: BatchScript) -> Iterator[Hit]:
     """Yield a literal OMP_NUM_THREADS above --cpus-per-task."""
     cpus = job.header["cpus-per-task"].value if "cpus-per-task" in job.header else None
+    agents = [use for use in uses_of(job) if use.is_agent and use.tasks == 1]
+    node, ranks = cpus_of_node(job), agents[0].ranks if len(agents) == 1 else None
     for assignment in job.assignments:
         value = assignment.value.value if assignment.value is not None else ""
         if assignment.name != "OMP_NUM_THREADS" or not job.directives:
             continue
         default = re.fullmatch(r"\$\{SLURM_CPUS_PER_TASK:?-(\d+)\}", value)
-        if cpus and cpus.isdigit() and value.isdigit() and int(value) > int(cpus):
-            yield Hit(assignment.place, f"{value} threads share {cpus} CPUs")
+        threads = number_of(None, cpus or "" if "SLURM_CPUS_PER_TASK" in value else value)
+        if threads and ranks and node and threads > 1 and ranks * threads > node:
+            yield Hit(assignment.place, f"{ranks} ranks of a node have {threads} threads each, and {node} CPUs in all")
+        elif cpus and cpus.isdigit() and value.isdigit() and int(value) > int(cpus):
+            yield Hit(assignment.place, f"{value} threads share {cpus} CPU{'s' * (cpus != '1')}")
         elif default and cpus is None and int(default[1]) > 1 and not _has_other_cpus(job):
             message = f"without --cpus-per-task {default[1]} threads share one CPU"
             yield Hit(assignment.place, message, unknown="what sbatch was given, and what the site gives with a GPU")
@@ -343,18 +349,31 @@ def find_unset_under_nounset(job: BatchScript) -> Iterator[Hit]:
         return
     words = [word for each in job.shell.commands if not each.function for word in each.words]
     words += [each.value for each in job.shell.assignments if each.value is not None]
+    words = [word for word in words if not any(body <= word.place <= _end(body) for body, _ in job.shell.bodies)]
     is_read = any(each.program in {"source", "."} for each in job.shell.commands)
     for word in sorted(words, key=lambda each: each.place):
         for name in word.names if word.quoted != "'" else ():
             place = word.place_of(name)
             own = [each for each in job.shell.assigned(name) if each.place.line < place.line]
             is_path = name in _PATHS
+            if re.search(rf"\$\{{{name}:?[=?]", job.body):
+                continue  # the script asks for it, or gives it a value, by itself
             if own or _IS_SET.fullmatch(name) or (is_read and not is_path) or (name in job.declared and not is_path):
                 continue
             if re.search(rf"\$(?:{name}\b|\{{{name}\}})", word.text) and _ends_at_unset(job, place):
                 unknown = f"whether {name} is set where the job is submitted, or by a module"
-                yield Hit(place, f"set -u is on, and nothing above sets {name}", unknown=unknown)
+                message = f"set -u is on, and nothing above sets {name}"
+                if name.isdigit():
+                    unknown, message = (
+                        "what sbatch is given",
+                        f"set -u is on: without an argument the script ends at ${name}",
+                    )
+                yield Hit(place, message, unknown=unknown)
                 return
+
+
+def _end(body: TextSpan) -> TextSpan:
+    return TextSpan(body.end_line, body.end_column, body.end_line, body.end_column)
 
 
 _PATHS = {"PYTHONPATH", "LD_LIBRARY_PATH", "CPATH", "LIBRARY_PATH"}

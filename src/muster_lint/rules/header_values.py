@@ -285,7 +285,21 @@ def find_placeholders(job: BatchScript) -> Iterator[Hit]:
         if root is not None:
             message = f"{assignment.name} is empty, and {root[0]} begins at the root of the file system"
             yield Hit(assignment.place, message, unknown="whether that is meant")
-    words = [word for each in job.shell.commands if each.program not in {"echo", "printf"} for word in each.words]
+    commands = [each for each in job.shell.commands if each.program not in {"echo", "printf"}]
+    lines = {each.place.end_line: each.place for each in commands if job.directives}
+    for number, line in enumerate(job.lines, start=1):
+        blank = _BLANK.search(line) if number in lines else None
+        if blank is not None:
+            yield Hit(lines[number], f"{blank[0]} is a placeholder, and bash takes < and > for redirections")
+            break
+    words = [word for each in commands for word in each.words]
     path = next((word for word in words if word.value.startswith(("/path/to/", "path/to/"))), None)
     if path is not None and job.directives and not told:
         yield Hit(path.place, f"{path.value!r} is a placeholder")
+
+
+_BLANK = re.compile(
+    r"(?<![<\w\"'])<(?=[\w-]*(your|path|name|id|dir|project|user|account|env|_))[A-Za-z][\w-]*>(?=/|\s|$)(?!\s*[&|])",
+    re.IGNORECASE,
+)
+"""A word in brackets that an example leaves for its reader, where bash would read it."""

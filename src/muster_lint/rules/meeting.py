@@ -200,6 +200,15 @@ def _fixed_ports(job: BatchScript) -> Iterator[Hit]:
         yield Hit(stage.word.place, f"{reads} takes port 29500, as in every job", instead)
     if not agents:
         yield from _server_ports(job, said)
+    works = [each.command.words for each in job.all_launches if trains(each)]
+    values = [each.value for each in job.shell.assignments if each.value is not None]
+    for word in [*values, *(word for words in works for word in words)]:
+        match = re.search(r"tcp://[^:\s]+:([1-9]\d{3,4})$|\$\{\w*PORT\w*:-([1-9]\d{3,4})\}", word.value)
+        port = (match[1] or match[2]) if match else ""
+        if port and port not in said:
+            said.add(port)
+            unknown = "whether the submitting shell sets another" if match and match[2] else ""
+            yield Hit(word.place, f"the port {port} is the same in every job", unknown=unknown)
 
 
 def _takes_default_port(job: BatchScript, stage: Stage) -> bool:

@@ -11,6 +11,7 @@ from muster_lint.job import BatchScript
 from muster_lint.rule import rule
 from muster_lint.samples import STEP
 from muster_lint.values import Edit, Hit, Severity, TextSpan
+from muster_lint.works import is_work
 
 _HEAD = "#!/bin/bash\n#SBATCH --job-name=train\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\n"
 
@@ -134,3 +135,30 @@ def find_overwritten_logs(job: BatchScript) -> Iterator[Hit]:
     shared_by_array = "array" in job.header and not re.search(r"%\d*[ajAJ]", output.value)
     if not re.search(r"%\d*[jJA]|\$|<", output.value) and not shared_by_array:  # output-of-array says the other
         yield Hit(output.place, f"the next run of this job wipes {output.value}")
+
+
+@rule(
+    "pattern-in-command",
+    Severity.FRAGILE,
+    "a pattern of Slurm's file names in a command",
+    why="sbatch and srun alone put a number in the place of %j and %A_%a. bash leaves them, so the name is the same in every job.",
+    instead="Write $SLURM_JOB_ID, or ${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}.",
+    source=sources.SBATCH,
+    bad=_HEAD + "srun --kill-on-bad-exit=1 python train.py > train-%j.log\n",
+    good=_HEAD + 'srun --kill-on-bad-exit=1 python train.py > "train-$SLURM_JOB_ID.log"\n',
+)
+def find_unread_patterns(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first such pattern in a program's own words, or in the name of a file that a command writes."""
+    for launch in job.launches if job.directives else ():
+        last = launch.stages[-1] if launch.stages else None
+        words = last.words if last is not None and is_work(job, launch) and last.kind != "step" else ()
+        places = [word.place for word in words if _PATTERN.search(word.value) and not word.substitutions]
+        places += [
+            launch.command.place for target in launch.command.writes if _PATTERN.search(target) and "$(" not in target
+        ]
+        if places:
+            yield Hit(places[0], "nothing puts the number of the job in the place of this pattern")
+            return
+
+
+_PATTERN = re.compile(r"(?<!%)%(j|J|A_%a)(?![\w%])")

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from muster_lint import sources
+from muster_lint.bash import Word
 from muster_lint.job import BatchScript
 from muster_lint.launch import LaunchCommand
 from muster_lint.rule import rule
@@ -218,6 +219,7 @@ def find_never_set(job: BatchScript) -> Iterator[Hit]:
         if re.fullmatch(r"--[a-z][\w-]*", option.value) and word.lone_name and not word.from_variable
     }
     held = [each.value for each in job.shell.assignments if each.name in names and each.value is not None]
+    yield from _rootless_paths([*words, *held], known)
     values_told = False
     for word in [*words, *held]:
         for name in word.names:
@@ -235,6 +237,19 @@ def find_never_set(job: BatchScript) -> Iterator[Hit]:
                 yield Hit(word.place, f"nothing sets {name}: {effect}", unknown="what the submitting shell exports")
 
 
+def _rootless_paths(words: list[Word], known: set[str]) -> Iterator[Hit]:
+    """Yield the first path that begins with a variable which nothing sets, and which is hardly the environment's."""
+    for word in words:
+        match = re.match(r"(?:--?[\w-]+=)?\$\{?([A-Z]\w+)\}?/\w", word.value)
+        if match and match[1] not in known and not re.search(rf"{_OF_ENVIRONMENT}|{_OF_MODULES}", match[1]):
+            effect = f"{word.value} begins at the root of the file system"
+            yield Hit(word.place, f"nothing sets {match[1]}: {effect}", unknown="what the submitting shell exports")
+            return
+
+
+_OF_MODULES = (
+    r"ROOT|HOME$|^EB|LMOD|MODULE|STORE|GROUP|ARCHIVE|CONDA|DATA$|VIRTUAL|_INC|_LIB|_PREFIX|DIR$|BASE$|ALL_CCFR|DSDIR"
+)
 _OF_ENVIRONMENT = r"SCRATCH|HOME|USER|WORK|TMP|PWD|SLURM|PATH|HOST|TERM|LOGNAME|PROJECT|CUDA|^_|JOB|TASK|RANDOM"
 _QUIET_SOURCES = r"activate|bashrc|bash_profile|profile\.d|conda|mamba|modules|lmod|venv|/etc/profile"
 """The files that set up an environment, and hardly the arguments of a program."""

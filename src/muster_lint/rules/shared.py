@@ -91,7 +91,8 @@ def _filled(job: BatchScript, text: str) -> str:
 def _has_several_tasks(job: BatchScript) -> bool:
     """Tell whether the job is an array whose tasks may run beside each other."""
     array = job.header["array"].value or "" if "array" in job.header else ""
-    return re.search(r"\d[-,]\d", array) is not None and not array.endswith("%1")
+    ends = re.fullmatch(r"\[?(\d+)-(\d+)\]?(%\d+)?", array)
+    return re.search(r"\d[-,]\d", array) is not None and not array.endswith("%1") and not (ends and ends[1] == ends[2])
 
 
 @rule(
@@ -128,7 +129,7 @@ def find_shared_files(job: BatchScript) -> Iterator[Hit]:
                 return
 
 
-_OF_OUTPUT = re.compile(r"--?(out(put)?|save|results?|ckpt|checkpoint|log)([-_]?(dir|path|file|folder|name))?")
+_OF_OUTPUT = re.compile(r"--?((out(put)?|save|results?|log)([-_]?(dir|path|file|folder|name))?|run[-_]?name)")
 
 
 def _differs(job: BatchScript, command: SimpleCommand) -> bool:
@@ -163,7 +164,7 @@ def find_unread_numbers(job: BatchScript) -> Iterator[Hit]:
 
 
 _TELLS_TASKS_APART = re.compile(
-    r"SLURM_(ARRAY|JOB_?ID)|RANDOM|agent|sweep|worker|optuna|source |^\s*\. |mktemp|%a|uuid|tune|resume",
+    r"SLURM_(ARRAY|JOB_?ID)|RANDOM|\bagent\b|sweep|\bworker\b|optuna|mktemp|%a|uuid|\btune\b",
     re.MULTILINE | re.IGNORECASE,
 )
 
@@ -183,6 +184,9 @@ def find_unchecked_arguments(job: BatchScript) -> Iterator[Hit]:
     is_told = any(_OF_USAGE.search(text) for _, text in job.shell.comments)
     if not job.directives or is_told or _CHECKS.search(job.body) or job.sets("nounset", "u"):
         return
+    held = [each.name for each in job.shell.assignments if each.value and any(map(str.isdigit, each.value.names))]
+    if held and re.search(rf"(\[|\btest)\s.*\$\{{?({'|'.join(held)})\b|\bcase\s+\W*({'|'.join(held)})\b", job.body):
+        return  # an empty one is noticed
     works = {each.command.order for each in job.launches if is_work(job, each)}
     words = [word for each in job.shell.commands if each.order in works and not each.function for word in each.words]
     words += [each.value for each in job.shell.assignments if each.value is not None and not each.may_not_run]
@@ -194,7 +198,7 @@ def find_unchecked_arguments(job: BatchScript) -> Iterator[Hit]:
 
 
 _CHECKS = re.compile(
-    r"\$#|\$\{#|\bshift\b|\bgetopts?\b|\bset --|-[zn]\s+[\"']?\$\{?\d|\$\{\d:?[?=-]|\$[@*]|test\s|\[\[?[^]]*\$\{?\d"
+    r"\$#|\$\{#|\bshift\b|\bgetopts?\b|\bset --|-[zn]\s+[\"']?\$\{?\d|\$\{\d:?[?=-]|\$\{?[@*]|\btest\s+[-!\"']|\[\[?[^]]*\$\{?\d"
 )
 _OF_USAGE = re.compile(r"usage|sbatch\s.*\.(sh|slurm|sbatch|bash|job)\s+\S|\$\d|arg(ument)?s?\b", re.IGNORECASE)
 
@@ -219,7 +223,18 @@ def find_relative_sources(job: BatchScript) -> Iterator[Hit]:
         name = each.words[1] if each.program in {"source", "."} and len(each.words) > 1 else None
         if name is None or not name.is_literal or not re.fullmatch(r"(\./|\.\./)*\w[\w./-]*", name.value):
             continue
-        if name.value == "activate" or each.is_tested or each.is_guarded or each.is_conditional or each.function:
+        folder = name.value.removeprefix("./").partition("/")[0]
+        is_made = any(
+            folder in word.value for other in job.shell.commands if other.order < each.order for word in other.words[1:]
+        )
+        if (
+            name.value in {"activate", "deactivate"}
+            or is_made
+            or each.is_tested
+            or each.is_guarded
+            or each.is_conditional
+            or each.function
+        ):
             continue
         is_relative = any(
             trains(work) and work.script is not None and _is_relative(work.script) for work in job.all_launches

@@ -462,3 +462,36 @@ def _may_load(job: BatchScript) -> bool:
     runs_scripts = any(each.stage("step") or (job.gpus_per_node or 0) > 1 for each in scripts)
     serves = any(MODEL_SERVER.search(text_of(each)) for each in job.commands)
     return bool(uses_of(job) or any(each.inner for each in job.launches) or runs_scripts or serves)
+
+
+@rule(
+    "workers-beyond-cpus",
+    Severity.SLOW,
+    "more data loaders than CPUs",
+    why="Each rank starts its own data loaders. Where they are more than the CPUs of the job they take turns, and torch warns that this may freeze.",
+    instead="Ask for as many CPUs as there are ranks and loaders on a node, or start fewer loaders.",
+    source="pytorch/pytorch torch/utils/data/dataloader.py (check_worker_number_rationality)",
+    bad=_ONE + "#SBATCH --gres=gpu:1\n#SBATCH --cpus-per-task=4\n" + TIME + "python train.py --num_workers 16\n",
+    good=_ONE + "#SBATCH --gres=gpu:1\n#SBATCH --cpus-per-task=16\n" + TIME + "python train.py --num_workers 16\n",
+)
+def find_many_loaders(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first number of data loaders that is above the CPUs that the header asks for, over all ranks of a node."""
+    cpus = cpus_of_node(job) if "cpus-per-task" in job.header or "cpus-per-gpu" in job.header else None
+    for use in uses_of(job) if cpus else ():
+        words, ranks = use.launch.command.words, (use.tasks or 1) * (use.ranks or 1)
+        for word, following in zip(words, [*words[1:], words[-1]]):
+            name, equals, value = word.value.partition("=")
+            number = number_of(job, value if equals else following.value) if _LOADERS.fullmatch(name) else None
+            if number is not None and cpus is not None and number * ranks > cpus > 1:
+                of_ranks = (
+                    f"{ranks} ranks of a node start {number} loaders each"
+                    if ranks > 1
+                    else f"it starts {number} loaders"
+                )
+                yield Hit(word.place, f"{of_ranks}, on {cpus} CPUs", unknown=f"what {name} means to the program")
+                return
+
+
+_LOADERS = re.compile(
+    r"--?(num[-_]?workers|n[-_]?workers|workers|(dataloader|data|train)[-_](num[-_])?workers|num[-_](data|loader)[-_]workers)"
+)
