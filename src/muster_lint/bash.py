@@ -223,9 +223,10 @@ class ShellText(msgspec.Struct, frozen=True, dict=True):
         return values[0].value.value if is_sure and values[0].value is not None and values[0].value.is_literal else None
 
     def value_of(self, name: str) -> Word | None:
-        """Return the value of a variable that the script assigns exactly once."""
+        """Return the value of a variable that the script assigns exactly once, or each time the same one."""
         values = [each.value for each in self._by_name.get(name, ()) if not each.of_command]
-        return values[0] if len(values) == 1 else None
+        texts = {each.value if each is not None and each.is_literal else None for each in values}
+        return values[0] if len(values) == 1 or (len(texts) == 1 and None not in texts) else None
 
     def filled(self, text: str) -> str:
         """Return a text with the values of the variables that the script sets once."""

@@ -225,3 +225,22 @@ def test_a_configuration_that_cannot_be_read_is_asked(
 
     assert _port(tmp_path, _AGENTS + "srun accelerate launch --config_file c.yaml --num_machines 2 a.py\n") == 1
     assert "asked" in capsys.readouterr().out
+
+
+def test_two_numbers_of_gpus_are_asked_and_that_of_gres_is_taken() -> None:
+    text = "#!/bin/bash\n#SBATCH -N 1 --gres=gpu:2 --gpus-per-node=1\npython a.py\n"
+
+    assert _row(text, "--gres").now == "-g 2"
+    assert _row(text, "--gpus-per-node").verdict is Fate.ASKED
+
+
+def test_a_value_that_is_set_twice_stands_in_the_command() -> None:
+    made = _row(_HEAD + "A=1\nA=1\nsrun python a.py --a $A\n", "python …")
+
+    assert (made.verdict, made.now) == (Fate.KEPT, "python a.py --a 1")
+
+
+def test_a_variable_in_the_folder_of_an_environment_is_asked_for() -> None:
+    made = carried("#!/bin/bash\n#SBATCH -N 1\nsource activate /s/$USER/e\npython a.py\n", "generic", "lumi")
+
+    assert "write its value in the place of $USER" in next(r.why for r in made.draft.rows if r.field == "conda")

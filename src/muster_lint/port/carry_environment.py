@@ -245,7 +245,10 @@ def carry_places(draft: Draft, way: Route) -> None:
     for field in ("chdir", "venv", "conda"):
         value = draft.get(field)
         if value is not None and value != "none":
-            draft.revise(field, Fate.ASKED, value, f"is it there at {way.there}?{_MADE.get(field, '')}")
+            variable = re.search(r"\$\{?\w+\}?", value)
+            ask = f"write its value in the place of {variable[0]}: no shell reads it" if variable else ""
+            ask = ask or f"is it there at {way.there}?{_MADE.get(field, '')}"
+            draft.revise(field, Fate.ASKED, value, ask)
     for field in ("output", "error"):
         value = draft.get(field)
         if value is not None and value.startswith("/"):

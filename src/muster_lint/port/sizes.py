@@ -232,7 +232,7 @@ def _nodes(tasks: int | None, total: int | None) -> int | None:
 
 
 def _gpus(sizes: _Said, nodes: int, tasks: int) -> int | None:
-    for name in ("gpus-per-node", "gres"):
+    for name in ("gres", "gpus-per-node"):  # where both stand Slurm 22.05 and 24.11 take the number of --gres
         gpu_count = sizes.gpus(name)
         if gpu_count is not None:
             return gpu_count
@@ -319,6 +319,11 @@ def _say(sizes: _Said, draft: Draft) -> None:
         now = " ".join(option_words(field, [value]))
         number = gpus_of(directive.value) if field == "gpus_per_node" else whole_number(directive.value or "")
         is_same = number == int(value)
+        if name == "gpus-per-node" and not is_same and sizes.gpus("gres") is not None:
+            draft.ask(
+                line, subject, "--gres names another number: Slurm 22.05 and 24.11 take that, 26.05 refuses the job"
+            )
+            continue
         draft.rows.append(_row(line, subject, is_same=is_same, now=now, field=field, name=name))
 
 
