@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 
 import pytest
@@ -18,7 +19,7 @@ from muster.render.explain import explain, plan_as_text
 from muster.render.script import job_script
 from muster.sites.load import choose_site, load
 from muster.slurm.cluster_facts import ClusterFacts
-from slurm.clusters import cluster, kind_line, partition_line
+from slurm.clusters import accounting_text, cluster, kind_line, partition_line
 
 LAYOUT = (
     *("-t", "60", "--role", "serve", "-N", "1", "-g", "4", "--ready", "http://{host}:{port}/health"),
@@ -196,6 +197,24 @@ def test_what_is_said_of_one_part_names_its_roles() -> None:
         job("-t", "5", "--role", "a", "-w", "main0", "--", "x", "--role", "b", "-N", "9", *others[2:], known=known)
     with pytest.raises(RequestError, match=r"^9 nodes, but main has 4"):
         job("-t", "5", "--role", "a", "-N", "5", "--", "x", "--role", "b", "-N", "4", "--", "y", known=known)
+
+
+@pytest.mark.parametrize(("flags", "is_refused"), [("", False), ("DenyOnLimit", True)])
+def test_the_parts_of_a_job_are_held_to_a_limit_together(flags: str, is_refused: bool) -> None:
+    known = cluster(
+        [partition_line("main", Default="YES")],
+        [kind_line("main", 8, gres="gpu:4")],
+        accounting_text("chem|chem||normal|", f"normal|;maxtrespu=node=3 flags={flags}"),
+        AccountingStorageEnforce="associations,limits,qos",
+    )
+    words = ("-t", "5", "--role", "a", "-N", "2", "--mem", "1G", "--", "x", "--role", "b", "-N", "2", "--", "y")
+    said = "2 + 2 = 4 nodes in the parts of the job, but the QOS normal allows a user 3 (what Slurm says here"
+    if is_refused:
+        with pytest.raises(RequestError, match=re.escape(said)):
+            job(*words, known=known)
+        return
+    told = [note.text for note in job(*words, known=known).notes if note.warning]
+    assert f"the job waits: {said}; --fresh asks again)" in told
 
 
 def test_an_array_has_nodes_of_one_kind() -> None:

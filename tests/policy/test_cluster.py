@@ -9,6 +9,7 @@ import pytest
 
 from muster.policy.cluster import choose_partition, refusals_here, why_not_default
 from muster.policy.given import gpus_of, is_slice, kind_for
+from muster.policy.parts import broken_together
 from muster.policy.rules import Ask
 from muster.policy.waiting import rules_waited_for, why_not_anywhere, why_not_now
 from muster.slurm.cluster_answers import ask_accounts, with_accounts
@@ -727,3 +728,31 @@ def test_cpus_that_slurm_does_not_tell_hold_nobody_to_none() -> None:
     known = cluster([partition_line("p", Nodes="p0", TotalNodes="1")], [kind_line("p", 1)])
     known = msgspec.structs.replace(known, kinds=tuple(msgspec.structs.replace(kind, cpus=0) for kind in known.kinds))
     assert not list(refusals_here(known, Ask(partition="p", nodes=1, ntasks_per_node=2)))
+
+
+@pytest.mark.parametrize(
+    ("limits", "said", "is_refused"),
+    [
+        ("maxtrespu=node=3", "2 + 2 = 4 nodes in the parts of the job, but the QOS house allows a user 3", False),
+        ("maxtrespu=node=3 flags=DenyOnLimit", "2 + 2 = 4 nodes in the parts of the job, but", True),
+        (
+            "grptres=node=3",
+            "2 + 2 = 4 nodes in the parts of the job, but the QOS house allows all jobs together 3",
+            False,
+        ),
+        ("grptres=gres/gpu=9", "8 + 4 = 12 GPUs in the parts of the job", False),
+        ("maxtrespu=node=1", "", False),  # each of them alone is told
+        ("maxtres=node=3", "", False),
+        ("maxtres=node=3 flags=DenyOnLimit", "2 + 2 = 4 nodes in the parts of the job", True),
+        ("maxsubmitpu=1", "1 + 1 = 2 jobs in the parts of the job, but the QOS house takes 1 now (maxsubmitpu)", True),
+        ("maxjobspu=1", "1 + 1 = 2 jobs in the parts of the job, but the QOS house runs 1 now (maxjobspu)", False),
+        ("maxtrespu=node=4", "", False),
+    ],
+)
+def test_the_parts_of_a_job_are_added_up_as_a_real_slurm_does(limits: str, said: str, is_refused: bool) -> None:
+    """Each row but that of GPUs was asked of a lab: two parts of two nodes, queued with sbatch."""
+    flags = "" if "flags=" in limits else " flags="
+    known = accounts("chem|chem||normal|", f"house|;{limits}{flags}\nnormal|;flags=", QoS="house")
+    found = list(broken_together(known, [Ask(nodes=2, gpus_per_node=4), Ask(nodes=2, gpus_per_node=2)]))
+    assert [refusal.message[: len(said)] for _, refusal in found] == ([said] if said else [])
+    assert [not bound.is_waited_for for bound, _ in found] == ([is_refused] if said else [])

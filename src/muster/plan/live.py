@@ -5,13 +5,14 @@ Where the profile of a site says how jobs reach their queue, that stays: a site 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from msgspec.structs import replace
 
+from muster.errors import refused
 from muster.job.option import OriginKind, ValueOrigin
 from muster.job.request import Request
-from muster.model.plan import Note
+from muster.model.plan import Note, Plan
 from muster.plan.asked import Asked
 from muster.policy.cluster import choose_partition, partition_of, why_not_default
 from muster.policy.given import is_slice, kind_for
@@ -43,6 +44,26 @@ def ask_of(request: Request) -> Ask:
 def ask_of_asked(asked: Asked) -> Ask:
     """Return the same with the flags that Muster has no option for."""
     return replace(ask_of(asked.request), flags={flag.name: flag.value for flag in asked.flags})
+
+
+def ask_of_plan(request: Request, planned: Plan) -> Ask:
+    """Return the same with the queue, the account and the QOS that the plan asks for."""
+    header = {directive.name: directive.value for directive in planned.directives}
+    return replace(ask_of(request), **{name: header.get(name) for name in ("partition", "qos", "account")})
+
+
+def judge_parts(site: Site, asks: Sequence[Ask]) -> Iterator[Note]:
+    """Refuse the parts of a job that Slurm does not take together; yield why it takes and does not start them."""
+    if site.cluster is None:
+        return
+    from muster.policy.parts import broken_together
+
+    broken = list(broken_together(site.cluster, asks))
+    denied = [(refusal, SAID_HERE) for bound, refusal in broken if not bound.is_waited_for]
+    if denied:
+        raise refused(*denied)
+    for _, refusal in broken:
+        yield Note(f"the job waits: {refusal.message} ({SAID_HERE}; --fresh asks again)", warning=True)
 
 
 def says_gpus(request: Request) -> bool:

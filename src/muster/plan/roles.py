@@ -21,6 +21,7 @@ from muster.model.words import Fragment, Template, Word
 from muster.older import zip_equal
 from muster.plan.build import make_plan
 from muster.plan.header import add_comment
+from muster.plan.live import ask_of_plan, judge_parts
 from muster.plan.presets import has_key, offered_variables, preset_of, with_preset
 from muster.plan.role_places import (
     OF_THE_PART,
@@ -36,6 +37,7 @@ from muster.plan.role_places import (
 )
 from muster.plan.shape import NodeShape
 from muster.plan.size import node_shape
+from muster.policy.rules import Ask
 from muster.rank import contract
 from muster.sites.site import Site
 
@@ -368,6 +370,7 @@ def _job(
     plans: list[Plan] = []
     names: list[str] = []
     wishes: list[tuple[object, ...]] = []
+    asks: list[Ask] = []
     for number, (request, node) in enumerate(zip_equal(parts, nodes)):
         there = [role for role, placed in zip_equal(roles, places) if placed.part == number]
         job_request = _sum_request(request, main_request.command, there, node)
@@ -380,6 +383,7 @@ def _job(
             reason = Reason("the job outlives a node of a role whose failure is noted", noted.origin("on_failure"))
             directives += (Directive("no-kill", None, reason),)
         plans.append(plan)
+        asks.append(ask_of_plan(job_request, plan))
         own_words = (getattr(request, field) for field in OF_THE_PART if field not in _QUEUE)
         decided = sorted((line.name, line.value or "") for line in plan.directives if line.name not in _SIZES)
         wishes.append((*own_words, *decided))
@@ -413,7 +417,7 @@ def _job(
         roles=roles,
         own_python=facts.own_python,
         supervisor=f"{facts.package}/life",
-        notes=tuple(dict.fromkeys((*notes, *notes_of_roles))),
+        notes=tuple(dict.fromkeys((*notes, *judge_parts(site, asks), *notes_of_roles))),
     )
     return add_comment(bare)
 

@@ -21,7 +21,7 @@ class SlurmBound(NamedTuple):
 
     rule: str
     counts: str
-    """What is counted: a name of `_amounts`."""
+    """What is counted: a name of `amounts_of`."""
 
     number: int
     words: str
@@ -31,6 +31,9 @@ class SlurmBound(NamedTuple):
     is_least: bool = False
     is_waited_for: bool = False
     """Slurm takes a job beyond it, and does not start it before the number or the job changes."""
+
+    is_of_several: bool = False
+    """Slurm adds up what the parts of a heterogeneous job count."""
 
 
 _COLUMNS = {
@@ -50,10 +53,13 @@ _COLUMNS = {
 }
 """What sacctmgr's columns say, and what they count of a TRES."""
 
+_OF_SEVERAL = {"maxtrespu", "maxtrespa", "grptres"}
+"""Besides the limits that count jobs. That of one job (maxtres) is held to the sum only where a QOS denies at once."""
+
 _RULES = {"node": "nodes", "gres/gpu": "gpus", "cpu": "cpus", "mem": "mem", "time": "time", "job": "jobs"}
 
 
-def _amounts(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> dict[str, tuple[int, str]]:
+def amounts_of(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> dict[str, tuple[int, str]]:
     """Return what this job gets, with its words, by what is counted; what is not known is not there.
 
     Of a job that asks for no time, Slurm fits the time to the limits of one job, and holds the default to those of all.
@@ -221,23 +227,25 @@ def _of_owner(limits: Limits, owner: str, key: str = "request", *, waits: bool) 
         counts, is_least = counts.format(tres), column == "mintres"
         whole = f"{owner} {words} {{}}{' or more' * is_least}{f' now ({column})' if counts == 'job' else ''}"
         is_waited_for = words == "runs" or (waits and words != "takes")
+        is_of_several = counts == "job" or column in _OF_SEVERAL or (column == "maxtres" and not waits)
         rule = f"{_RULES.get(tres.partition(':')[0] or counts, tres)}-{'min' if is_least else 'max'}"
-        yield SlurmBound(rule, counts, number, whole, key, is_least, is_waited_for)
+        yield SlurmBound(rule, counts, number, whole, key, is_least, is_waited_for, is_of_several)
 
 
 def broken_bounds(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Iterator[tuple[SlurmBound, Refusal]]:
     """Yield each number that this job goes beyond, with its sentence."""
-    amounts = _amounts(cluster, partition, ask)
+    amounts = amounts_of(cluster, partition, ask)
     for bound in bounds_of(cluster, partition, ask):
         amount, words = amounts.get(bound.counts, (bound.number, ""))
         if amount < bound.number if bound.is_least else amount > bound.number:
-            message = f"{words}, but {bound.words.format(_spelled(bound))}"
-            accepted = {"time": _spelled(bound)} if bound.counts.startswith("time") else {}
+            message = f"{words}, but {bound.words.format(spelled(bound))}"
+            accepted = {"time": spelled(bound)} if bound.counts.startswith("time") else {}
             hint, queue = _hint(bound, ask), bound.key.partition(".")[2]
             yield bound, Refusal(bound.rule, message, hint, bound.key, queue, bound.number, accepted)
 
 
-def _spelled(bound: SlurmBound) -> str:
+def spelled(bound: SlurmBound) -> str:
+    """Return the number as a person writes it."""
     if bound.counts.startswith("time"):
         return format_walltime(bound.number)
     return format_memory(bound.number) if "mem" in bound.counts else str(bound.number)
@@ -245,26 +253,26 @@ def _spelled(bound: SlurmBound) -> str:
 
 def _hint(bound: SlurmBound, ask: Ask) -> str:
     """Return the options that this number takes."""
-    number, counts, spelled = bound.number, bound.counts, _spelled(bound)
+    number, counts, words = bound.number, bound.counts, spelled(bound)
     is_of_a_node = counts.endswith(" of a node")
     of_a_node = number if is_of_a_node else number // ask.nodes
     if not number:
         return "omit -g" if counts == "gres/gpu of a node" else "another account (-A) or QOS (-q)"
     if counts.startswith("time"):
-        return f"--time {spelled}"
+        return f"--time {words}"
     if counts == "node":
         return f"-N {number - ask.spares}" if number > ask.spares else "fewer --spares"
     if counts.endswith("mem of a node"):
         return f"--mem {number}M"
     if bound.is_least:
-        return f"{spelled} or more, or another QOS (-q)"
+        return f"{words} or more, or another QOS (-q)"
     if counts.startswith("gres/gpu") and "minutes" not in counts and of_a_node:
         return f"-g {of_a_node}"
     if counts in {"cpu", "cpu of a node"} and of_a_node >= ask.ntasks_per_node:
         return f"-c {of_a_node // ask.ntasks_per_node}"
     if " minutes" in counts:
         return "fewer nodes, or a shorter --time"
-    return f"{spelled} at most on {'each node' if is_of_a_node else 'all nodes together'}"
+    return f"{words} at most on {'each node' if is_of_a_node else 'all nodes together'}"
 
 
 def gives_all_cpus(cluster: ClusterFacts, ask: Ask) -> bool:
