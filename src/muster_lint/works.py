@@ -87,6 +87,8 @@ ENDINGS = frozenset(
 )
 """Commands that may fail themselves, but that say nothing of the training before them."""
 
+INSTALLERS = frozenset({"pip", "pip3", "conda", "mamba", "nvcc", "git", "make"})
+
 _TOOLS = AT_ONCE | frozenset(
     """
     git make cmake gcc g++ nvcc sed awk grep egrep find sort uniq wc xargs curl wget unzip gunzip ln jq bc seq expr

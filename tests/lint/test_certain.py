@@ -462,6 +462,7 @@ _RIGHT = {
         "threads-too-many",
         _ONE + "#SBATCH --gres=gpu:2\nexport OMP_NUM_THREADS=2\ntorchrun --standalone --nproc_per_node=2 t.py\n",
     ),
+    "a moment's step in a pipe": ("status-lost-in-pipe", _TWO + "srun hostname | sort\nsrun nvidia-smi | tee a\n"),
 }
 
 
@@ -1104,6 +1105,13 @@ _WRONG = {
         "conda-not-set-up",
         _GPU + "# source ~/.bash_profile\nmodule purge\nsource activate x\npython t.py\n",
     ),
+    "a program of a step in a pipe": ("fragile", "status-lost-in-pipe", _TWO + "srun -K ./solve | tee log\n"),
+    "an installation behind the work": (
+        "fragile",
+        "status-lost-at-end",
+        _GPU + "python t.py\npip install x\necho done\n",
+    ),
+    "an argument behind a letter": ("fragile", "argument-unchecked", _GPU + "python t.py -n $1\n"),
 }
 
 

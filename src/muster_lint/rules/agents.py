@@ -85,25 +85,6 @@ def find_fixed_ids(job: BatchScript) -> Iterator[Hit]:
 
 
 @rule(
-    "nodes-literal",
-    Severity.STYLE,
-    "the number of nodes written twice",
-    why="When the header changes, torchrun still waits for the old number of nodes, and hangs.",
-    instead='Use Slurm\'s number: --nnodes="$SLURM_JOB_NUM_NODES".',
-    source=sources.TORCHTITAN,
-    bad=NODES + MEET + "srun --kill-on-bad-exit=1 " + AGENT.replace('"$SLURM_JOB_NUM_NODES"', "2"),
-    good=NODES + MEET + "srun --kill-on-bad-exit=1 " + AGENT,
-)
-def find_literal_nodes(job: BatchScript) -> Iterator[Hit]:
-    """Yield a literal number of nodes that agrees with the header."""
-    for _, stage in _agents(job):
-        text = stage.text("--nnodes", "--num_machines", "--num_nodes")
-        if text is not None and text.isdigit() and job.nodes is not None and int(text) == job.nodes and job.nodes > 1:
-            place = stage.place_of("--nnodes", "--num_machines", "--num_nodes")
-            yield Hit(place, f"{text} stands here and in the header")
-
-
-@rule(
     "node-rank-missing",
     Severity.HANGS,
     "several nodes with --master-addr, but no --node-rank",

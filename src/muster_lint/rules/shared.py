@@ -198,7 +198,7 @@ def find_unchecked_arguments(job: BatchScript) -> Iterator[Hit]:
 
 
 _CHECKS = re.compile(
-    r"\$#|\$\{#|\bshift\b|\bgetopts?\b|\bset --|-[zn]\s+[\"']?\$\{?\d|\$\{\d:?[?=-]|\$\{?[@*]|\btest\s+[-!\"']|\[\[?[^]]*\$\{?\d"
+    r"\$#|\$\{#|\bshift\b|\bgetopts?\b|\bset --|\$\{\d:?[?=-]|\$\{?[@*]|\btest\s+[-!\"']|\[\[?[^]]*\$\{?\d"
 )
 _OF_USAGE = re.compile(r"usage|sbatch\s.*\.(sh|slurm|sbatch|bash|job)\s+\S|\$\d|arg(ument)?s?\b", re.IGNORECASE)
 

@@ -12,7 +12,19 @@ from muster_lint.launch import LaunchCommand
 from muster_lint.rule import rule
 from muster_lint.samples import TASKS
 from muster_lint.values import Hit, Severity
-from muster_lint.works import ENDINGS, HARMLESS, SERVER, STARTS_RANKS, copies, is_work, starts_ranks, text_of, trains
+from muster_lint.works import (
+    AT_ONCE,
+    ENDINGS,
+    HARMLESS,
+    INSTALLERS,
+    SERVER,
+    STARTS_RANKS,
+    copies,
+    is_work,
+    starts_ranks,
+    text_of,
+    trains,
+)
 
 _HEAD = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\n"
 _LONE = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gres=gpu:1\n#SBATCH --cpus-per-task=4\n#SBATCH --time=01:00:00\n"
@@ -36,7 +48,8 @@ def find_pipes(job: BatchScript) -> Iterator[Hit]:
     for launch in job.launches:
         command = launch.command
         inside = launch.stage("step") and launch.inner is not None and STARTS_RANKS.search(launch.inner.text)
-        is_training = launch.stage("agent") or trains(launch) or inside
+        is_step = launch.stage("step") and is_work(job, launch) and launch.stages[-1].name not in AT_ONCE
+        is_training = launch.stage("agent") or trains(launch) or inside or is_step
         if command.pipes_on and is_training and not command.in_substitution and not command.in_background:
             last[command.pipe] = launch  # of several in one pipe the last one's status is that of the group
     for launch in last.values():
@@ -82,7 +95,7 @@ def find_lost_status(job: BatchScript) -> Iterator[Hit]:
             elif each.order in works and not each.is_guarded:
                 yield from _forgotten(works, each, main[:index])
             return
-        elif each.program not in (HARMLESS if hiding is not None else HARMLESS | ENDINGS):
+        elif each.program not in HARMLESS | (INSTALLERS if hiding is not None else ENDINGS):
             return  # what it does with the status before it is not known
         else:
             hiding = hiding or each

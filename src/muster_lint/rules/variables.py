@@ -11,12 +11,6 @@ from muster_lint.rule import rule
 from muster_lint.samples import STEP, TASKS
 from muster_lint.values import Hit, Severity, TextSpan
 
-_NAMES_NOW = {
-    "NCCL_ASYNC_ERROR_HANDLING": "TORCH_NCCL_ASYNC_ERROR_HANDLING",
-    "NCCL_BLOCKING_WAIT": "TORCH_NCCL_BLOCKING_WAIT",
-    "NCCL_DESYNC_DEBUG": "TORCH_NCCL_DESYNC_DEBUG",
-    "NCCL_ENABLE_TIMING": "TORCH_NCCL_ENABLE_TIMING",
-}
 _DEAD = {
     "MIOPEN_USER_DB": "MIOPEN_USER_DB_PATH",
     "RCCL_DEBUG": "NCCL_DEBUG",
@@ -80,25 +74,6 @@ def find_async_errors_off(job: BatchScript) -> Iterator[Hit]:
 
 
 @rule(
-    "nccl-debug-left-on",
-    Severity.STYLE,
-    "NCCL's log left on",
-    why="NCCL_DEBUG=INFO and TRACE write hundreds of lines a rank; over many nodes the log itself slows the start.",
-    instead="Use WARN, and INFO only for a search; NCCL_DEBUG_FILE gives each rank a file.",
-    source=sources.NCCL,
-    bad=TASKS + "export NCCL_DEBUG=TRACE\n" + STEP,
-    good=TASKS + "export NCCL_DEBUG=WARN\n" + STEP,
-)
-def find_nccl_debug(job: BatchScript) -> Iterator[Hit]:
-    """Yield NCCL_DEBUG=INFO or TRACE without a file."""
-    if any(assignment.name == "NCCL_DEBUG_FILE" for assignment in job.assignments):
-        return
-    for place, _, value in _set(job, "NCCL_DEBUG"):
-        if value.upper() in {"INFO", "TRACE"}:
-            yield Hit(place, f"every rank writes NCCL's {value.upper()} lines")
-
-
-@rule(
     "fabric-off",
     Severity.SLOW,
     "the fast network or the direct way between GPUs is switched off",
@@ -149,23 +124,6 @@ def find_debug_switches(job: BatchScript) -> Iterator[Hit]:
             name != "TORCH_DISTRIBUTED_DEBUG" and value not in {"0", ""}
         ):
             yield Hit(place, f"{name}={value} makes every step wait")
-
-
-@rule(
-    "variable-renamed",
-    Severity.STYLE,
-    "an old name of a variable",
-    why="torch 2.2 gave its own variables the prefix TORCH_; the old names go away.",
-    instead="Use the new name.",
-    source="pytorch/pytorch docs/source/torch_nccl_environment_variables.md",
-    bad=TASKS + "export NCCL_BLOCKING_WAIT=1\n" + STEP,
-    good=TASKS + "export TORCH_NCCL_BLOCKING_WAIT=1\n" + STEP,
-)
-def find_renamed(job: BatchScript) -> Iterator[Hit]:
-    """Yield old names of torch's NCCL variables."""
-    for place, name, _ in _set(job, *_NAMES_NOW):
-        # No edit: with a torch before 2.2 the setting would be gone.
-        yield Hit(place, f"{name} is {_NAMES_NOW[name]} now", f"Write {_NAMES_NOW[name]}, with torch 2.2 or newer.")
 
 
 @rule(
