@@ -273,18 +273,8 @@ class RoleRunner(Loop):
     def _succeeds(self, unit: RoleUnit) -> bool:
         """Return whether the command of --ready succeeds on the role's first node, beside the role."""
         text = self._filled(unit, unit.text, unit.hosts[0])
-        words = [
-            "srun",
-            "--overlap",
-            *asking.of_part(unit.part),
-            "--quiet",
-            "--nodes=1",
-            "--ntasks=1",
-            "--mem=0",
-            "--input=none",
-            "--mpi=none",
-        ]
-        words += ["--nodelist=" + unit.hosts[0], "sh", "-c", text]
+        words = ["srun", "--overlap", *asking.of_part(unit.part), "--quiet", "--nodes=1", "--ntasks=1", "--mem=0"]
+        words += ["--input=none", "--mpi=none", "--nodelist=" + unit.hosts[0], "sh", "-c", text]
         return asking.run(words, 30.0, self.environment(unit)).status == 0
 
     def _sweep(self, unit: RoleUnit) -> None:
@@ -327,7 +317,7 @@ def _text(path: str) -> str:
 
 
 def _choose_ports(units: Sequence[RoleUnit], job: int, low: int, count: int) -> None:
-    """Give each role ports that no other has, below the ephemeral range; those on this host are tried."""
+    """Give each role ports that no other has, nor another job that begins now; those on this host are tried."""
     here = os.environ.get("SLURMD_NODENAME") or socket.gethostname().split(".")[0]
     taken = {port for unit in units if unit.fixed_port for port in unit.ports_from(unit.fixed_port)}
     start = (job * 61 + 17) % count
@@ -338,7 +328,7 @@ def _choose_ports(units: Sequence[RoleUnit], job: int, low: int, count: int) -> 
             for row in rows
             if row[-1] < low + count
             and not taken.intersection(row)
-            and (here not in unit.hosts or all(_is_free(port) for port in row))
+            and all((here not in unit.hosts or _is_free(port)) and _claim(port) for port in row)
         )
         unit.port = unit.fixed_port or next(free_rows, range(low, low + 1))[0]
         taken.update(unit.ports_from(unit.port))
@@ -347,11 +337,21 @@ def _choose_ports(units: Sequence[RoleUnit], job: int, low: int, count: int) -> 
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("", port))
-        except OSError:
-            return False
-        return True
+        return _bound(probe, ("", port))
+
+
+def _claim(port: int) -> bool:
+    """Take a port before all jobs that are steered from this host, by a name that the kernel keeps until this ends."""
+    with socket.socket(socket.AF_UNIX) as name:
+        return _bound(name, "\0muster-port-{}".format(port)) and name.detach() >= 0
+
+
+def _bound(probe: socket.socket, address: Any) -> bool:
+    try:
+        probe.bind(address)
+    except OSError:
+        return False
+    return True
 
 
 def _answers(host: str, port: int) -> bool:
