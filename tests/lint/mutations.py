@@ -382,11 +382,6 @@ SEEDS: tuple[Seed, ...] = (
     ),
     Seed("a fixed port of the agent", ("port-fixed",), _where(_AGENT, _sub(r'"\$head:\$port"', '"$head:29500"'))),
     Seed(
-        "a node rank that nobody reads",
-        ("node-rank-inert",),
-        _where(_AGENT, _sub(r"torchrun ", "torchrun --node-rank=$SLURM_NODEID ")),
-    ),
-    Seed(
         "agents that stand alone",
         ("standalone-on-nodes",),
         _where(

@@ -138,29 +138,6 @@ def find_missing_machine_rank(job: BatchScript) -> Iterator[Hit]:
 
 
 @rule(
-    "node-rank-inert",
-    Severity.STYLE,
-    "--node-rank with a c10d rendezvous",
-    why="The c10d rendezvous gives the nodes their ranks; --node-rank is not read.",
-    instead="Remove --node-rank.",
-    source=sources.TORCHRUN,
-    bad=NODES
-    + MEET
-    + "export head port\n"
-    + "srun --kill-on-bad-exit=1 bash -c 'torchrun --node-rank=$SLURM_NODEID --nnodes=$SLURM_JOB_NUM_NODES --nproc-per-node=4 --rdzv-backend=c10d --rdzv-id=$SLURM_JOB_ID --rdzv-endpoint=$head:$port train.py'\n",
-    good=NODES
-    + MEET
-    + "export head port\n"
-    + "srun --kill-on-bad-exit=1 bash -c 'torchrun --nnodes=$SLURM_JOB_NUM_NODES --nproc-per-node=4 --rdzv-backend=c10d --rdzv-id=$SLURM_JOB_ID --rdzv-endpoint=$head:$port train.py'\n",
-)
-def find_inert_node_rank(job: BatchScript) -> Iterator[Hit]:
-    """Yield --node-rank beside --rdzv-backend=c10d."""
-    for _, stage in _agents(job):
-        if stage.text("--rdzv-backend", "--rdzv_backend") == "c10d" and stage.has("--node-rank", "--node_rank"):
-            yield Hit(stage.place_of("--node-rank", "--node_rank"), "the c10d rendezvous does not read it")
-
-
-@rule(
     "old-launcher",
     Severity.FRAGILE,
     "torch.distributed.launch",
