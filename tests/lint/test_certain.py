@@ -450,10 +450,6 @@ _RIGHT = {
     "arguments that are handed on": ("argument-unchecked", _GPU + 'python $1 "${@:2}"\n'),
     "an argument whose value is asked for": ("argument-unchecked", _GPU + "a=$1\n[[ $a != x ]] && exit 1\npython $a\n"),
     "an array of one": ("array-number-unread", _GPU + "#SBATCH -a 1-1\npython t.py\n"),
-    "a checkpoint that is read": (
-        "array-shares-file",
-        _GPU + "#SBATCH -a 0-3\npython t.py --ckpt_path a --seed $SLURM_ARRAY_TASK_ID\n",
-    ),
     "a day of the year": ("pattern-in-command", _GPU + "python t.py --day $(date +%j) > o-%%j\n"),
     "loaders of a step": ("workers-beyond-cpus", _GPU + "python t.py --num_workers 4\n"),
     "two redirections": ("placeholder", _GPU + "sort <in>out\npython t.py <my_in >out\n"),
@@ -1074,11 +1070,6 @@ _WRONG = {
     ),
     "more names than nodes": ("slow", "nodes-pinned", _ONE + "#SBATCH -w n[1-2]\ndate\n"),
     "a folder that another job removes": ("fragile", "temporary-path-shared", _GPU + "D=/tmp/x\n./t\nrm -rf $D\n"),
-    "an output folder of all tasks": (
-        "fragile",
-        "array-shares-file",
-        _GPU + "#SBATCH -a 0-3\npython t.py --seed $SLURM_ARRAY_TASK_ID --output_dir out\n",
-    ),
     "a function of a trap": (
         "fragile",
         "step-in-exit-trap",

@@ -107,7 +107,7 @@ def _has_several_tasks(job: BatchScript) -> bool:
     + 'srun --kill-on-bad-exit=1 python train.py "$SLURM_ARRAY_TASK_ID" > "result-$SLURM_ARRAY_TASK_ID.txt"\n',
 )
 def find_shared_files(job: BatchScript) -> Iterator[Hit]:
-    """Yield the first file, or the first folder that an option names, into which every task of an array writes."""
+    """Yield the first file into which every task of an array writes."""
     moves = any(each.program == "cd" and each.words[-1].names for each in job.shell.commands)
     if not _has_several_tasks(job) or moves:
         return
@@ -120,26 +120,6 @@ def find_shared_files(job: BatchScript) -> Iterator[Hit]:
             if re.fullmatch(r"[\w./-]+", _filled(job, target)) and not appends:
                 yield Hit(each.place, f"every task of the array writes {target}")
                 return
-        words = [word for word in each.words if not word.from_variable]
-        for option, word in zip(words, words[1:]):
-            is_target = _OF_OUTPUT.fullmatch(option.value) and re.fullmatch(r"[\w./-]+", _filled(job, word.value))
-            if is_target and _differs(job, each):
-                unknown = "whether the program gives each task a name of its own"
-                yield Hit(word.place, f"every task of the array is told {option.value} {word.value}", unknown=unknown)
-                return
-
-
-_OF_OUTPUT = re.compile(r"--?((out(put)?|save|results?|log)([-_]?(dir|path|file|folder|name))?|run[-_]?name)")
-
-
-def _differs(job: BatchScript, command: SimpleCommand) -> bool:
-    """Tell whether a command's words differ between the tasks of an array, as far as it can be read."""
-    names = {name for word in command.words for name in word.names}
-    for _ in range(3):
-        names |= {
-            name for each in job.shell.assignments if each.name in names and each.value for name in each.value.names
-        }
-    return "SLURM_ARRAY_TASK_ID" in names
 
 
 @rule(
