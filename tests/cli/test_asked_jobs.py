@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from muster.act.record import Run, register
-from muster.cli.asked_jobs import cases, ids_or_newest, job_ids, running_case
+from muster.cli.asked_jobs import cases, ids_or_newest, job_ids, running_case, state
 from muster.cli.command_line import read_command
 from muster.cli.job_json import JSON_KEYS, as_json
 from muster.cli.job_words import ended_how, plain
@@ -210,3 +210,42 @@ def test_a_row_that_shares_its_job_has_its_own_end(tmp_path: Path) -> None:
     assert rows.keys() == {"57_3", "57_4", "57_5"}, "Slurm has forgotten the job of the rows 1 and 2"
     assert rows["57_5"] == ("PENDING", None)
     assert [each.shown_id for each in jobs_of_rows("57_4", run, jobs)] == ["57_4"]
+
+
+@pytest.fixture
+def forgotten(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """An array of three tasks that Slurm has forgotten, two of which went on in other jobs."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr("muster.cli.asked_jobs.cluster", lambda: "here")
+    run = Run("6", tmp_path / "run", "sweep", "here", links=4)
+    for number, links in (("1", "1\t6_1\t0\n2\t13_1\t0\n"), ("2", "1\t6_2\t0\n"), ("3", "1\t6_3\t0\n2\t14_3\t0\n")):
+        (run.directory / f"task-{number}").mkdir(parents=True)
+        (run.directory / f"task-{number}" / "links").write_text(links)
+    register(state(), run)
+    return run
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant"),
+    [
+        ("14_3", ["6_3"]),
+        ("14", ["6_3"]),
+        ("13_1", ["6_1"]),
+        ("6_2", ["6_2"]),
+        ("6", ["6_1", "6_2", "6_3"]),
+    ],
+)
+def test_a_job_that_slurm_has_forgotten_is_known_by_each_of_its_ids(
+    asked: str, meant: list[str], forgotten: Run
+) -> None:
+    found = cases([asked], Answer((), (asked,)))
+
+    assert [case.shown_id for case in found] == meant
+    assert all(case.run == forgotten for case in found)
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_a_task_that_never_was_is_no_forgotten_one() -> None:
+    with pytest.raises(RequestError, match="job 6 has no task 9") as refused:
+        cases(["6_9"], Answer((), ("6_9",)))
+    assert refused.value.hint == "it has 3, from 1 to 3: muster status 6 shows them"

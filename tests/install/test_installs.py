@@ -69,7 +69,12 @@ def fetched(version: str, folder: Path) -> str:
 
 
 def works(*muster: object, **environment: str) -> None:
-    """It plans a job of a known site from files that it brought, reads bash, and its documents are there."""
+    """It runs a program, plans a job of a known site, reads bash, and its documents are there."""
+    assert (
+        ask(*muster, "run", "--ntasks-per-node=2", "--here", "--", "echo", "it runs", **environment).count("it runs")
+        == 2
+    )
+    assert "[srun-survivors]" in ask(*muster, "lint", ROOT / "tests/install/job.sbatch", **environment)
     ported = ask(
         *muster, "port", ROOT / "tests/install/job.sbatch", "--site=lumi", "-A", "project_465000000", **environment
     )

@@ -130,29 +130,50 @@ class JobSources(NamedTuple):
 
 def find_cases(ids: Sequence[str], answer: Answer, place: JobSources, *, records_do: bool = False) -> list[JobCase]:
     """Return what is known of each id. An unknown id is refused; so is silence, unless records are enough."""
-    found_cases: list[JobCase] = []
-    for asked_id in ids:
-        run = _run_with_chain(asked_id, place)
-        if run is not None and (chain_cases := tuple(_of_chains(asked_id, run, answer))):
-            found_cases.extend(chain_cases)
-            continue
-        jobs = answer.of(job_of_row(asked_id, _run_with_rows(asked_id, place)))
-        run = run_of(asked_id, jobs, place, is_silent=answer.silent)
-        heard = answer.heard
-        if run is not None and jobs and "_" not in asked_id:
-            jobs, heard = _with_forgotten_tasks(run, jobs, answer, place)
-            forgotten_ids = [f"{run.job}_{task}" for task in _tasks_not_in(run, jobs)]
-        else:
-            forgotten_ids = []
-        if run is not None and run.rows_per_job:
-            jobs = tuple(jobs_of_rows(asked_id, run, jobs))
-        if not jobs and run is None:
-            raise _unknown(asked_id, answer, place.slurm)
-        if not jobs and answer.silent and not records_do:
-            raise _silent(asked_id, run, answer)
-        found_cases.extend(JobCase(asked_id, job, run, heard=answer.heard) for job in jobs or (None,))
-        found_cases.extend(JobCase(task_id, None, run, heard=heard) for task_id in forgotten_ids)
-    return found_cases
+    return [case for asked_id in ids for case in _cases_of(asked_id, answer, place, records_do=records_do)]
+
+
+def _cases_of(asked_id: str, answer: Answer, place: JobSources, *, records_do: bool) -> Iterator[JobCase]:
+    """Yield what is known of one id."""
+    chained = _run_with_chain(asked_id, place)
+    if chained is not None:
+        chain_cases = tuple(_of_chains(asked_id, chained, answer))
+        yield from chain_cases
+        if chain_cases:
+            return
+        asked_id = _first_link(asked_id, chained)
+    jobs = answer.of(job_of_row(asked_id, _run_with_rows(asked_id, place)))
+    run = run_of(asked_id, jobs, place, is_silent=answer.silent)
+    if not jobs and run is None:
+        raise _unknown(asked_id, answer, place.slurm)
+    if not jobs and answer.silent and not records_do:
+        raise _silent(asked_id, run, answer)
+    heard = answer.heard
+    forgotten_ids: list[str] = []
+    if run is not None and "_" not in asked_id:
+        jobs, heard = _with_forgotten_tasks(run, jobs, answer, place) if jobs else (jobs, heard)
+        forgotten_ids = [f"{run.job}_{task}" for task in _tasks_not_in(run, jobs)]
+    elif run is not None and not jobs:
+        _check_task(asked_id, run)
+    if run is not None and run.rows_per_job:
+        jobs = tuple(jobs_of_rows(asked_id, run, jobs))
+    lone: tuple[SlurmJob | None, ...] = () if forgotten_ids else (None,)
+    yield from (JobCase(asked_id, job, run, heard=answer.heard) for job in jobs or lone)
+    yield from (JobCase(task_id, None, run, heard=heard) for task_id in forgotten_ids)
+
+
+def _first_link(asked_id: str, run: Run) -> str:
+    """Return the id under which the records keep a job, by that of any of its links."""
+    task = _task_of(asked_id, run)
+    return f"{run.job}_{task}" if task else run.job
+
+
+def _check_task(asked_id: str, run: Run) -> None:
+    """Refuse the number of a task that an array never had."""
+    tasks, task = tasks_of(run), asked_id.partition("_")[2]
+    if tasks and task.isdigit() and int(task) not in tasks:
+        hint = f"it has {len(tasks)}, from {tasks[0]} to {tasks[-1]}: muster status {run.job} shows them"
+        raise RequestError(f"job {run.job} has no task {task}", hint=hint)
 
 
 def _with_forgotten_tasks(
