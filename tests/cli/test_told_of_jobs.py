@@ -37,6 +37,10 @@ _JOBS: dict[str, tuple[dict[str, str], str | None]] = {
     "had too little memory": ({**_RAN, "state": "OUT_OF_MEMORY", "exit": "0:125"}, "Killed\n"),
     "lost a node": ({**_RAN, "state": "NODE_FAIL"}, "srun: error: node2: task 3: Exited with exit code 1\n"),
     "was cancelled": ({**_RAN, "state": "CANCELLED", "user": "ada", "name": "a\x1b[31mb"}, "epoch 1\n"),
+    "was cancelled as it waited": (
+        {**_WAITS, "state": "CANCELLED", "reason": "Priority", "started": "1790003660", "ended": "1790003660"},
+        None,
+    ),
     "is in a state of tomorrow": ({**_RAN, "state": "TELEPORTING"}, "x\n"),
 }
 _ASKED = ("jobs", "status 41", "why 41", "logs 41", "logs 41 --rank 3", "why 41 --json", "cancel 41")

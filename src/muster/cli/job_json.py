@@ -46,7 +46,8 @@ def as_json(case: JobCase) -> dict[str, Any]:
         "node_list": job.node_list,
         "time_limit_s": job.time_limit_s,
         "submitted": _iso(job.submitted),
-        "started": None if job.state.phase is Phase.WAITING else _iso(job.started),
+        # Slurm gives a job that was cancelled as it waited the time of its end here.
+        "started": _iso(job.started) if job.node_list and job.state.phase is not Phase.WAITING else None,
         "expected_start": _iso(job.expected_start),
         "ended": _iso(job.ended) if job.state.phase.is_over else None,
         **own_fields,

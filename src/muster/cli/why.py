@@ -120,7 +120,9 @@ def _ended(case: JobCase) -> Iterator[str]:
             yield f"  all of it: muster logs {case.id_to_type}"
         return
     if job is not None and job.reason.is_known and job.reason.code not in {"None", "NonZeroExitCode", "RaisedSignal"}:
-        yield f"  {job.reason.code}: {job.reason.sentence}"
+        has_run = job.node_list or job.state.name != "CANCELLED"
+        told = f"{job.reason.code}: {job.reason.sentence}" if has_run else f"until then it waited ({job.reason.code})"
+        yield f"  {told}"
     output, failure = _failure(case)
     names_no_node = job is not None and _names_no_node(job, failure)
     yield from (f"  {plain(text)}" for text in _warnings(output))

@@ -76,7 +76,7 @@ def role_of(directory: Path, name: str) -> RoleStand:
     """Return one role of a run; refused where the run has none of this name."""
     stands = stands_of(directory)
     if not stands:
-        raise RequestError("the job has no roles, or has not begun", hint="muster status JOB")
+        raise RequestError("the job has no roles, or has not begun", hint="muster jobs lists yours")
     stand = next((stand for stand in stands if stand.name == name), None)
     if stand is None:
         raise UnknownName("role", name, [each.name for each in stands])
