@@ -284,7 +284,7 @@ def find_many_threads(job: BatchScript) -> Iterator[Hit]:
             continue
         default = re.fullmatch(r"\$\{SLURM_CPUS_PER_TASK:?-(\d+)\}", value)
         threads = number_of(None, cpus or "" if "SLURM_CPUS_PER_TASK" in value else value)
-        if threads and ranks and node and threads > 1 and ranks * threads > node:
+        if threads and ranks and node and threads > 1 < ranks and ranks * threads > node:
             yield Hit(assignment.place, f"{ranks} ranks of a node have {threads} threads each, and {node} CPUs in all")
         elif cpus and cpus.isdigit() and value.isdigit() and int(value) > int(cpus):
             yield Hit(assignment.place, f"{value} threads share {cpus} CPU{'s' * (cpus != '1')}")
