@@ -459,6 +459,8 @@ _RIGHT = {
         _ONE + "#SBATCH --gres=gpu:2\nexport OMP_NUM_THREADS=2\ntorchrun --standalone --nproc_per_node=2 t.py\n",
     ),
     "a moment's step in a pipe": ("status-lost-in-pipe", _TWO + "srun hostname | sort\nsrun nvidia-smi | tee a\n"),
+    "a copy from the folder of the work": ("copy-may-fail", _GPU + "cd $W\npython t.py\ncp out $W\ncd $W\n"),
+    "a copy into another folder": ("copy-may-fail", _GPU + "cp ./driver $B\ncd $W\npython t.py\n"),
 }
 
 
@@ -1103,6 +1105,11 @@ _WRONG = {
         _GPU + "python t.py\npip install x\necho done\n",
     ),
     "an argument behind a letter": ("fragile", "argument-unchecked", _GPU + "python t.py -n $1\n"),
+    "a copy into the folder of the work": (
+        "fragile",
+        "copy-may-fail",
+        _GPU + "cp ./driver $SLURM_TMPDIR\ncd $SLURM_TMPDIR\n./driver\n",
+    ),
 }
 
 

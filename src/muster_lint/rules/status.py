@@ -256,6 +256,11 @@ def find_unchecked_copies(job: BatchScript) -> Iterator[Hit]:
         is_whole = launch.stages[-1].name != "cp" or any(re.match("-[rRa]", word.value) for word in each.words)
         named = {place, *target.names} if is_whole else {f"{place}/{source}", *({place} if target.names == () else ())}
         later = [word for work in works if work.order > each.order for word in work.words]
+        moves = [move for move in job.shell.commands if move.program == "cd" and move.order > each.order and later]
+        named |= (
+            {place} if any(job.shell.filled(move.words[-1].value).rstrip("/") == place for move in moves) else set()
+        )
+        later += [move.words[-1] for move in moves]
         is_used = [word for word in later if named & {*word.names, job.shell.filled(word.value).rstrip("/")}]
         tests = re.compile(r"(\[|\btest)\s.*" + re.escape(target.value.rstrip("/")))
         if is_used and not any(tests.search(line) for line in job.lines[each.place.end_line :]):
