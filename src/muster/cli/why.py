@@ -89,8 +89,8 @@ def _waiting(job: SlurmJob) -> Iterator[str]:
 def _nodes_out(partitions: str) -> Iterator[str]:
     """Yield which nodes take no job, and why: who took them out has written that down for the others."""
     groups = scheduler().nodes_out(partitions)
-    for names, state, why in groups[:_GROUPS]:
-        yield f"  out in {partitions}: {plain(names)}, {plain(state)}: {plain(why)}"
+    for names, state, cause in groups[:_GROUPS]:
+        yield f"  out in {partitions}: {plain(names)}, {plain(state)}: {plain(cause)}"
     if len(groups) > _GROUPS:
         yield f"  and others: sinfo --list-reasons --partition={partitions}"
 
@@ -121,8 +121,8 @@ def _ended(case: JobCase) -> Iterator[str]:
         return
     if job is not None and job.reason.is_known and job.reason.code not in {"None", "NonZeroExitCode", "RaisedSignal"}:
         has_run = job.node_list or job.state.name != "CANCELLED"
-        told = f"{job.reason.code}: {job.reason.sentence}" if has_run else f"until then it waited ({job.reason.code})"
-        yield f"  {told}"
+        words = f"{job.reason.code}: {job.reason.sentence}" if has_run else f"until then it waited ({job.reason.code})"
+        yield f"  {words}"
     output, failure = _failure(case)
     names_no_node = job is not None and _names_no_node(job, failure)
     yield from (f"  {plain(text)}" for text in _warnings(output))
