@@ -389,7 +389,11 @@ def test_a_limit_that_any_qos_of_the_job_denies_is_refused() -> None:
         ({"MaxCPUsPerNode": "2"}, {"cpus_per_task": 2}, ""),
         # 22.05 and 24.11 refuse it all the same: --overcommit helps a job that says --ntasks alone
         ({}, {"ntasks_per_node": 65, "flags": {"overcommit": None}}, "65 CPUs per node, but a job has 64"),
-        ({"MaxMemPerCPU": "100"}, {"mem": Memory.parse("6401M")}, "--mem 6401M, but a node of main has 6400M"),
+        (
+            {"MaxMemPerCPU": "100"},
+            {"mem": Memory.parse("6401M")},
+            "--mem 6401M, but main gives a job 6400M of a node, 100 MiB for each of 64 CPUs (MaxMemPerCPU)",
+        ),
         ({"MaxMemPerCPU": "100"}, {"mem": Memory.parse("6400M")}, ""),
         (
             {"JobDefaults": "DefMemPerGPU=9000"},

@@ -167,7 +167,8 @@ def _of_nodes(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Ite
         counts = [count for kind in fitting for mib, count in kind.memories.items() if not 0 < mib < ask.mem.mib]
         yield "nodes-max", "node", sum(counts) or None, f"{name} has {{}} with {ask.mem} of memory or more"
     usable_mib = min(memory_mib, (of_cpu_mib or memory_mib) * cpus)
-    yield "mem-max", "mem of a node", usable_mib or None, f"{a_node} {{}}"
+    of_cpus = f"{name} gives a job {{}} of a node, {of_cpu_mib} MiB for each of {cpus} CPUs (MaxMemPerCPU)"
+    yield "mem-max", "mem of a node", usable_mib or None, of_cpus if usable_mib < memory_mib else f"{a_node} {{}}"
     of_job_mib = partition.memory_per_node_max_mib or cluster.memory_per_node_max_mib
     yield "mem-max", "all mem of a node", of_job_mib, f"{name} gives a job {{}} of a node at most"
     of_gpu_mib = partition.memory_per_gpu_mib or cluster.memory_per_gpu_mib
