@@ -16,7 +16,7 @@ from muster.errors import Refusal, RequestError
 from muster.launchers import names_in_profiles
 from muster.policy.names import say_unlisted, unlisted_names
 from muster.policy.queues import longest_s
-from muster.policy.rules import RULES, Ask, is_hearsay, refusals, say_origin
+from muster.policy.rules import RULES, Ask, doubt_of, refusals, say_origin
 from muster.sites.consistency import OPENABLE
 from muster.sites.load import load, overrides_from
 from muster.sites.schema import Profile, Queue
@@ -185,7 +185,7 @@ def test_a_count_of_nodes_of_the_site_or_of_the_user_refuses() -> None:
         plan("-N", "1025", "-A", "project_465000000", "-g", "8", "-t", "30", "--", "true", site="lumi")
     own = load("vega", overrides=overrides_from(["partitions.gpu.nodes=9"]))
     refusal = next(each for each in refusals(own.profile, Ask(nodes=10, partition="gpu", gpus_per_node=4)))
-    assert not is_hearsay(own, refusal)
+    assert not doubt_of(own, refusal)
 
 
 def test_nothing_of_a_known_node_is_taken_for_an_unlisted_one() -> None:

@@ -1,4 +1,4 @@
-"""Four more sets of changed labs: what an administrator can type, drawn with its prediction before any plan was made.
+"""Five more sets of changed labs: what an administrator can type, drawn with its prediction before any plan was made.
 
 Each kind of change says what becomes of the job of the site's page, and what a plan has to name. The tables were
 written from Slurm's manual pages alone.
@@ -29,8 +29,6 @@ from .changed_labs import (
 )
 from .profiles import bundled
 
-SITES = 10
-
 Words = tuple[str, ...]
 
 
@@ -43,6 +41,7 @@ class Kind:
     becomes: str = ""
     """`runs`: Slurm takes a right plan, and the job can start. `refused`: Slurm takes no form of the request.
     `waits`: Slurm queues the job, and nothing starts it as the cluster is. `unknowable`: only sbatch can say it.
+    `follows`: it runs on what the cluster has in the place of what it had, or both Muster and Slurm refuse it.
     Empty: nothing was predicted."""
 
     signs: Words = ()
@@ -56,6 +55,9 @@ class Kind:
 
     is_of_partition: bool = False
     """A limit of a partition that Slurm does not enforce at submit: Muster may refuse what waits for ever."""
+
+    is_beyond_the_profile: bool = False
+    """The profile alone refuses the request."""
 
     typed: Callable[[LabSpec, str], Words] | None = None
     words: Callable[[Words], Words] = tuple
@@ -432,7 +434,102 @@ SEVENTH: dict[str, Kind] = {
 }
 
 
-KINDS = {**FOURTH, **FIFTH, **SIXTH, **SEVENTH}
+def _one_of_two_parts(words: Words) -> Words:
+    """Two roles of a node each, in a heterogeneous job."""
+    both = _without(_without(words, "-N"), "-g")
+    node = ("-N", "1", "-g", words[words.index("-g") + 1])
+    return (*both, "--role", "one", *node, "--", "python3", "train.py", "--role", "two", *node, "--mem", "2G")
+
+
+def _nobody_has_an_account(spec: LabSpec, _: str) -> LabSpec:
+    return replace(spec, accounts=tuple(replace(each, users=("bob",)) for each in spec.accounts))
+
+
+EIGHTH: dict[str, Kind] = {
+    # a partition, the cluster
+    "removed-for-all": Kind(CHANGES["removed"], "follows", ("no partition",)),
+    "seven-minutes": Kind(_set(MaxTime="00:07:00"), "refused", ("7",)),
+    "one-node-since-now": Kind(
+        _same, "refused", ("node",), typed=_as_root("scontrol update PartitionName=$P MaxNodes=1")
+    ),
+    "little-memory-of-a-gpu": Kind(_set(DefMemPerGPU="64"), "runs"),
+    "memory-of-a-cpu": Kind(
+        _set(MaxMemPerCPU="16"), "refused", ("MaxMemPerCPU",), words=lambda words: _with(words, "--mem", "64G")
+    ),
+    "paused-for-others": Kind(_preempting("SUSPEND,GANG"), "runs"),
+    "longer-than-documented": Kind(
+        _both(_set(MaxTime="UNLIMITED"), _every_qos(Priority="1")),
+        "runs",
+        is_beyond_the_profile=True,
+        words=lambda words: _with(words, "-t", "40-00:00:00"),
+    ),
+    "newest-slurm": Kind(_slurm("26.05"), "runs"),
+    # the nodes
+    "another-type": Kind(_gpus(lambda group: replace(group, gpu_type="x900")), "follows", ("x900",)),
+    "four-threads": Kind(
+        _gpus(lambda group: replace(group, cpus=group.cpus // group.threads_per_core * 4, threads_per_core=4)), "runs"
+    ),
+    # ReturnToService=2, as labs have it, brings a node back that an administrator has set down.
+    "one-node-is-down": Kind(
+        _cluster(ReturnToService="0"),
+        "waits",
+        ("down", "DOWN"),
+        typed=lambda spec, name: (
+            *("scontrol", "update", "State=DOWN", "Reason=broken"),
+            f"NodeName={','.join(each.names[0] for each in spec.groups if {*each.names} & {*_hosts(spec, name)})}",
+        ),
+    ),
+    "feature-of-racks": Kind(
+        _gpus(lambda group: replace(group, features=(*group.features, "rack7"))),
+        "runs",
+        shown=("rack7",),
+        words=lambda words: _with(words, "-C", "rack7"),
+    ),
+    "feature-wanted": Kind(
+        _lua('job.features == nil or string.find(job.features, "rack7") == nil', "name a rack with --constraint"),
+        "unknowable",
+    ),
+    # QOS and accounts
+    # A plan for a user without an account is made, with one line; sbatch refuses the job.
+    "nobody-has-an-account": Kind(_nobody_has_an_account, "unknowable", ("account",)),
+    "qos-typed": Kind(
+        _both(lambda spec, _: replace(spec, qos=(*spec.qos, Qos("special"))), _set(AllowQos="special")),
+        "runs",
+        shown=("special",),
+        words=lambda words: _with(_with(words, "-q", "special"), "-p", "$P"),
+    ),
+    # Slurm's database knows gres/gpu once the controller has told it.
+    "qos-one-gpu": Kind(
+        _every_qos(Priority="1"),
+        "waits",
+        ("QOS",),
+        typed=_as_root(
+            "for qos in $(sacctmgr -nP list qos format=name); do"
+            " sacctmgr -iQ modify qos where name=$qos set MaxTRESPerJob=gres/gpu=1; done; sleep 2"
+        ),
+    ),
+    "account-one-gpu": Kind(
+        _same,
+        "waits",
+        ("account",),
+        typed=_as_root("sacctmgr -iQ modify account where name=$A set GrpTRES=gres/gpu=1; sleep 2"),
+    ),
+    "limits-of-nobody": Kind(
+        _both(_every_qos(MaxTRESPerJob="node=1"), _cluster(AccountingStorageEnforce="associations")),
+        "runs",
+        unsaid=("the job waits", "QOS"),
+    ),
+    "house-memory": Kind(
+        _both(_partition_qos(MaxTRESPerJob="mem=1G"), _set(DefMemPerCPU="512")), "refused", ("house",)
+    ),
+    # A heterogeneous job: each part is within the limit, their sum is not.
+    "parts-together": Kind(
+        _every_qos(GrpTRES="node=1", Flags="DenyOnLimit"), "refused", ("QOS",), words=_one_of_two_parts
+    ),
+}
+
+
+KINDS = {**FOURTH, **FIFTH, **SIXTH, **SEVENTH, **EIGHTH}
 
 
 _DRAWN = {
@@ -464,24 +561,35 @@ _DRAWN = {
         preempted-for-good one-node-only one-node-down account-five-minutes qos-five-minutes-denied
         ten-minutes-since-now""",
     ),
+    "eighth": (
+        """alvis meluxina olivia tamia supercloud snellius karolina horeka marenostrum5 kempner juwels-booster daint
+        clustertoolkit cyclecloud delta vista vega lonestar6 nibi isambard-ai""",
+        """memory-of-a-cpu house-memory feature-of-racks removed-for-all qos-one-gpu one-node-since-now qos-typed
+        longer-than-documented paused-for-others one-node-is-down limits-of-nobody another-type four-threads
+        newest-slurm account-one-gpu nobody-has-an-account parts-together little-memory-of-a-gpu seven-minutes
+        feature-wanted""",
+    ),
 }
-"""Ten sites and twenty kinds for each set, in the order in which random.Random(20261123_4 to _7) sampled them."""
+"""The sites and twenty kinds of each set, in the order in which random.Random(20261123_4 to _7, "20261124_8") sampled
+them."""
 
 
 def predicted_labs() -> Iterator[ChangedLab]:
-    """Yield four sets of twenty labs, two kinds of change for each of ten sites; no kind comes twice."""
+    """Yield five sets of twenty labs, on ten sites each or, in the last, on twenty; no kind comes twice."""
     for name, (sites, kinds) in _DRAWN.items():
         for place, change in enumerate(kinds.split()):
-            yield ChangedLab(sites.split()[place % SITES], change, f"{name}-{place}", KINDS[change].signs)
+            yield ChangedLab(sites.split()[place % len(sites.split())], change, f"{name}-{place}", KINDS[change].signs)
 
 
 def made(lab: ChangedLab) -> MadeLab:
     """Return what the lab is made of: the plan by the profile alone says which partition changes."""
     kind = KINDS.get(lab.change) or Kind(ALL_CHANGES[lab.change], typed=TYPED.get(lab.change))
     words = kind.words(words_of(lab.site))
-    if header_of(words, lab.site) is None:
+    if header_of(words, lab.site) is None and not kind.is_beyond_the_profile:
         words = words_of(lab.site)
-    name = _partition_of(lab.site, plan_of_profile(lab.site, words))
+    named = words_of(lab.site) if kind.is_beyond_the_profile or {"--role", "$P"} & {*words} else words
+    name = _partition_of(lab.site, plan_of_profile(lab.site, named))
+    words = tuple(name if word == "$P" else word for word in words)
     account = words[words.index("-A") + 1] if "-A" in words else None
     spec = lab_like(bundled(lab.site).profile, name=lab.name, nodes=2, other_nodes=1, account=account)
     changed = kind.change(spec, name)

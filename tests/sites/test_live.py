@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from muster.facts import Facts
 from muster.policy.queues import choose_queue
+from muster.policy.rules import Ask, doubt_of, refusals
 from muster.sites.live import SAID_HERE, how_preempted, how_preempted_by_qos, live_layer
 from muster.sites.load import choose_site, load
 from muster.sites.site import Site
@@ -46,6 +47,24 @@ def test_a_limit_of_the_partitions_own_qos_may_be_what_the_profile_says(days: in
     known = replace(lumi(MaxTime="7-00:00:00", QoS="own"), qos=(QosLimit("own", {"maxwall": days * 86400}),))
     partition = live_layer(load("lumi").profile, known).layer.table["partitions"].get("standard-g", {})
     assert partition.get("time_max") == told
+
+
+@pytest.mark.parametrize(
+    ("limit", "accounting", "doubt"),
+    [
+        ("UNLIMITED", True, "what Slurm says here: gpu-h100 has no limit of time"),
+        ("UNLIMITED", False, ""),
+        ("2-00:00:00", True, ""),
+    ],
+)
+def test_a_limit_of_time_that_slurm_does_not_have_is_told_and_not_refused(
+    limit: str, accounting: bool, doubt: str
+) -> None:
+    known = like_site(load("horeka").profile, **{"gpu-h100": {"MaxTime": limit}})
+    site = changed(replace(known, qos=(QosLimit("normal", {}),) if accounting else ()), "horeka")
+    ask = Ask(nodes=1, partition="gpu-h100", gpus_per_node=4, time_s=40 * 86400)
+    (refusal,) = [each for each in refusals(site.profile, ask) if each.rule == "time-max"]
+    assert doubt_of(site, refusal) == doubt
 
 
 def test_what_was_typed_stands_over_the_clusters_word() -> None:

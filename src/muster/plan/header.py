@@ -21,7 +21,7 @@ from muster.policy.cluster import NAMED_BY_SLURM, refusals_here
 from muster.policy.elsewhere import name_others
 from muster.policy.limits import lifted_rules
 from muster.policy.names import say_unlisted, unlisted_names
-from muster.policy.rules import Ask, is_hearsay, refusals, say_origin
+from muster.policy.rules import Ask, doubt_of, refusals, say_origin
 from muster.policy.waiting import rules_waited_for
 from muster.sites.live import SAID_HERE
 from muster.sites.site import Site
@@ -47,9 +47,10 @@ def notes_of_names(asked: Asked, size: Size, launcher: Launcher, directives: Seq
             continue
         yield Note(say_unlisted(asked.site, unlisted), warning=True)
     for refusal in refusals(asked.site.profile, ask, is_counted=asked.site.cluster is not None):
-        if is_hearsay(asked.site, refusal):
+        doubt = doubt_of(asked.site, refusal)
+        if doubt:
             text = f"{refusal.message} ({say_origin(asked.site, refusal)})"
-            yield Note(f"{text}: the number is not the site's own, and Slurm decides", warning=True)
+            yield Note(f"{text}: {doubt}, and Slurm decides", warning=True)
 
 
 def add_comment(plan: Plan) -> Plan:
@@ -192,7 +193,7 @@ def _export(request: Request, terms: Terms) -> Directive:
 def _check_limits(site: Site, request: Request, ask: Ask) -> None:
     """Refuse what the site's documents say it refuses; every broken rule is reported at once."""
     broken_by_profile = refusals(site.profile, ask, is_counted=site.cluster is not None)
-    refused_by_profile = [refusal for refusal in broken_by_profile if not is_hearsay(site, refusal)]
+    refused_by_profile = [refusal for refusal in broken_by_profile if not doubt_of(site, refusal)]
     if refused_by_profile:
         numbers = {"nodes": ask.nodes, "gpus_per_node": ask.gpus_per_node, "ntasks_per_node": ask.ntasks_per_node}
         as_typed = replace(ask_of(request), **numbers)

@@ -14,6 +14,7 @@ import msgspec
 from muster.errors import Refusal
 from muster.policy.masks import core_list, threads_counted
 from muster.policy.queues import gpu_types_of, kind_of, kind_of_account, kind_of_constraint, kinds_in, longest_s
+from muster.sites.live import SAID_HERE
 from muster.sites.schema import Fact, Forbidden, NodeKind, Profile, Queue
 from muster.sites.site import Site
 from muster.units import Memory, format_walltime, parse_memory_mib, parse_walltime_s
@@ -105,10 +106,20 @@ def say_origin(site: Site, refusal: Refusal) -> str:
     return "" if is_demand and origin.source is not None and not site.says(refusal.key) else origin.words()
 
 
-def is_hearsay(site: Site, refusal: Refusal) -> bool:
-    """Return whether a refusal rests on a count of nodes that others than the site wrote: Slurm may have more."""
+def doubt_of(site: Site, refusal: Refusal) -> str:
+    """Return why the profile's refusal is a warning and no more; empty where the refusal stands."""
     source = site.origin(refusal.key).source
-    return refusal.key.endswith(".nodes") and source is not None and source.trust != "D"
+    if source is None:
+        return ""
+    if refusal.key.endswith(".nodes"):
+        return "the number is not the site's own" if source.trust != "D" else ""
+    section, _, rest = refusal.key.partition(".")
+    is_of_time = section == "partitions" and rest.endswith(".time_max")
+    # Where accounting gave no QOS, the limit may be one of a QOS.
+    partition = site.cluster.partition(rest.removesuffix(".time_max")) if site.cluster and site.cluster.qos else None
+    if is_of_time and partition is not None and partition.time_max_s is None:
+        return f"{SAID_HERE}: {partition.name} has no limit of time"
+    return ""
 
 
 def _required(profile: Profile, ask: Ask) -> Iterator[Refusal]:

@@ -2,7 +2,7 @@
 
 The layer holds only what the profile does not say, or says otherwise: so it is also the list of their disagreements.
 What Slurm cannot say (modules, fabric, binding) stays the profile's. A limit that Slurm does not have is no
-contradiction: the site may enforce it elsewhere.
+contradiction: the site may enforce it elsewhere. (Of a time beyond it the plan warns, and Slurm decides.)
 """
 
 from __future__ import annotations
