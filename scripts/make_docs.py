@@ -26,6 +26,13 @@ SHIM = "worker-in-a-frame.js"
 STYLE = "tables.css"
 # What Zensical would fetch so that the search works from a folder; ours stands in its place.
 FETCHED_SHIM = "https://unpkg.com/iframe-worker/shim"
+# Only the prompts of a shell that Pygments knows are told from an output.
+LOGIN_LINE = re.compile(r'<span class="go">login\$( .*?)</span>')
+# A browser breaks a line behind any hyphen. Words that fill a line may break.
+WHOLE_WORD = re.compile(r"(?<![\w;-])--?[A-Za-z][\w=-]{0,38}|\b\d+-\d\d:\d\d:\d\d\b")
+CODE_WORD = re.compile(r"(?<!\S)(?=\S*[-/])\S{2,40}(?!\S)")
+LONG_CODE = 28
+TYPED_LINE = re.compile(r'(?m)((?:^|(?<=<code>))<span class="gp">(?:login)?\$.*)$')
 TABS = {
     "tutorial": "Tutorial",
     "guides": "How-to",
@@ -68,10 +75,30 @@ def make(site: Path, *, work: Path) -> str:
         text = page.read_text(encoding="utf-8").replace(FETCHED_SHIM, ours)
         # In a cell of a table, code keeps the backslash of `\|`: the code itself has none.
         text = re.sub(r"<td>.*?</td>", lambda cell: cell[0].replace(r"\|", "|"), text, flags=re.DOTALL)
+        text = LOGIN_LINE.sub(r'<span class="gp">login$</span>\1', text)
+        text = TYPED_LINE.sub(r'<span class="typed">\1</span>', with_whole_words(text))
         page.write_text(text, encoding="utf-8")
     shutil.rmtree(site, ignore_errors=True)
     shutil.copytree(work / "site", site)
     return ""
+
+
+def with_whole_words(page: str) -> str:
+    """Return a page in which no line breaks at a hyphen of an option, a name in code, or a time of days."""
+    pieces = re.split(r"(<[^>]*>)", page)
+    closed = 0  # tags that are open and whose text stays as it is
+    in_code = False
+    for index, piece in enumerate(pieces):
+        tag = re.match(r"<(/?)(pre|script|style|title|svg|code)\b", piece)
+        if tag and tag[2] == "code":
+            in_code = not tag[1]
+            if not closed and in_code and " " in pieces[index + 1] and len(pieces[index + 1]) > LONG_CODE:
+                pieces[index] = '<code class="words">'
+        elif tag:
+            closed += -1 if tag[1] else 1
+        elif not piece.startswith("<") and not closed:
+            pieces[index] = (CODE_WORD if in_code else WHOLE_WORD).sub(r'<span class="whole">\g<0></span>', piece)
+    return "".join(pieces)
 
 
 def navigation(docs: Path) -> list[object]:

@@ -79,3 +79,29 @@ def test_a_document_with_a_wrong_link_is_refused(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(make_docs, "ROOT", tmp_path)
 
     assert "gone.md" in make_docs.make(tmp_path / "site", work=tmp_path / "work")
+
+
+@pytest.mark.parametrize(
+    ("html", "made"),
+    [
+        ("<p>with --gpu-type a</p>", '<p>with <span class="whole">--gpu-type</span> a</p>'),
+        ("<p>(-g 1)</p>", '<p>(<span class="whole">-g</span> 1)</p>'),
+        ("<td>2-00:00:00</td>", '<td><span class="whole">2-00:00:00</span></td>'),
+        ("<p>well-known</p>", "<p>well-known</p>"),
+        ("<code>cat a-b c</code> a-b", '<code>cat <span class="whole">a-b</span> c</code> a-b'),
+        ("<pre><code>run --all</code></pre>", "<pre><code>run --all</code></pre>"),
+        (f"<code>{'x' * 28} y</code>", f'<code class="words">{"x" * 28} y</code>'),
+        (f"<code>{'x' * 30}</code>", f"<code>{'x' * 30}</code>"),
+    ],
+)
+def test_no_line_breaks_inside_an_option(html: str, made: str) -> None:
+    assert make_docs.with_whole_words(html) == made
+
+
+@pytest.mark.wide
+def test_what_is_typed_on_a_login_host_looks_typed(site: Path) -> None:
+    text = (site / "tutorial/first-job.html").read_text()
+
+    assert '<span class="typed"><span class="gp">login$</span> muster queues</span>' in text
+    assert '<span class="typed"><span class="gp">$ </span>muster<span class="w"> </span>lab' in text
+    assert '<span class="go">login$' not in text

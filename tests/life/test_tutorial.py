@@ -58,6 +58,13 @@ def test_the_page_shows_every_kind_of_step() -> None:
         assert f"muster {step}" in words or step in words
 
 
+def test_the_script_of_the_page_lies_beside_it() -> None:
+    page = make_tutorial.PAGE
+    scripts = [block for kind, block in make_tutorial.BLOCK.findall(page.read_text()) if kind == "python"]
+
+    assert scripts == [page.with_name("train.py").read_text()]
+
+
 PRINTED = ("muster: job 2 runs on node[1-4]", "0: loss 0.3", "1: done", "ended 2026-11-22 05:17:04, after 00:00:15")
 
 
