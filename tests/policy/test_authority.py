@@ -180,6 +180,22 @@ def test_a_count_of_nodes_that_others_wrote_is_told_and_not_refused(name: str, w
     assert any("the number is not the site's own" in note.text for note in made.notes if note.warning) is is_told
 
 
+@pytest.mark.parametrize(
+    ("name", "words", "told"),
+    [
+        ("perlmutter", "-A m1 -N 2 -g 4", ["regular is not verified: 24 to 48 hours"]),
+        ("perlmutter", "-A m1 -N 2 -g 4 -q debug", []),
+        ("juwels-booster", "-A x -N 2 -g 4", ["booster is not verified: "]),
+        ("lumi", "-A project_465000000 -N 2 -g 8", []),
+    ],
+)
+def test_a_limit_of_time_that_nobody_verified_is_told(name: str, words: str, told: list[str]) -> None:
+    made = plan(*words.split(), "-t", "30", "--", "true", site=name)
+    notes = [note.text for note in made.notes if "is not verified" in note.text]
+    assert len(notes) == len(told)
+    assert all(each in note for each, note in zip(told, notes, strict=True))
+
+
 def test_a_count_of_nodes_of_the_site_or_of_the_user_refuses() -> None:
     with pytest.raises(RequestError, match="1025 nodes"):
         plan("-N", "1025", "-A", "project_465000000", "-g", "8", "-t", "30", "--", "true", site="lumi")

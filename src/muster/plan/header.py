@@ -46,6 +46,10 @@ def notes_of_names(asked: Asked, size: Size, launcher: Launcher, directives: Seq
         if asked.site.cluster is not None and unlisted.kind in NAMED_BY_SLURM:
             continue
         yield Note(say_unlisted(asked.site, unlisted), warning=True)
+    for offer in asked.site.profile.unverified if asked.site.cluster is None else ():
+        if offer.key in {f"partitions.{ask.partition}.time_max", f"qos.{ask.qos}.time_max"}:
+            name = offer.key.split(".")[1]
+            yield Note(f"the longest time of {name} is not verified: {offer.value} ({offer.reason}; {offer.checked})")
     for refusal in refusals(asked.site.profile, ask, is_counted=asked.site.cluster is not None):
         doubt = doubt_of(asked.site, refusal)
         if doubt:

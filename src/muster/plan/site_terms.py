@@ -142,7 +142,7 @@ def _without_gpus(site: Site, request: Request, job: Situation, chosen: Choice) 
         return
     cpu_queues = [name for name, queue in site.profile.partitions.items() if queue.gpus == 0 and queue.open]
     other = f"-p {cpu_queues[0]} has nodes without" if cpu_queues else "the profile lists no queue without"
-    goes = f"goes to nodes with {node.gpus} GPUs each, and uses none"
+    goes = f"goes to nodes with {node.gpus} GPU{'s' * (node.gpus > 1)} each, and uses none"
     if _listed_queue(site, chosen) is None:
         goes = "names no queue, so the site's own default takes it"
     yield Note(f"-g 0: the job {goes}; {other}", warning=True)
