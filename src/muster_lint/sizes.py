@@ -21,6 +21,18 @@ TASKS_OF_STEP = ("--ntasks", "-n", "--ntasks-per-node", "--tasks-per-node", "--n
 _EACH_NODE = re.compile(r"\$\{?SLURM_(NNODES|JOB_NUM_NODES)\}?")
 
 
+_AT_TACC = re.compile(
+    r"/(home1|work2?|scratch)/\d{5}/|^[^#\n]*\bibrun\b|^#SBATCH\s+(-p\s*|--partition[ =])(rtx(-dev)?|gpu-a100-small)\s",
+    re.MULTILINE,
+)
+"""Signs of TACC, whose partitions give whole nodes, each with its GPUs."""
+
+
+def has_whole_nodes(job: BatchScript) -> bool:
+    """Tell whether no other job can be on the nodes of this one, and all their GPUs are its own."""
+    return "exclusive" in job.header or (job.gpus_per_node or 0) >= 8 or _AT_TACC.search(job.text) is not None
+
+
 class Use(msgspec.Struct, frozen=True):
     """A program that a job starts, and how often."""
 

@@ -345,6 +345,19 @@ _RIGHT = {
         "directive-twice",
         _ONE + "#SBATCH --account=<your account here>\ndate\n",
     ),
+    "a partition of TACC, whose nodes come with their GPUs": (
+        "gpus-not-asked-for",
+        _ONE + "#SBATCH --partition=gpu-a100\ncd /home1/01234/me/edm\npython t.py\n",
+    ),
+    "a partition that TACC alone has": ("gpus-not-asked-for", _ONE + "#SBATCH -p rtx\npython t.py\n"),
+    "a file of the node's own folder": ("source-relative", _GPU + "source /etc/profile\npython /a/t.py\n"),
+    "a port at TACC, whose nodes are whole": (
+        "port-fixed",
+        _TWO.replace("node=4", "node=2")
+        + "cd /work/01234/me\n"
+        + _ADDRESS
+        + "export MASTER_PORT=29500\nsrun -K python t.py\n",
+    ),
     "a line of Python in every task": ("srun-survivors", _TWO + _ADDRESS + "srun -n 8 python -c 'print(1)'\n"),
     "a step on one node of one task": (
         "srun-survivors",
@@ -870,6 +883,16 @@ _WRONG = {
         "fragile",
         "gpus-not-asked-for",
         _ONE + "singularity exec --nv a.sif bash -c 'python t.py'\n",
+    ),
+    "four GPUs that are told one CPU": (
+        "slow",
+        "one-cpu",
+        _HEAD + "#SBATCH --ntasks=1\n#SBATCH --cpus-per-task=1\n#SBATCH --gres=gpu:A100:4\npython t.py\n",
+    ),
+    "an environment beside the submission": (
+        "fragile",
+        "source-relative",
+        _GPU + "source .venv/bin/activate\npython /a/t.py\n",
     ),
     "GPUs in all on one node, and one process": (
         "slow",

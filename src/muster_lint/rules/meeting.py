@@ -13,6 +13,7 @@ from muster_lint.job import BatchScript
 from muster_lint.launch import Stage, launches_of
 from muster_lint.rule import rule
 from muster_lint.samples import STEP, TASKS
+from muster_lint.sizes import has_whole_nodes
 from muster_lint.values import Hit, Severity, TextSpan
 from muster_lint.works import trains
 
@@ -164,7 +165,7 @@ def find_fixed_ports(job: BatchScript) -> Iterator[Hit]:
     per_task = (job.header["gpus-per-task"].value or "") if "gpus-per-task" in job.header else ""
     number = re.fullmatch(r"(?:[A-Za-z]\w*:)?(\d{1,2})", per_task)
     gpus = max(job.gpus_per_node or 0, int(number[1]) * (job.tasks_per_node or 1) if number else 0)
-    if job.is_slurm and "exclusive" not in job.header and gpus < 8:  # a whole node has no other job
+    if job.is_slurm and gpus < 8 and not has_whole_nodes(job):
         for hit in _fixed_ports(job):
             yield msgspec.structs.replace(hit, severity=Severity.STYLE) if gpus >= 4 else hit
 

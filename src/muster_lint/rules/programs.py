@@ -10,7 +10,7 @@ from muster_lint.bash import Word
 from muster_lint.job import BatchScript
 from muster_lint.launch import LaunchCommand
 from muster_lint.rule import rule
-from muster_lint.sizes import tasks_of, uses_of
+from muster_lint.sizes import has_whole_nodes, tasks_of, uses_of
 from muster_lint.values import Hit, Severity
 from muster_lint.works import MODEL_SERVER, copies, is_work, text_of
 
@@ -110,11 +110,11 @@ def find_unasked_gpus(job: BatchScript) -> Iterator[Hit]:
     # A line that is switched off, or the header of a site's own program, asks for GPUs where somebody wanted them.
     if re.search(r"^#+\s*SBATCH .*(gres|gpu)|^#(?!S)[A-Z]BATCH", _without_read(job), re.MULTILINE):
         return
-    other = {"exclusive", "tres-per-task", "tres-per-node", "batch", "gres"}
+    other = {"tres-per-task", "tres-per-node", "batch", "gres"}
     if "constraint" in job.header and "gpu" in (job.header["constraint"].value or ""):
         return  # a site that gives its GPUs with the node
     works = [each for each in job.launches if is_work(job, each) and not each.command.in_substitution]
-    if not job.directives or job.asks_for_gpus or other & job.header.keys() or not works:
+    if not job.directives or job.asks_for_gpus or other & job.header.keys() or not works or has_whole_nodes(job):
         return
     if re.search(r"--gres|--gpus|-G\s*\d", job.body):
         return
@@ -308,7 +308,7 @@ def find_open_servers(job: BatchScript) -> Iterator[Hit]:
 )
 def find_kills_by_name(job: BatchScript) -> Iterator[Hit]:
     """Yield the first pkill or killall of a program that other jobs of the user may run."""
-    if not job.directives or "exclusive" in job.header or (job.gpus_per_node or 0) >= 8:
+    if not job.directives or has_whole_nodes(job):
         return
     for each in job.shell.commands:
         text = text_of(each)

@@ -11,7 +11,7 @@ from muster_lint import sources
 from muster_lint.bash import SimpleCommand, Word
 from muster_lint.job import BatchScript
 from muster_lint.rule import rule
-from muster_lint.sizes import scripts_beside, text_of_program
+from muster_lint.sizes import has_whole_nodes, scripts_beside, text_of_program
 from muster_lint.values import Hit, Severity
 from muster_lint.works import copies, is_work, trains
 
@@ -63,8 +63,7 @@ def find_pinned_nodes(job: BatchScript) -> Iterator[Hit]:
 )
 def find_shared_paths(job: BatchScript) -> Iterator[Hit]:
     """Yield the first fixed path below /tmp that a job writes or removes, where another job may be on its node."""
-    gpus = job.gpus_per_node or 0
-    if not job.directives or "exclusive" in job.header or gpus >= 8 or (job.nodes or 1) > 1:
+    if not job.directives or has_whole_nodes(job) or (job.nodes or 1) > 1:
         return
     written: list[tuple[int, SimpleCommand, str, str]] = []
     for each in job.shell.commands:
@@ -201,7 +200,7 @@ def find_relative_sources(job: BatchScript) -> Iterator[Hit]:
         if each.program in {"cd", "pushd"}:
             return
         name = each.words[1] if each.program in {"source", "."} and len(each.words) > 1 else None
-        if name is None or not name.is_literal or not re.fullmatch(r"(\./|\.\./)*\w[\w./-]*", name.value):
+        if name is None or not name.is_literal or not re.fullmatch(r"(\.{1,2}/)*\.?\w[\w./-]*", name.value):
             continue
         folder = name.value.removeprefix("./").partition("/")[0]
         is_made = any(

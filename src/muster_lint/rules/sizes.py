@@ -443,7 +443,9 @@ def find_one_cpu(job: BatchScript) -> Iterator[Hit]:
     if not job.asks_for_gpus or cpus is None or not _may_load(job):
         return
     gpus = job.gpus_per_node or 1
-    is_whole = re.search(r"^#SBATCH\s+(-C|--constraint)[= ]\W*gpu\b|A100:", job.text, re.MULTILINE) is not None
+    is_told = "cpus-per-task" in job.header
+    whole = r"^#SBATCH\s+(-C|--constraint)[= ]\W*gpu\b" + ("" if is_told else "|A100:")
+    is_whole = re.search(whole, job.text, re.MULTILINE) is not None
     steps = [stage for each in job.steps if (stage := each.stage("step")) is not None]
     sized = ("-c", "--cpus-per-task", "--cpu-bind", "--cpu_bind", "--exclusive", "--cpus-per-gpu")
     if cpus > gpus or (is_whole and gpus > 3) or any(stage.has(*sized) for stage in steps):
