@@ -58,7 +58,7 @@ def prepare_job(request: Request, facts: Facts, typed: Sequence[str]) -> Prepare
         fits=partial(_fits, request, facts, typed),
     )
     plan = plan_for(request, facts, typed)
-    notes = (*plan.notes, *_look_before_start(plan, facts), *_notes_on_hangs(plan, facts))
+    notes = (*plan.notes, *_look_before_start(request, plan, facts), *_notes_on_hangs(plan, facts))
     return Prepared(plan, facts, tuple(excluded), notes)
 
 
@@ -89,7 +89,7 @@ def prepare_run(request: Request, facts: Facts, typed: Sequence[str], place: Run
         request = sized_by_allocation(request, facts)
     engine = Engine.HERE if place is RunPlace.HERE else Engine.SLURM
     plan = plan_for(request, facts, typed, engine=engine, is_within=is_within, stream=True)
-    return Prepared(plan, facts, (), (*plan.notes, *_look_before_start(plan, facts)), is_within)
+    return Prepared(plan, facts, (), (*plan.notes, *_look_before_start(request, plan, facts)), is_within)
 
 
 def queue(launch: Prepared, say: Say = lambda _: None) -> Submitted:
@@ -148,10 +148,17 @@ def place_parts(plan: Plan, say: Say) -> None:
         place_all(plan.staging, say)
 
 
-def _look_before_start(plan: Plan, facts: Facts) -> list[Note]:
+def _look_before_start(request: Request, plan: Plan, facts: Facts) -> list[Note]:
     from muster.act.preflight import check_before_start
 
-    return check_before_start(plan, facts.environment)
+    notes = check_before_start(plan, facts.environment)
+    if request.module and plan.engine is Engine.SLURM:
+        from muster.look.modules import missing_module
+        from muster.runner import run
+
+        text = missing_module(request.module, plan.prelude, facts.environment, run)
+        notes += [Note(text, warning=True)] if text else []
+    return notes
 
 
 def _notes_on_hangs(plan: Plan, facts: Facts) -> list[Note]:

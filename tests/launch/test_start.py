@@ -96,3 +96,22 @@ def test_each_way_to_a_job_looks_for_what_would_fail_before_slurm_is_asked(
     assert "there is no file train.py" in done.stderr
     assert stub.asked("sbatch") == []
     assert not (stub.folder / "there").exists()
+
+
+def test_a_misspelt_module_is_told_before_the_job_is_queued(stub: Stub, tmp_path: Path) -> None:
+    program = tmp_path / "modulecmd"
+    program.write_text("#!/bin/sh\n[ \"$4\" ] || printf '/mf:\\nPyTorch/2.4\\n' >&2\n")
+    program.chmod(0o755)
+    environment = {
+        **os.environ,
+        "PATH": f"{stub.folder}/bin:{os.environ['PATH']}",
+        "MODULES_CMD": str(program),
+        **{name: str(tmp_path / name) for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")},
+    }
+    words = [MUSTER, "submit", "--site=generic", "-g0", "--module", "pytroch", "--", "true"]
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    warning, _, queued = done.stderr.partition("muster: job ")
+    assert "muster: warning: the module 'pytroch' is not on this host: did you mean 'PyTorch'?" in warning
+    assert queued
