@@ -108,7 +108,7 @@ def test_a_misspelt_module_is_told_before_the_job_is_queued(stub: Stub, tmp_path
         "MODULES_CMD": str(program),
         **{name: str(tmp_path / name) for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")},
     }
-    words = [MUSTER, "submit", "--site=generic", "-g0", "--module", "pytroch", "--", "true"]
+    words = [str(MUSTER), "submit", "--site=generic", "-g0", "--module", "pytroch", "--", "true"]
     done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stderr
