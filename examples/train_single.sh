@@ -25,10 +25,9 @@ job() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Below is Muster's own text (0.2.0, sha256 f88f5002), explained in docs/explanation/script.md.
+# Below is Muster's own text (0.2.0, sha256 28ddff27), explained in docs/explanation/script.md.
 
-muster_common=$(
-    cat <<'MUSTER_TEXT'
+{ muster_common=$(</dev/stdin); } <<'MUSTER_TEXT'
 # Stops with the sentence $1 and the hint $2. It needs no other program, since an image may hold none.
 muster_stop() {
     printf 'muster: error: %s\n\nhint: %s\n' "$1" "$2" >&2
@@ -58,7 +57,6 @@ muster_port_is_taken() {
     PATH=/usr/bin:/bin:$PATH grep -qs ":$(printf '%04X' "$1") [0-9A-F]*:[0-9A-F]* 0A " /proc/net/tcp* 2>/dev/null
 }
 MUSTER_TEXT
-)
 eval "$muster_common"
 
 # Reads words NAME=VALUE into variables muster_NAME. $1: the function that has them, a colon, and the names it knows.
@@ -332,8 +330,7 @@ muster_forget() {
 }
 
 # What every started process runs before the command: POSIX sh, without Python.
-muster_task=$muster_common$'\n'$(
-    cat <<'MUSTER_TEXT'
+{ muster_task=$muster_common$'\n'$(</dev/stdin); } <<'MUSTER_TEXT'
 # Who this task is, from the variables of its Slurm step: no daemon is asked.
 [ -n "${SLURM_PROCID:+${SLURM_LOCALID:+${SLURM_NODEID:-}}}" ] || muster_stop \
     'this task was not started by srun: SLURM_PROCID, SLURM_LOCALID or SLURM_NODEID is missing' 'start it with srun'
@@ -514,6 +511,5 @@ muster_stay() {
 [ "$muster_rank" -eq 0 ] || exec </dev/null
 muster_stay "$@"
 MUSTER_TEXT
-)
 
 job

@@ -35,8 +35,7 @@ job() {
 # ---------------------------------------------------------------------------------------------------------------------
 # Below is Muster's own text (VERSION, sha256 DIGEST), explained in docs/explanation/script.md.
 
-muster_common=$(
-    cat <<'MUSTER_TEXT'
+{ muster_common=$(</dev/stdin); } <<'MUSTER_TEXT'
 # Stops with the sentence $1 and the hint $2. It needs no other program, since an image may hold none.
 muster_stop() {
     printf 'muster: error: %s\n\nhint: %s\n' "$1" "$2" >&2
@@ -66,7 +65,6 @@ muster_port_is_taken() {
     PATH=/usr/bin:/bin:$PATH grep -qs ":$(printf '%04X' "$1") [0-9A-F]*:[0-9A-F]* 0A " /proc/net/tcp* 2>/dev/null
 }
 MUSTER_TEXT
-)
 eval "$muster_common"
 
 # Reads words NAME=VALUE into variables muster_NAME. $1: the function that has them, a colon, and the names it knows.
@@ -376,8 +374,7 @@ muster_forget() {
 }
 
 # What every started process runs before the command: POSIX sh, without Python.
-muster_task=$muster_common$'\n'$(
-    cat <<'MUSTER_TEXT'
+{ muster_task=$muster_common$'\n'$(</dev/stdin); } <<'MUSTER_TEXT'
 # Who this rank is, from the variables of Open MPI or MPICH. Slurm's variables describe MPI's daemon here, not the rank.
 if [ -n "${OMPI_COMM_WORLD_RANK:-}" ]; then
     muster_rank=$OMPI_COMM_WORLD_RANK
@@ -560,6 +557,5 @@ printf 'muster: rank %s on %s ended with status %s\n' "$muster_rank" "${SLURMD_N
 [ -z "${OMPI_COMM_WORLD_RANK:-}" ] || exit "$muster_status"
 kill -KILL "$$"
 MUSTER_TEXT
-)
 
 job

@@ -34,8 +34,7 @@ job() {
 # ---------------------------------------------------------------------------------------------------------------------
 # Below is Muster's own text (VERSION, sha256 DIGEST), explained in docs/explanation/script.md.
 
-muster_common=$(
-    cat <<'MUSTER_TEXT'
+{ muster_common=$(</dev/stdin); } <<'MUSTER_TEXT'
 # Stops with the sentence $1 and the hint $2. It needs no other program, since an image may hold none.
 muster_stop() {
     printf 'muster: error: %s\n\nhint: %s\n' "$1" "$2" >&2
@@ -65,7 +64,6 @@ muster_port_is_taken() {
     PATH=/usr/bin:/bin:$PATH grep -qs ":$(printf '%04X' "$1") [0-9A-F]*:[0-9A-F]* 0A " /proc/net/tcp* 2>/dev/null
 }
 MUSTER_TEXT
-)
 eval "$muster_common"
 
 # Reads words NAME=VALUE into variables muster_NAME. $1: the function that has them, a colon, and the names it knows.
@@ -317,8 +315,7 @@ muster_forget() {
 }
 
 # What every started process runs before the command: POSIX sh, without Python.
-muster_task=$muster_common$'\n'$(
-    cat <<'MUSTER_TEXT'
+{ muster_task=$muster_common$'\n'$(</dev/stdin); } <<'MUSTER_TEXT'
 # Who this task is, from the variables of its Slurm step: no daemon is asked.
 [ -n "${SLURM_PROCID:+${SLURM_LOCALID:+${SLURM_NODEID:-}}}" ] || muster_stop \
     'this task was not started by srun: SLURM_PROCID, SLURM_LOCALID or SLURM_NODEID is missing' 'start it with srun'
@@ -416,9 +413,7 @@ muster_stay() {
 }
 muster_stay "$@"
 MUSTER_TEXT
-)
-muster_keeper=$(
-    cat <<'MUSTER_TEXT'
+{ muster_keeper=$(</dev/stdin); } <<'MUSTER_TEXT'
 import os
 import sys
 _OF_MPI = (
@@ -438,9 +433,7 @@ if __name__ == "__main__":
     rank = ["--no-python", *(word.replace("$", "$$") for word in command)]
     os.execve(agent[0], [*agent, *flags, *rank], environment)  # noqa: S606
 MUSTER_TEXT
-)
-muster_worker=$(
-    cat <<'MUSTER_TEXT'
+{ muster_worker=$(</dev/stdin); } <<'MUSTER_TEXT'
 # Sets Slurm's variables for this rank. Some programs (JAX, ignite, mmengine) read them, and would find there the agent
 # or the daemon that started the rank.
 if [ -n "${SLURM_JOB_ID:-}${MUSTER_SLURM_NAMES:-}" ]; then
@@ -488,6 +481,5 @@ fi
 unset MUSTER_PIPES
 exec "$@"
 MUSTER_TEXT
-)
 
 job

@@ -27,12 +27,14 @@ job() {
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Below is Muster's own text (VERSION, sha256 DIGEST), explained in docs/explanation/script.md.
-# in the text muster_common:
+{ muster_common=$(</dev/stdin); } <<'MUSTER_TEXT'
 #   stop, meeting
+MUSTER_TEXT
 # in the script:
 #   words, begin, run_directory_of_stream, size_asked, go_to, read, not_there, expect, count_ends, report_ends_else,
 #   port, open_errors, watch_else, muster_forget
-# in the text muster_task:
+{ muster_task=$muster_common$'\n'$(</dev/stdin); } <<'MUSTER_TEXT'
 #   rank_slurm, tasks_of_node, directory, python_there, size_as_planned, cpus, threads, publish, jax, ends
 # muster_read left.sh
 #   stay, go_counted_rank
+MUSTER_TEXT

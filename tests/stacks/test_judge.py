@@ -230,6 +230,15 @@ def test_a_rank_that_shows_no_stack_and_uses_a_core_may_work_or_loop() -> None:
     assert beside.sentence.startswith("it works: 2 ranks use 100% of a core each")
 
 
+def test_ranks_that_mostly_sleep_are_not_said_to_work() -> None:
+    sleeps = _Rank(_OWN, (("look", "/home/a/data.py", 9),), cpu=1)
+    kind, _, sentence = _judge(sleeps, sleeps)
+    assert (kind, sentence) == (
+        JobCondition.WORKS,
+        "it goes on, with hardly any work: 2 ranks use 1% of a core each",
+    )
+
+
 def test_a_rank_that_only_starts_is_not_unseen() -> None:
     starts = _Rank((), state="R", cpu=100)
     assert _judge(starts)[2] == "it works: 1 rank uses 100% of a core"

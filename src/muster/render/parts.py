@@ -66,4 +66,5 @@ def kept(variable: str, text: str, common: str = "") -> str:
     prefix = ""
     if common:
         text, prefix = text.removeprefix(common), "$muster_common$'\\n'"
-    return f"{variable}={prefix}$(\n    cat <<'MUSTER_TEXT'\n{text}MUSTER_TEXT\n)"
+    # Bash reads it by itself: `cat` would cost a process.
+    return f"{{ {variable}={prefix}$(</dev/stdin); }} <<'MUSTER_TEXT'\n{text}MUSTER_TEXT"

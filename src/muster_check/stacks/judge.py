@@ -11,7 +11,7 @@ import msgspec
 
 from muster_check.stacks.condition import JobCondition, standing
 from muster_check.stacks.fold import UNKNOWN_LINE, Group, collective_of, fold, ranks_in_words, user_frame
-from muster_check.stacks.move import REST_BYTES_PER_S, Doing, Movement, movements
+from muster_check.stacks.move import REST_BYTES_PER_S, REST_CPU, Doing, Movement, movements
 from muster_check.stacks.read import Frame, ProgramOfRank, RankStack, Round, of_role, roles_in
 
 
@@ -181,7 +181,8 @@ def _working(moved: Sequence[Movement], busy: Sequence[Movement]) -> Verdict:
         wait = f"{_count(len(waiting), 'rank')} {waits} in {collective_of(waiting[0].stack)}"
         sentence = f"{subject} {verb}{_at(user_frame(first), ' at ')} ({what}); {wait} meanwhile"
         return Verdict(kind, sentence, numbers, first.host, user_frame(first))
-    verb = "it compiles" if compiling else "it works"
+    is_idle = all(each.cpu <= REST_CPU and each.bytes_per_s <= REST_BYTES_PER_S for each in busy)
+    verb = "it compiles" if compiling else "it goes on, with hardly any work" if is_idle else "it works"
     unseen = busy[0].stack.unseen
     # A loop that never ends uses a core too: only its line tells it from work.
     if unseen and all(each.stack.unseen and each.doing is Doing.MOVES for each in busy):

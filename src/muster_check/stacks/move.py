@@ -14,7 +14,7 @@ from muster_check.stacks.pulse import Beat, beat_of
 from muster_check.stacks.read import Frame, RankStack, Round
 
 # What a rank at rest uses: its watchdogs and heartbeats.
-_REST_CPU = 0.02
+REST_CPU = 0.02
 _CRAWL_CPU = 0.002
 REST_BYTES_PER_S = 2048
 """More than that is read or written on purpose."""
@@ -110,18 +110,18 @@ def _doing(seen: Sequence[RankStack], cpu: float, rate: float, beat: Beat | None
     if last.state in {"T", "t"}:
         # It may have been stopped only now.
         return Doing.MOVES if beat is not None and beat.works_at_a_time else Doing.RESTS
-    if cpu > _REST_CPU and any(_is_compiling(each) for each in seen):
+    if cpu > REST_CPU and any(_is_compiling(each) for each in seen):
         return Doing.COMPILES
     in_collective = all(collective_of(each) for each in seen)
     if in_collective and len({_place(each) for each in seen}) == 1:
         # Of NCCL a rank waits at full speed, and its watchdogs write; of gloo it rests.
-        moves = not last.signs.has_gpu and cpu > _REST_CPU and (is_implicit(last) or rate > REST_BYTES_PER_S)
+        moves = not last.signs.has_gpu and cpu > REST_CPU and (is_implicit(last) or rate > REST_BYTES_PER_S)
         return Doing.MOVES if moves and not _is_of_a_thread_beside(last, beat) else Doing.WAITS
     if beat is not None:
         return _doing_of_main_thread(seen, beat)
     if rate > REST_BYTES_PER_S:
         return Doing.READS
-    if cpu <= _REST_CPU:
+    if cpu <= REST_CPU:
         calls = {_calls(each) for each in seen if each.frames}  # a look may have failed
         return Doing.MOVES if cpu > _CRAWL_CPU and len(calls) > 1 else Doing.RESTS
     if cpu >= _BUSY_CPU and _is_loop(seen):

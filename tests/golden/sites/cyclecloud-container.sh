@@ -53,13 +53,14 @@ NCCL_P2P_NET_CHUNKSIZE,UCX_TLS,UCX_NET_DEVICES,RES_OPTIONS --input=all \
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Below is Muster's own text (VERSION, sha256 DIGEST), explained in docs/explanation/script.md.
-# in the text muster_common:
+{ muster_common=$(</dev/stdin); } <<'MUSTER_TEXT'
 #   stop, meeting
+MUSTER_TEXT
 # in the script:
 #   words, begin, run_directory, leave_else, size_granted, go_to, read, other_size, expect, count_ends,
 #   report_ends_else, silence_else, port, definition, report, open_errors, reported, watch_else, torchrun_status,
 #   muster_forget
-# in the text muster_task:
+{ muster_task=$muster_common$'\n'$(</dev/stdin); } <<'MUSTER_TEXT'
 #   rank_slurm, directory, agent, gpu_kind, stack_else
 # muster_read stack.sh
 #   stack_inside, library
@@ -68,7 +69,10 @@ muster_add_library /opt/muster-ranks
 #   agent_words, ends
 # muster_read left.sh
 #   stay, go_agent
-# in the text muster_keeper:
+MUSTER_TEXT
+{ muster_keeper=$(</dev/stdin); } <<'MUSTER_TEXT'
 #   agent_plain.py
-# in the text muster_worker:
+MUSTER_TEXT
+{ muster_worker=$(</dev/stdin); } <<'MUSTER_TEXT'
 #   slurm_names, jax_beside_agent, jax, worker
+MUSTER_TEXT

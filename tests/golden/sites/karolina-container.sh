@@ -34,12 +34,13 @@ job() {
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Below is Muster's own text (VERSION, sha256 DIGEST), explained in docs/explanation/script.md.
-# in the text muster_common:
+{ muster_common=$(</dev/stdin); } <<'MUSTER_TEXT'
 #   stop, meeting
+MUSTER_TEXT
 # in the script:
 #   words, begin, run_directory, leave_else, size_granted, go_to, read, expect, count_ends, report_ends_else,
 #   silence_else, port, open_errors, watch_else, unpacked_else, muster_forget
-# in the text muster_task:
+{ muster_task=$muster_common$'\n'$(</dev/stdin); } <<'MUSTER_TEXT'
 #   rank_slurm, directory, size_as_planned, gpus, cpus, threads, cpus_asked, publish, jax
 # muster_read look.sh
 #   image_node, image, image_unpack_else
@@ -63,3 +64,4 @@ eval 'eval "$muster_image_words"'
 #   ends
 # muster_read left.sh
 #   stay, go_counted_rank
+MUSTER_TEXT

@@ -33,13 +33,15 @@ job() {
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Below is Muster's own text (VERSION, sha256 DIGEST), explained in docs/explanation/script.md.
-# in the text muster_common:
+{ muster_common=$(</dev/stdin); } <<'MUSTER_TEXT'
 #   stop, meeting
+MUSTER_TEXT
 # in the script:
 #   words, begin, run_directory, leave_else, size_granted, go_to, read, other_size, not_there, expect, count_ends,
 #   report_ends_else, silence_else, port, report, to_log, hydra_status, muster_forget
-# in the text muster_task:
+{ muster_task=$muster_common$'\n'$(</dev/stdin); } <<'MUSTER_TEXT'
 #   rank_mpi, directory, python_there, size_as_planned, gpus, cpus, threads, cpus_asked, publish, slurm_names, jax,
 #   ends
 # muster_read left.sh
 #   go_mpi_rank
+MUSTER_TEXT

@@ -39,14 +39,16 @@ job() {
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Below is Muster's own text (VERSION, sha256 DIGEST), explained in docs/explanation/script.md.
-# in the text muster_common:
+{ muster_common=$(</dev/stdin); } <<'MUSTER_TEXT'
 #   stop, meeting
+MUSTER_TEXT
 # in the script:
 #   words, begin, run_directory, leave_else, size_granted, go_to, read, other_size, modules, not_there, expect,
 #   count_ends, report_ends_else, silence_else, port, open_errors, watch_else, muster_forget
-# in the text muster_task:
+{ muster_task=$muster_common$'\n'$(</dev/stdin); } <<'MUSTER_TEXT'
 #   rank_slurm, directory, python_there, size_as_planned, gpus, cpus, threads, cpus_asked, publish, jax
 # muster_read look.sh
 #   ends
 # muster_read left.sh
 #   stay, go_counted_rank
+MUSTER_TEXT

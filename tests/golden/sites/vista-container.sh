@@ -35,12 +35,13 @@ job() {
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Below is Muster's own text (VERSION, sha256 DIGEST), explained in docs/explanation/script.md.
-# in the text muster_common:
+{ muster_common=$(</dev/stdin); } <<'MUSTER_TEXT'
 #   stop, meeting
+MUSTER_TEXT
 # in the script:
 #   words, begin, run_directory, leave_else, size_granted, go_to, read, other_size, expect, count_ends,
 #   report_ends_else, silence_else, port, report, to_log, hydra_status, unpacked_else, muster_forget
-# in the text muster_task:
+{ muster_task=$muster_common$'\n'$(</dev/stdin); } <<'MUSTER_TEXT'
 #   rank_mpi, directory, size_as_planned, gpus, cpus, threads, cpus_asked, publish, slurm_names, jax, image_node,
 #   image, image_unpack_else
 # muster_read image_unpack.sh
@@ -64,3 +65,4 @@ eval 'eval "$muster_image_words"'
 #   ends
 # muster_read left.sh
 #   go_mpi_rank
+MUSTER_TEXT
