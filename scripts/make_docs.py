@@ -30,8 +30,12 @@ FETCHED_SHIM = "https://unpkg.com/iframe-worker/shim"
 LOGIN_LINE = re.compile(r'<span class="go">login\$( .*?)</span>')
 # A browser breaks a line behind any hyphen. Words that fill a line may break.
 WHOLE_WORD = re.compile(r"(?<![\w;-])--?[A-Za-z][\w=-]{0,38}|\b\d+-\d\d:\d\d:\d\d\b")
-CODE_WORD = re.compile(r"(?<!\S)(?=\S*[-/])\S{2,40}(?!\S)")
+CODE_WORD = re.compile(r"(?<!\S)(?=\S*[-/])[^\s<>]{2,40}(?!\S)")
 LONG_CODE = 28
+LONG_TEXT = 50
+LONG_WORD = re.compile(rf"\S{{{LONG_CODE + 1},}}")
+PART = re.compile(r"[/,:=]+(?=\w)")
+PART_OF_PATH = re.compile(r"[/,:=_]+(?=\w)")
 TYPED_LINE = re.compile(r'(?m)((?:^|(?<=<code>))<span class="gp">(?:login)?\$.*)$')
 TABS = {
     "tutorial": "Tutorial",
@@ -84,21 +88,34 @@ def make(site: Path, *, work: Path) -> str:
 
 
 def with_whole_words(page: str) -> str:
-    """Return a page in which no line breaks at a hyphen of an option, a name in code, or a time of days."""
+    """Return a page in which no line breaks at a hyphen of an option, a name in code, or a time of days.
+
+    In a cell of a table a long word may break behind each of its parts.
+    """
     pieces = re.split(r"(<[^>]*>)", page)
     closed = 0  # tags that are open and whose text stays as it is
-    in_code = False
+    in_code = in_cell = False
     for index, piece in enumerate(pieces):
-        tag = re.match(r"<(/?)(pre|script|style|title|svg|code)\b", piece)
-        if tag and tag[2] == "code":
+        tag = re.match(r"<(/?)(pre|script|style|title|svg|code|td)\b", piece)
+        if tag and tag[2] == "td":
+            in_cell = not tag[1]
+            if piece == "<td>" and len("".join(pieces[index + 1 : pieces.index("</td>", index)])) > LONG_TEXT:
+                pieces[index] = '<td class="text">'
+        elif tag and tag[2] == "code":
             in_code = not tag[1]
-            if not closed and in_code and " " in pieces[index + 1] and len(pieces[index + 1]) > LONG_CODE:
+            if in_cell and in_code and len(pieces[index + 1]) > LONG_CODE:
                 pieces[index] = '<code class="words">'
         elif tag:
             closed += -1 if tag[1] else 1
         elif not piece.startswith("<") and not closed:
-            pieces[index] = (CODE_WORD if in_code else WHOLE_WORD).sub(r'<span class="whole">\g<0></span>', piece)
+            parted = LONG_WORD.sub(parted_word, piece) if in_cell else piece
+            pieces[index] = (CODE_WORD if in_code else WHOLE_WORD).sub(r'<span class="whole">\g<0></span>', parted)
     return "".join(pieces)
+
+
+def parted_word(word: re.Match[str]) -> str:
+    """Return a long word that may break behind its parts; a name in capitals has none, a path has many."""
+    return (PART_OF_PATH if "/" in word[0] else PART).sub(r"\g<0><wbr>", word[0])
 
 
 def navigation(docs: Path) -> list[object]:

@@ -90,8 +90,13 @@ def test_a_document_with_a_wrong_link_is_refused(tmp_path: Path, monkeypatch: py
         ("<p>well-known</p>", "<p>well-known</p>"),
         ("<code>cat a-b c</code> a-b", '<code>cat <span class="whole">a-b</span> c</code> a-b'),
         ("<pre><code>run --all</code></pre>", "<pre><code>run --all</code></pre>"),
-        (f"<code>{'x' * 28} y</code>", f'<code class="words">{"x" * 28} y</code>'),
-        (f"<code>{'x' * 30}</code>", f"<code>{'x' * 30}</code>"),
+        (f"<code>{'x' * 28} y</code>", f"<code>{'x' * 28} y</code>"),
+        (f"<td><code>{'x' * 28} y</code></td>", f'<td><code class="words">{"x" * 28} y</code></td>'),
+        (f"<td>a-b {'x' * 26}/y=z</td>", f"<td>a-b {'x' * 26}/<wbr>y=<wbr>z</td>"),
+        (f"<td>{'x' * 26}/y_z</td>", f"<td>{'x' * 26}/<wbr>y_<wbr>z</td>"),
+        (f"<td>{'x' * 26}=y_z</td>", f"<td>{'x' * 26}=<wbr>y_z</td>"),
+        (f"<td>{'x ' * 26}</td>", f'<td class="text">{"x " * 26}</td>'),
+        (f"<td>{'x' * 24}/y=z</td>", f"<td>{'x' * 24}/y=z</td>"),
     ],
 )
 def test_no_line_breaks_inside_an_option(html: str, made: str) -> None:
