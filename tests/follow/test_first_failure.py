@@ -165,3 +165,7 @@ def test_a_run_without_output_has_no_failure(tmp_path: Path) -> None:
 def test_any_text_is_read_without_an_error(said: list[str]) -> None:
     torchrun_failure(["Root Cause (first observed failure):", *said])
     mpirun_failure(["  Process name: [[1,1],3]", *said])
+
+
+def test_roles_without_a_folder_have_no_failure_that_is_known() -> None:
+    assert first_failure(JobOutput(None, roles=(("trainer", JobOutput(None)),))) is None
