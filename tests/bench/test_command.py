@@ -14,6 +14,7 @@ from bench.results import MIB, round_of, row, start
 from muster.cli.app import main
 from muster_bench.page import chart
 from muster_bench.results import MARK, Absent, Fault, ProbeResult, Refused, SeriesEnd
+from muster_bench.verbs.measure import _kept
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +57,15 @@ def test_wrong_input_is_a_sentence_and_a_hint(words: list[str], says: str, capsy
     told = capsys.readouterr().err
     assert says in told
     assert "hint: " in told
+
+
+def test_a_log_is_kept_where_one_is_asked_for(tmp_path: Path) -> None:
+    with _kept(None) as none:
+        assert none is None
+    with _kept(str(tmp_path / "bench.log")) as log:
+        assert log is not None
+        log.write("x\n")
+    assert (tmp_path / "bench.log").read_text() == "x\n"
 
 
 @pytest.mark.parametrize("content", [b"", b"\0\xff" * 4_000_000, b"just words\n"])

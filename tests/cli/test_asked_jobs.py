@@ -109,6 +109,8 @@ def test_status_tells_what_is_left_of_a_running_jobs_time(seconds_ago: int, word
     assert told["limit"].endswith(words) or "00:08:59 left" in told["limit"]
     ended = job("FAILED", started=1_700_000_000, ended=1_700_000_090, node_list="node1")
     assert dict(_details(ended))["ended"].endswith(", after 00:01:30")
+    ended_before_it_began = job("CANCELLED", started=1_700_000_090, ended=1_700_000_000, node_list="node1")
+    assert "after" not in dict(_details(ended_before_it_began))["ended"]
 
 
 @pytest.mark.parametrize(

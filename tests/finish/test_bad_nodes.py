@@ -210,6 +210,11 @@ def test_a_host_whose_ranks_end_is_not_known_counts_when_slurm_calls_it_down(job
     assert jobs.bad() == {"n2": ("how its ranks ended is not known, and then Slurm called it down", "7")}
 
 
+def test_a_dead_node_that_slurm_does_not_name_blames_none(jobs: _Jobs) -> None:
+    jobs.wrote("7", "slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO NODE FAILURE ***\n")
+    assert jobs.bad() == {}
+
+
 @pytest.mark.parametrize(
     ("words", "state"),
     [

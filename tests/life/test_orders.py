@@ -155,6 +155,13 @@ def test_a_rank_that_only_sigkill_ended_may_be_the_peer_that_was_lost(
     assert first.kind or first.words == both
 
 
+def test_a_rank_that_ends_later_and_says_why_is_not_the_first() -> None:
+    state = LifeState(phase=LifePhase.RUNS, hosts=("n1", "n2"), pool=("n1", "n2"))
+    for event in (machine.RankEnded(0, "n1", 1), machine.RankEnded(1, "n2", 1, "ConnectionError: reset")):
+        state, _ = decide(LifeTerms(2, 2), state, event, 1.0)
+    assert state.first == machine.FirstCause("rank", 0, "n1", 1)
+
+
 def test_a_node_that_no_spare_replaces_is_waited_for_with_a_bound() -> None:
     state = LifeState(phase=LifePhase.AWAITS, dead=("node2",), until=900.0, status=1)
 

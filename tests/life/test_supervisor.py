@@ -103,6 +103,11 @@ def test_a_failed_attempt_starts_again_with_every_python(steer: Steer, tmp_path:
     assert "the same ranks start again (restart 1 of 1)" in end.stderr
 
 
+def test_a_job_without_links_writes_nothing_of_links(steer: Steer, tmp_path: Path) -> None:
+    assert steer("exit 0").returncode == 0
+    assert {"links", "job.sh"}.isdisjoint(path.name for path in (tmp_path / "run").rglob("*"))
+
+
 def test_what_nohup_has_ignored_stays_ignored(steer: Steer, tmp_path: Path) -> None:
     told = 'kill -HUP "$PPID"; sleep 0.2; '
     count = f'echo x >>{tmp_path}/starts; exit "$(($(wc -l <{tmp_path}/starts) == 1 ? 3 : 0))"'

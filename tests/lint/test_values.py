@@ -83,6 +83,16 @@ def test_a_refused_value_is_a_finding(name: str, value: str) -> None:
     assert is_refused_by_lint(name, value)
 
 
+@pytest.mark.parametrize(
+    ("value", "how_long"),
+    [("0", "for ever"), ("23", ""), ("24", "for 8 minutes"), ("31", "for 1026 minutes"), ("32", "for ever")],
+)
+def test_how_long_a_broken_link_stays_silent_is_told(value: str, how_long: str) -> None:
+    text = f"#!/bin/bash\n#SBATCH -N 2 -t 5\nexport NCCL_IB_TIMEOUT={value}\nsrun -K python a.py\n"
+    told = [each.message for each in lint_source(source_of("job.sh", text)) if each.rule == "nccl-ib-timeout"]
+    assert [message.rpartition("silent ")[2] for message in told] == [how_long] * bool(how_long)
+
+
 @pytest.mark.lab
 def test_sbatch_refuses_what_lint_says_that_it_refuses(lab: Lab) -> None:
     listed = [(name, value) for name, values in _REFUSED.items() for value in values]

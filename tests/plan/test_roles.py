@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from launch.plans import FACTS
+from muster.act.prepare import request_for
 from muster.errors import RequestError
 from muster.job.options import read_words, request_from
 from muster.job.request import options_of
@@ -43,6 +44,18 @@ def header(plan: Plan) -> dict[str, str | None]:
 def flags(plan: Plan, name: str) -> list[str]:
     role = next(role for role in plan.roles if role.name == name)
     return [str(getattr(flag.word, "text", flag.word)) for flag in role.plan.step_flags]
+
+
+def test_a_path_below_home_is_one_in_a_role_too() -> None:
+    typed = read_words(("--role", "a", "--venv=~/env", "--", "x"), options_of())
+    _, request = request_for(FACTS, typed.values, typed.origins, typed.rest)
+    assert request.roles[0].venv == "/home/ada/env"
+
+
+def test_what_is_typed_for_the_whole_job_is_said_to_be_of_the_user() -> None:
+    reasons = {each.name: each.reason.text for each in job("-J", "both", *LAYOUT).directives}
+    assert (reasons["time"], reasons["job-name"]) == ("set by you", "set by you")
+    assert reasons["nodes"] != "set by you"
 
 
 def test_roles_have_nodes_of_their_own_or_those_of_another() -> None:

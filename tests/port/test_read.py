@@ -51,6 +51,8 @@ def test_nothing_of_an_example_is_lost(rule: Rule) -> None:
         ("srun torchrun --nproc-per-node=2 -m pkg.train x", "muster submit -N 2 -g 4 --ntasks-per-node 2 -t 10 --launcher torchrun -- python -m pkg.train x"),
         ("mpirun -np 8 -x A=1 python a.py", "muster submit -N 2 -g 4 -t 10 --launcher mpirun --env A=1 -- python a.py"),
         ("srun accelerate launch --num_processes 8 --mixed_precision bf16 a.py", "muster submit -N 2 -g 4 -t 10 --launcher torchrun --env ACCELERATE_MIXED_PRECISION=bf16 -- python a.py"),
+        ("srun bash -c 'export A=1; python a.py'", "muster submit -N 2 -g 4 -t 10 --env A=1 -- python a.py"),
+        ("srun bash -c 'date; python a.py'", "muster submit -N 2 -g 4 -t 10 -- bash -c 'date; python a.py'"),
         ("srun bash -c 'python a.py | tee log'", "muster submit -N 2 -g 4 -t 10 -- bash -c 'python a.py | tee log'"),
         ("srun nsys profile -o out python a.py", "muster submit -N 2 -g 4 -t 10 -- nsys profile -o out python a.py"),
     ],

@@ -65,6 +65,15 @@ def test_a_change_says_what_and_why(name: str, site: str, what: str, now: str, w
     ]
 
 
+def test_what_is_bound_of_the_site_itself_stays_there_and_a_folder_of_ones_own_is_asked_for() -> None:
+    step = "srun singularity exec -B /opt/cray:/opt/cray,/mydata image.sif python a.py\n"
+    rows = carried("#!/bin/bash\n#SBATCH --nodes=2 --gpus-per-node=8\n" + step, "horeka", "lumi").draft.rows
+    assert [(row.now, row.why) for row in rows if row.field == "bind"] == [
+        ("", "a part of LUMI-G itself; the profile of HoreKa 2 binds what is needed"),
+        ("--bind /mydata", "is the path there at HoreKa 2?"),
+    ]
+
+
 def test_at_home_a_script_keeps_its_own_settings() -> None:
     made = carried(REFERENCE["lumi"], "lumi", "lumi")
     assert made.refusal is None
