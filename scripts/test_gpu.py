@@ -37,6 +37,7 @@ def main() -> int:
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests"), str(site), os.environ.get("PYTHONPATH", "")])
     names = {
         "PYTHONPATH": path,
+        "PATH": os.pathsep.join([str(site / "bin"), os.environ.get("PATH", os.defpath)]),
         "MUSTER_GPU_REPORT": str(options.report),
         "MUSTER_GPU_MACHINE": name_machine(),
         "PYTHONDONTWRITEBYTECODE": "1",

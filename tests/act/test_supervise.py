@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from launch.lab_runs import path_with
+from muster.rank.vendors import VENDORS
 from muster.runner import PIPE, ProgramResult, run, start
 from plugins.forked import run_muster
 
@@ -83,6 +84,30 @@ def test_under_torchrun_too_the_status_is_the_ranks_and_not_the_agents(end: str,
     assert result.status == status, result.stderr
     assert f"rank 1 ended with status {status}" in result.stderr
     assert "Root Cause" in result.stderr
+
+
+def test_a_known_error_of_a_single_rank_is_explained_too() -> None:
+    """Seen on a real GPU: the traceback stood in the log, and nobody named the cause."""
+    line = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 8.00 GiB"
+    result = muster_run("--", "sh", "-c", f"echo '{line}' >&2; exit 1")
+
+    assert f"\n{line}\n" in f"\n{result.stderr}"
+    assert "muster: known: the GPU's memory is full" in result.stderr
+
+
+@pytest.mark.parametrize(("given", "seen"), [({}, ["0", "1"]), ({"CUDA_VISIBLE_DEVICES": "3,5"}, ["3", "5"])])
+def test_each_rank_of_this_machine_sees_its_own_gpu_where_that_is_asked(
+    given: dict[str, str], seen: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen on a real GPU: nothing numbers the GPUs of a machine without Slurm, so each rank saw all of them."""
+    monkeypatch.setattr("muster.look.probe._count_gpus", lambda *_: 2)
+    monkeypatch.setattr("muster.act.launch.vendor_here", lambda: VENDORS[0])
+    words = ("--ntasks-per-node", "2", "-g", "2", "--visibility", "one", "--", "printenv", "CUDA_VISIBLE_DEVICES")
+    result = muster_run(*words, **given)
+
+    assert sorted(result.stdout.splitlines()) == [f"{rank}: {device}" for rank, device in enumerate(seen)], (
+        result.stderr
+    )
 
 
 def test_ranks_that_ignore_the_request_to_end_are_killed_after_the_grace_time() -> None:

@@ -100,3 +100,11 @@ STARTS: Mapping[str, Sequence[str]] = {
         *("--", sys.executable, PROGRAM),
     ),
 }
+IN_LAB = (sys.executable, "-m", "muster", "lab", "exec", "--name", "gpu", "--")
+STARTS_IN_LAB: Mapping[str, Sequence[str]] = {
+    "srun": (*IN_LAB, "srun", "-N1", "-n1", "--gpus-per-node=1", *ALONE, sys.executable, PROGRAM),
+    "muster": (
+        *(*IN_LAB, sys.executable, "-m", "muster", "run", "-N", "1", "-g", "1", "--hang", "5m", "--restart", "1"),
+        *("--env", "PROOF_BEGAN", "--", sys.executable, PROGRAM),
+    ),
+}

@@ -75,6 +75,12 @@ def _sees_its_device(told: dict[str, Any]) -> Verdict:
     return Verdict(True, f"{told['name']}, torch {told['torch']}, CUDA {told['cuda']}, visible {told['visible']}")
 
 
+def _sees_its_device_alone(told: dict[str, Any]) -> Verdict:
+    if told["visible"] != "0":
+        return Verdict(False, f"CUDA_VISIBLE_DEVICES is {told['visible']}, not 0")
+    return _sees_its_device(told)
+
+
 def _trains_as_on_cpu(told: dict[str, Any]) -> Verdict:
     if told["backend"] != "nccl":
         return Verdict(False, f"the backend is {told['backend']}")
@@ -150,7 +156,8 @@ def _parts(seen: Seen) -> Verdict:
     poor = [f"{name} {share:.0%}" for name, share in shares.items() if not 0.3 <= share <= 1.05]
     told = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
     names = len({row["collective"] for row in document["rows"]})
-    return Verdict(not poor, f"out of bounds: {', '.join(poor)}" if poor else f"{told}; {names} collectives right")
+    right = f"; {names} collectives right" if names else ""
+    return Verdict(not poor, f"out of bounds: {', '.join(poor)}" if poor else f"{told}{right}")
 
 
 def _flight_recorder(seen: Seen) -> Verdict:
@@ -182,6 +189,9 @@ def _json_of(text: str) -> dict[str, Any] | None:
 
 def judge_cost(times: Mapping[str, Sequence[Mapping[str, float]]]) -> Verdict:
     """Hold Muster's medians against torchrun's and a plain start's: no more than the spread of all."""
+    untold = [name for name, runs in times.items() if not runs]
+    if untold:
+        return Verdict(False, f"no start told its times: {', '.join(untold)}")
     told = []
     good = True
     for what, unit, scale in (("step_s", "ms a step", 1e3), ("first_s", "s to the first collective", 1.0)):
@@ -196,11 +206,12 @@ def judge_cost(times: Mapping[str, Sequence[Mapping[str, float]]]) -> Verdict:
     return Verdict(good, "; ".join(told))
 
 
-def _run(program: str, *options: str, words: Sequence[str] = ()) -> tuple[str, ...]:
-    return ("run", "--here", "-g", "1", *options, "--", "python", f"{{programs}}/{program}.py", *words)
+def _run(program: str, *options: str, words: Sequence[str] = (), gpus: int = 1) -> tuple[str, ...]:
+    return ("run", "--here", "-g", str(gpus), *options, "--", "python", f"{{programs}}/{program}.py", *words)
 
 
-TWO = ("--ntasks-per-node", "2", "--visibility", "all")
+# Muster refuses more ranks than GPUs. Without GPUs in the request each rank sees all that the machine has.
+TWO = ("--ntasks-per-node", "2")
 
 PROOFS: tuple[Proof, ...] = (
     Proof(
@@ -213,7 +224,7 @@ PROOFS: tuple[Proof, ...] = (
         "device alone",
         "the same where each rank sees one GPU",
         _run("seen", "--visibility", "one"),
-        lambda seen: first(seen, _sees_its_device),
+        lambda seen: first(seen, _sees_its_device_alone),
     ),
     Proof(
         "training",
@@ -228,11 +239,11 @@ PROOFS: tuple[Proof, ...] = (
         _run("collectives"),
         lambda seen: first(seen, _collectives),
     ),
-    Proof("two ranks", "two ranks share one GPU over gloo", _run("share", *TWO, words=["gloo"]), _two_share),
+    Proof("two ranks", "two ranks share one GPU over gloo", _run("share", *TWO, words=["gloo"], gpus=0), _two_share),
     Proof(
         "two ranks over NCCL",
         "NCCL refuses two ranks on one GPU, and the cause is named",
-        _run("share", *TWO, "--env", "NCCL_DEBUG=WARN", words=["nccl"]),
+        _run("share", *TWO, "--env", "NCCL_DEBUG=WARN", words=["nccl"], gpus=0),
         _names("Duplicate GPU", "two ranks of one node use the same GPU"),
     ),
     Proof("check", "muster check sees the GPU and finds it well", ("check", "--here", "-g", "1", "--json"), _check),

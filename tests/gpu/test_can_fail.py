@@ -8,6 +8,7 @@ import pickle
 import runpy
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -28,13 +29,15 @@ def run_with_fake(program: str, fault: str, capsys: pytest.CaptureFixture[str], 
     status, output = 0, ""
     for rank in range(size):
         gpu = FakeGpu(fault, rank, size)
-        muster = SimpleNamespace(world=lambda gpu=gpu: SimpleNamespace(device="cuda:0", rank=gpu.rank, size=gpu.size))
+        world = SimpleNamespace(device="cuda:0", rank=gpu.rank, size=gpu.size)
+        muster = SimpleNamespace(world=lambda world=world: nullcontext(world))
         with pytest.MonkeyPatch.context() as patch:
             for name, module in {**gpu.modules(), "muster": muster}.items():
                 patch.setitem(sys.modules, name, module)
             patch.setattr(sys, "path", [str(PROGRAMS), *sys.path])
             patch.setattr(sys, "argv", [program, *words])
             patch.setitem(os.environ, "LOCAL_RANK", str(rank))
+            patch.setitem(os.environ, "CUDA_VISIBLE_DEVICES", "" if fault == "all are seen" else str(rank))
             if program == "world":
                 gpu.backend = "nccl"
             try:
@@ -51,6 +54,7 @@ PROGRAMS_RUN = [
     ("device", "seen", (), 1, "", "started early"),
     ("device", "seen", (), 1, "", "wrong device"),
     ("device alone", "seen", (), 1, "", "started early"),
+    ("device alone", "seen", (), 1, "", "all are seen"),
     ("world", "world", (), 1, "", "wrong backend"),
     ("world", "world", (), 1, "", "a flipped bit"),
     ("two ranks", "share", ("gloo",), 2, "", "a flipped bit"),

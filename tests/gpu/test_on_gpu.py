@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpu.conftest import Report
-from gpu.machine import STARTS, Machine
+from gpu.machine import STARTS, STARTS_IN_LAB, Machine
 from gpu.proofs import PROOFS, Proof, Verdict, judge_cost
 
 pytestmark = pytest.mark.gpu
@@ -41,7 +41,11 @@ def test_a_lab_hands_out_the_real_gpu(report: Report, tmp_path: Path) -> None:
         assert began.status == 0, began.output
         proof = Proof("lab", "", (*inside, "--", "python", "{programs}/seen.py"), PROOFS[0].judge)
         verdict = proof.judge(machine.prove(proof))
+        cost = judge_cost(machine.time(STARTS_IN_LAB, rounds=3))
     finally:
         machine.prove(Proof("down", "", down, lambda _: Verdict(True, "")))
     report.add("lab", "a lab's host owns the GPU, and Slurm hands it out", verdict, "muster " + " ".join(inside))
+    costs = "a job of Slurm with --hang and --restart against a bare srun, in turns"
+    report.add("cost in a job", costs, cost, "python cost.py under each")
     assert verdict.good, verdict.says
+    assert cost.good, cost.says

@@ -18,6 +18,7 @@ from muster.model.plan import Plan
 from muster.model.words import Fragment, Hidden, Template, Word
 from muster.plan.secret import variables_to_hand_over
 from muster.rank import contract
+from muster.rank.vendors import vendor_here
 from muster.render.image import step_words
 from muster.render.script import STALE, job_script, prologue_text, told_to_tasks
 from muster.runner import become, run
@@ -232,9 +233,19 @@ def _shared_environment(plan: Plan, environment: Mapping[str, str]) -> dict[str,
             contract.PORT_CHOSEN: "1",
         }
     )
+    if plan.visibility == "one":
+        result.update(_numbered_gpus(shape.gpus_per_node, result))
     if plan.rendezvous.closed:
         result[contract.DOOR_KEY] = os.urandom(32).hex()
     return result
+
+
+def _numbered_gpus(count: int, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variable that numbers this machine's GPUs, as Slurm sets it elsewhere; empty where one is set."""
+    vendor = vendor_here()
+    if vendor is None or any(environment.get(name) for name in vendor.visible):
+        return {}
+    return {vendor.visible[0]: ",".join(map(str, range(count)))}
 
 
 def _filled(value: Word, known: Mapping[str, str]) -> str:

@@ -162,13 +162,15 @@ def _start(member: Member, settings: _Settings) -> _Running:
     own_group = member.rank != 0 or not sys.stdin.isatty()
     pipe = PIPE if settings.label else None
     reports = settings.reports
+    # A rank without a label keeps the terminal; elsewhere its last lines are read on the way, for the cause.
+    is_read = settings.label or reports is not None or not os.isatty(2)
     process = start(
         member.argv,
         env=member.environment,
         cwd=settings.working_directory,
         stdin=None if member.rank == 0 else DEVNULL,
         stdout=pipe,
-        stderr=pipe if reports is None else PIPE,
+        stderr=PIPE if is_read else None,
         own_group=own_group,
     )
     running = _Running(member, process, own_group, settings.guard, os.pidfd_open(process.pid))
@@ -178,7 +180,7 @@ def _start(member: Member, settings: _Settings) -> _Running:
         running.add_pump(process.stdout.fileno(), settings.out, Labels(label))
     if process.stderr is not None:
         running.errors = Tail(_END_BYTES if reports is None else _KEPT_BYTES)
-        form = Labels(label) if reports is None else None
+        form = Labels(label) if settings.label and reports is None else None
         running.add_pump(process.stderr.fileno(), settings.errors, form, running.errors.take)
         if reports is not None:
             reports.append(running.errors)

@@ -6,7 +6,7 @@ from told import tell
 
 import muster
 
-world = muster.world()
-value = torch.ones(8, device=world.device) * (world.rank + 1)
-dist.all_reduce(value)
-tell(backend=dist.get_backend(), device=str(world.device), size=world.size, sums=sorted(set(value.tolist())))
+with muster.world() as world:
+    value = torch.ones(8, device=world.device) * (world.rank + 1)
+    dist.all_reduce(value)
+    tell(backend=dist.get_backend(), device=str(world.device), size=world.size, sums=sorted(set(value.tolist())))
