@@ -29,11 +29,17 @@ _HEAD = "#!/bin/bash\n#SBATCH --job-name=train\n#SBATCH --nodes=1\n#SBATCH --tim
 def find_shared_outputs(job: BatchScript) -> Iterator[Hit]:
     """Yield --output and --error of an array without a pattern that differs between tasks."""
     array = job.header.get("array")
-    for name in ("output", "error") if array is not None and not (array.value or "").isdigit() else ():
+    for name in ("output", "error") if array is not None and not _is_one_task(array.value or "") else ():
         directive = job.header.get(name)
         value = (directive.value if directive is not None else None) or "/dev/null"
-        if directive is not None and value != "/dev/null" and not re.search(r"%\d*[ajN]", value):
+        if directive is not None and value != "/dev/null" and not re.search(r"%\d*[ajJN]", value):
             yield Hit(directive.place, f"every task of the array writes {value}")
+
+
+def _is_one_task(indexes: str) -> bool:
+    """Tell whether --array names one task alone: 3, [3], 3-3."""
+    ends = indexes.strip("[]").partition("%")[0].split("-")
+    return all(end.isdigit() for end in ends) and len(set(ends)) == 1
 
 
 @rule(
