@@ -219,6 +219,9 @@ _RIGHT = {
     "a copy that is looked for": ("copy-may-fail", _COPY.format("test -f /tmp/d/ok || exit 1\n")),
     "a list of an archive": ("same-work-in-every-task", _ONE + "srun -n 4 tar tf data.tar a\n"),
     "a pipe's status by shopt": ("status-lost-in-pipe", _ONE + "shopt -so pipefail\npython t.py | tee a\n"),
+    "the folder above": ("cd-may-fail", _ONE + "cd ..\nrm -rf old*\n"),
+    "a script for sh": ("bash-under-sh", "#!/bin/sh\n#SBATCH -N 1\n. ./env.sh\na=1\npython t.py\n"),
+    "arrays of bash": ("bash-under-sh", "#!/bin/bash\n#SBATCH -N 1\na=(1 2)\nsource env.sh\npython t.py\n"),
     "an array of one, in brackets": ("output-of-array", _ONE + "#SBATCH --array=[1]\n#SBATCH -o a\npython t.py\n"),
     "an array from one to one": ("output-of-array", _ONE + "#SBATCH --array=3-3%1\n#SBATCH -o a\npython t.py\n"),
     "the id of a task and a step": ("output-of-array", _ONE + "#SBATCH --array=1-3\n#SBATCH -o %J.out\npython t.py\n"),
@@ -303,6 +306,8 @@ _WRONG = {
         "gpus-of-node-twice",
         _ONE + "#SBATCH --gres=gpu:a100:2\n#SBATCH --gpus-per-node=a100:2\n",
     ),
+    "a source of sh": ("fragile", "bash-under-sh", "#! /bin/sh\n#SBATCH -N 1\nsource env.sh\npython t.py\n"),
+    "an array of sh": ("fragile", "bash-under-sh", "#!/usr/bin/env sh\n#SBATCH -N 1\na=(1 2)\npython t.py $a\n"),
     "nodes of a trainer": ("fragile", "size-told-differs", _ONE + "srun -K python t.py trainer.num_nodes=2\n"),
     "the same GPUs twice, one": (
         "style",

@@ -61,6 +61,31 @@ def _named_line(job: BatchScript, message: str) -> TextSpan | None:
     return TextSpan(number, 1, number, len(job.lines[number - 1]) + 1) if 0 < number <= len(job.lines) else None
 
 
+_BASH_ALONE = frozenset({"source", "declare", "typeset", "shopt", "pushd", "popd", "mapfile", "readarray", "let"})
+
+
+@rule(
+    "bash-under-sh",
+    Severity.FRAGILE,
+    "words of bash in a script for sh",
+    why="On Debian and Ubuntu sh is dash: dash stops at an array, and goes on without what a source would have set.",
+    instead="Write #!/bin/bash in the first line.",
+    source="dash(1) of Debian 12: no arrays, no source, no declare",
+    bad="#!/bin/sh\n#SBATCH --nodes=1\n#SBATCH --time=10\nsizes=(1 2 4)\nsrun --kill-on-bad-exit=1 echo ${sizes[1]}\n",
+    good="#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=10\nsizes=(1 2 4)\nsrun --kill-on-bad-exit=1 echo ${sizes[1]}\n",
+)
+def find_bash_words(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first array or command that bash knows and dash does not, in a script whose first line names sh."""
+    if re.match(r"#!\s*(/usr)?/bin/(env\s+)?sh\b", job.lines[0] if job.lines else "") is None:
+        return
+    arrays = [each.place for each in job.shell.assignments if each.elements is not None]
+    commands = [each.place for each in job.shell.commands if each.words and each.words[0].value in _BASH_ALONE]
+    if arrays or commands:
+        place = min([*arrays, *commands])
+        what = "an array" if place in arrays else job.lines[place.line - 1].strip().split()[0]
+        yield Hit(place, f"{what} is of bash, and this script is for sh", unknown="whether sh is bash on the nodes")
+
+
 @rule(
     "continuation-broken",
     Severity.BREAKS,

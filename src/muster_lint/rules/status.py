@@ -208,7 +208,7 @@ def find_unchecked_cd(job: BatchScript) -> Iterator[Hit]:
     if job.stops_at_errors:
         return
     moved: SimpleCommand | None = None
-    made = {"-"}  # where the script was before
+    made = {"-", ".", "..", "../.."}  # where the script was before, and the folders that it stands in
     for each in job.shell.commands:
         if each.program == "mkdir":
             made |= {word.value.removeprefix("./").rstrip("/") for word in each.words[1:]}
