@@ -23,6 +23,7 @@ _ROOMS = (
     "status",
     "agents",
     "programs",
+    "names",
     "meeting",
     "shell",
     "batch_host",

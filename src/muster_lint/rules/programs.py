@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 
 from muster_lint import sources
-from muster_lint.bash import Word
 from muster_lint.job import BatchScript
 from muster_lint.launch import LaunchCommand
 from muster_lint.rule import rule
@@ -189,70 +188,6 @@ _OF_THE_MEETING = frozenset(
     VC_WORKER_HOSTS MLP_WORKER_0_HOST PET_NNODES PET_NODE_RANK
     """.split()  # noqa: SIM905  # a page of names, not of quotes
 )
-
-
-@rule(
-    "variable-never-set",
-    Severity.FRAGILE,
-    "a variable that nothing sets",
-    why="The shell puts nothing in its place: an option loses its value, or takes the next word for it.",
-    instead="Set it above, or take the option out.",
-    source=sources.BASH,
-    bad=_HEAD + "set -e\npython train.py --step $step\n",
-    good=_HEAD + "set -e\nstep=10\npython train.py --step $step\n",
-)
-def find_never_set(job: BatchScript) -> Iterator[Hit]:
-    """Yield a variable of the work's own words that the script does not set, where its name is hardly the environment's."""
-    reads = any(
-        each.program in {"source", "."} and not re.search(_QUIET_SOURCES, text_of(each)) for each in job.shell.commands
-    )
-    is_given = re.search(r"\beval\b|--export[= ](?!NONE|ALL\b(?!,))", job.text)
-    if not job.directives or reads or job.shell.error or is_given:
-        return
-    known = {each.name for each in job.assignments} | job.declared
-    works = [launch for launch in job.launches if is_work(job, launch) or launch.stage("step")]
-    words = [word for launch in works for word in launch.command.words]
-    names = {name for word in words for name in word.names}
-    values = {
-        word.place: option.value
-        for option, word in zip(words, words[1:])
-        if re.fullmatch(r"--[a-z][\w-]*", option.value) and word.lone_name and not word.from_variable
-    }
-    held = [each.value for each in job.shell.assignments if each.name in names and each.value is not None]
-    yield from _rootless_paths([*words, *held], known)
-    values_told = False
-    for word in [*words, *held]:
-        for name in word.names:
-            if name in known or not re.fullmatch(r"[A-Za-z_]\w+", name) or word.quoted == "'":
-                continue
-            has_default = re.search(rf"\$\{{{name}\[?[^}}]*?(:?[-=?+])", word.text)
-            before = values.get(word.place)
-            is_value = before is not None and not word.quoted and not re.search(_OF_ENVIRONMENT, name)
-            if is_value and name[0].isupper() and values_told:
-                continue  # one of several that are given from outside is enough
-            if not has_default and (name[0].islower() or is_value):  # those of the environment are in capitals
-                values_told |= is_value
-                known.add(name)
-                effect = f"it is empty, and {before} takes the next word" if is_value else "it is empty"
-                yield Hit(word.place, f"nothing sets {name}: {effect}", unknown="what the submitting shell exports")
-
-
-def _rootless_paths(words: list[Word], known: set[str]) -> Iterator[Hit]:
-    """Yield the first path that begins with a variable which nothing sets, and which is hardly the environment's."""
-    for word in words:
-        match = re.match(r"(?:--?[\w-]+=)?\$\{?([A-Z]\w+)\}?/\w", word.value)
-        if match and match[1] not in known and not re.search(rf"{_OF_ENVIRONMENT}|{_OF_MODULES}", match[1]):
-            effect = f"{word.value} begins at the root of the file system"
-            yield Hit(word.place, f"nothing sets {match[1]}: {effect}", unknown="what the submitting shell exports")
-            return
-
-
-_OF_MODULES = (
-    r"ROOT|HOME$|^EB|LMOD|MODULE|STORE|GROUP|ARCHIVE|CONDA|DATA$|VIRTUAL|_INC|_LIB|_PREFIX|DIR$|BASE$|ALL_CCFR|DSDIR"
-)
-_OF_ENVIRONMENT = r"SCRATCH|HOME|USER|WORK|TMP|PWD|SLURM|PATH|HOST|TERM|LOGNAME|PROJECT|CUDA|^_|JOB|TASK|RANDOM"
-_QUIET_SOURCES = r"activate|bashrc|bash_profile|profile\.d|conda|mamba|modules|lmod|venv|/etc/profile"
-"""The files that set up an environment, and hardly the arguments of a program."""
 
 
 @rule(

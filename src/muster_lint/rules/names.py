@@ -1,0 +1,253 @@
+"""Rules on the script's own variables: read and never set, set behind their use, set and never read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from muster_lint import sources
+from muster_lint.bash import Assignment, SimpleCommand, Word
+from muster_lint.job import BatchScript
+from muster_lint.rule import rule
+from muster_lint.values import Hit, Severity, TextSpan
+from muster_lint.works import STARTS_RANKS, is_work, text_of
+
+_HEAD = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gres=gpu:1\n#SBATCH --cpus-per-task=4\n#SBATCH --time=01:00:00\n"
+
+
+@rule(
+    "variable-never-set",
+    Severity.FRAGILE,
+    "a variable that nothing sets",
+    why="The shell puts nothing in its place: an option loses its value, or takes the next word for it.",
+    instead="Set it above, or take the option out.",
+    source=sources.BASH,
+    bad=_HEAD + "set -e\npython train.py --step $step\n",
+    good=_HEAD + "set -e\nstep=10\npython train.py --step $step\n",
+)
+def find_never_set(job: BatchScript) -> Iterator[Hit]:
+    """Yield a variable that the script reads and does not set before, where its name is hardly the environment's."""
+    is_given = re.search(r"\beval\b|--export[= ](?!NONE|ALL\b(?!,))", job.text)
+    if not job.directives or _reads_settings(job) or job.shell.error or is_given:
+        return
+    known = {each.name for each in job.assignments} | job.declared
+    works = [launch for launch in job.launches if is_work(job, launch) or launch.stage("step")]
+    words = [word for launch in works for word in launch.command.words]
+    names = {name for word in words for name in word.names}
+    values = {
+        word.place: option.value
+        for option, word in zip(words, words[1:])
+        if re.fullmatch(r"--[a-z][\w-]*", option.value) and word.lone_name and not word.from_variable
+    }
+    held = [each.value for each in job.shell.assignments if each.name in names and each.value is not None]
+    yield from _rootless_paths([*words, *held], known)
+    values_told = False
+    for word in [*words, *held]:
+        for name in word.names:
+            if name in known or not re.fullmatch(r"[A-Za-z_]\w+", name) or word.quoted == "'":
+                continue
+            before = values.get(word.place)
+            is_value = before is not None and not word.quoted and not re.search(_OF_ENVIRONMENT, name)
+            if is_value and name[0].isupper() and values_told:
+                continue  # one of several that are given from outside is enough
+            if not _has_default(word, name) and (name[0].islower() or is_value):  # in capitals: of the environment
+                values_told |= is_value
+                known.add(name)
+                effect = f"it is empty, and {before} takes the next word" if is_value else "it is empty"
+                message = f"nothing sets {name}: {effect}{_meant(job, name)}"
+                yield Hit(word.place, message, unknown="what the submitting shell exports")
+    yield from _unset_elsewhere(job, known, values_told)
+    yield from _unset_in_tests(job, known)
+    yield from _set_behind(job)
+
+
+def _reads_settings(job: BatchScript) -> bool:
+    """Tell whether the script reads a file that may set or read its variables."""
+    return any(
+        each.program in {"source", "."} and not re.search(_QUIET_SOURCES, text_of(each)) for each in job.shell.commands
+    )
+
+
+def _rootless_paths(words: list[Word], known: set[str]) -> Iterator[Hit]:
+    """Yield the first path that begins with a variable which nothing sets, and which is hardly the environment's."""
+    for word in words:
+        match = re.match(r"(?:--?[\w-]+=)?\"?\$\{?([A-Z]\w+)\}?\"?/\w", word.text)
+        if match and match[1] not in known and not re.search(rf"{_OF_ENVIRONMENT}|{_OF_MODULES}", match[1]):
+            effect = f"{word.value} begins at the root of the file system"
+            known.add(match[1])
+            yield Hit(word.place, f"nothing sets {match[1]}: {effect}", unknown="what the submitting shell exports")
+            return
+
+
+def _unset_elsewhere(job: BatchScript, known: set[str], is_told: bool) -> Iterator[Hit]:
+    """Yield the first such variable, and the first in capitals, outside of the work's own words."""
+    told = {True: is_told, False: False}
+    for name, word, reader in _readings(job):
+        shows = isinstance(reader, SimpleCommand) and reader.program in {"echo", "printf", "[", "[[", "test", "read"}
+        meant = _meant(job, name)
+        if name in known or (shows and not meant) or _has_default(word, name) or re.search(r"_rc$|^PS1$", name):
+            continue
+        is_asked = re.search(rf"\$\{{{name}:?[-=?+]|(\[|\btest)\s[^\n]*\$\{{?{name}\b|\bcase\s+\W*{name}\b", job.body)
+        is_named = any(re.search(rf"\b{name}\b", text) for _, text in job.shell.comments)
+        foreign = rf"{_OF_ENVIRONMENT}|{_OF_MODULES}|{_OF_SHELL}|ARGS|OPT|FLAG|EXTRA"
+        is_foreign = re.search(foreign, name) is not None or _is_of_module(job, name)
+        capital = name[0].isupper()
+        if meant or not (told[capital] or is_asked or is_named or (is_foreign and capital)):
+            told[capital] = True
+            known.add(name)
+            message = f"nothing sets {name}: it is empty{meant}"
+            yield Hit(word.place_of(name), message, unknown="what the submitting shell exports")
+
+
+def _unset_in_tests(job: BatchScript, known: set[str]) -> Iterator[Hit]:
+    """Yield the first variable of a test that nothing sets, where one that nothing reads is called nearly so."""
+    for number, line in enumerate(job.lines, start=1):
+        tested = re.search(r"^[^#]*?(?:\[\[?\s|\btest\s)(.*)", line)
+        for match in re.finditer(r"\$\{?([A-Za-z_]\w+)\}?", tested[1] if tested else ""):
+            meant = "" if match[1] in known else _meant(job, match[1])
+            if meant and tested:
+                start = tested.start(1) + match.start() + 1
+                place = TextSpan(number, start, number, start + len(match[0]))
+                yield Hit(place, f"nothing sets {match[1]}: it is empty{meant}")
+                return
+
+
+def _is_of_module(job: BatchScript, name: str) -> bool:
+    """Tell whether a module that the script loads is called like the beginning of a variable."""
+    loads = [each for each in job.shell.commands if each.program in {"module", "ml"}]
+    parts = {part.lower() for each in loads for word in each.words[1:] for part in re.split(r"[/\W_]", word.value)}
+    return any(len(part) > 2 and name.lower().startswith(part) for part in parts)
+
+
+def _set_behind(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first variable that is read above the place where the script sets it."""
+    for name, word, reader in _readings(job):
+        own = [each for each in job.shell.assigned(name) if not each.of_command]
+        place = word.place_of(name)
+        is_bare = isinstance(reader, Assignment) and reader.may_not_run
+        apart = is_bare or (
+            isinstance(reader, SimpleCommand)
+            and (reader.function or reader.in_loop or reader.is_tested or reader.program in {"echo", "printf"})
+        )
+        given = rf"\b(local|read|declare|typeset|printf -v|select|let|for)\b[^\n;]*\b{name}\b|\(\([^\n]*\b{name}\b"
+        if not own or apart or re.search(given, job.body) or _has_default(word, name) or re.search(_OF_SHELL, name):
+            continue
+        behind = min(each.place for each in own)
+        is_own = any(each.place.line <= place.line <= each.place.end_line for each in own)
+        in_function = any(body <= place <= _end_of(body) for body, _ in job.shell.bodies)
+        if place < behind and not (is_own or in_function or _MAY_BE_THERE.fullmatch(name)):
+            message = f"{name} is empty here: the script sets it in line {behind.line}"
+            yield Hit(place, message, unknown="what the submitting shell exports")
+            return
+
+
+def _readings(job: BatchScript) -> Iterator[tuple[str, Word, SimpleCommand | Assignment]]:
+    """Yield each place where the shell expands a variable with a name, in the order of the text."""
+    found: list[tuple[TextSpan, str, Word, SimpleCommand | Assignment]] = []
+    for command in job.shell.commands:
+        found += [
+            (word.place, name, word, command) for word in command.words if word.quoted != "'" for name in word.names
+        ]
+    for held in job.shell.assignments:
+        words = [word for word in (held.value, *(held.elements or ())) if word is not None and word.quoted != "'"]
+        found += [(word.place, name, word, held) for word in words for name in word.names]
+    for _, name, word, reader in sorted(found, key=lambda entry: entry[0]):
+        if re.fullmatch(r"[A-Za-z_]\w+", name) and re.search(rf"\$(?:{name}\b|\{{{name}\b)", word.text):
+            yield name, word, reader
+
+
+def _has_default(word: Word, name: str) -> bool:
+    return re.search(rf"\$\{{{name}\[?[^}}]*?(:?[-=?+])", word.text) is not None
+
+
+def _end_of(place: TextSpan) -> TextSpan:
+    return TextSpan(place.end_line, place.end_column, place.end_line, place.end_column)
+
+
+def _meant(job: BatchScript, name: str) -> str:
+    """Return the question for a name that ends where another was meant to, or that differs from one which nothing reads."""
+    ends = [each.name for each in job.shell.assignments if re.fullmatch(rf"{each.name}_\d*", name)]
+    if ends and re.search(rf"\${name}\b", job.body):
+        longest = max(ends, key=len)
+        return f": did you mean ${{{longest}}}{name[len(longest) :]}?"
+    for each in job.shell.assignments:
+        if not (each.exported or each.of_command or _is_mentioned(job, each.name)) and _is_near(each.name, name):
+            return f": did you mean {each.name}, which nothing reads?"
+    return ""
+
+
+def _is_near(one: str, other: str) -> bool:
+    """Tell whether two names differ in capitals alone, by one letter, or one is the beginning of the other."""
+    if min(len(one), len(other)) < 4 or one == other:
+        return False
+    if one.lower() == other.lower() or (one.startswith(other) and len(one) < len(other) + 6):
+        return True
+    short, long = sorted((one, other), key=len)
+    first = next((index for index, (a, b) in enumerate(zip(short, long)) if a != b), len(short))
+    is_swapped = short[first : first + 2] == long[first : first + 2][::-1] and short[first + 2 :] == long[first + 2 :]
+    return short[first:] == long[first + 1 :] or short[first + 1 :] == long[first + 1 :] or is_swapped
+
+
+def _is_mentioned(job: BatchScript, name: str) -> bool:
+    """Tell whether the script, a text in it or a program's own line names a variable anywhere but where it is set."""
+    return re.search(rf"(?<![\w.-]){name}(?![\w=+-]|\[[^]]*\]\+?=)", job.body) is not None
+
+
+_MAY_BE_THERE = re.compile(
+    r"(LD_LIBRARY_|PYTHON|MAN|C|LIBRARY_|PKG_CONFIG_)?PATH|\w*HOME|\w*DIR|TE?MP|USER|(CONDA|CUDA|SLURM|SCRATCH|WORK|PROJECT)\w*"
+)
+_OF_MODULES = (
+    r"ROOT|HOME$|^EB|LMOD|MODULE|STORE|GROUP|ARCHIVE|CONDA|DATA$|VIRTUAL|_INC|_LIB|_PREFIX|DIR$|BASE$|ALL_CCFR|DSDIR"
+)
+_OF_ENVIRONMENT = r"SCRATCH|HOME|USER|WORK|TMP|PWD|SLURM|PATH|HOST|TERM|LOGNAME|PROJECT|CUDA|^_|JOB|TASK|RANDOM"
+_OF_SHELL = (
+    r"^(BASH\w*|DIRSTACK|EPOCH\w*|E?UID|FUNCNAME|GROUPS|HOSTTYPE|IFS|LANG|LC_\w+|LINENO|MACHTYPE|OPT(ARG|IND|ERR)|OSTYPE"
+    r"|PIPESTATUS|PPID|PS[1-4]|REPLY|SECONDS|SHELL\w*|SHLVL|TZ|DISPLAY|EDITOR|PBS_\w+|LSB_\w+|SGE_\w+|NSLOTS"
+    r"|MASTER_\w+|RANK|WORLD_SIZE|LOCAL_RANK|NODE_RANK|NNODES|NUM_NODES|NPROC_PER_NODE|GPUS_PER_NODE|OMP_\w+|VSC_\w+|ARCH|PE_\w+|CRAY\w*|MKL\w*|I_MPI\w*|TACC\w*"
+    r"|https?_proxy|no_proxy|nodename|HOSTLIST|CC|CXX|FC|F77|F90|MPI\w*|\w+(_DIR|_HOME|_KEY|_TOKEN|_VERSION|_ARCH|_FLAGS))$"
+)
+_QUIET_SOURCES = r"activate|bashrc|bash_profile|profile\.d|conda|mamba|modules|lmod|venv|/etc/profile"
+"""The files that set up an environment, and hardly the arguments of a program."""
+
+
+@rule(
+    "variable-never-read",
+    Severity.FRAGILE,
+    "a setting that nothing reads",
+    why="The variable is set, and neither the script nor a program gets it: whoever changes it changes nothing.",
+    instead="Use it where it is meant, or remove it.",
+    source=sources.BASH,
+    bad=_HEAD + "set -e\nepochs=10\npython train.py --epochs 90\n",
+    good=_HEAD + 'set -e\nepochs=10\npython train.py --epochs "$epochs"\n',
+)
+def find_never_read(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first command in a variable that nothing runs, and the first value beside an option of the same name."""
+    if not job.directives or _reads_settings(job) or job.shell.error or job.sets("a", "allexport"):
+        return
+    if re.search(r"\beval\b|\$\{!|printenv|\benv\b(?!\w)|compgen", job.body):
+        return
+    words = [word for each in job.launches if is_work(job, each) for word in each.command.words]
+    told: set[str] = set()
+    for each in sorted(job.shell.assignments, key=lambda entry: -len(entry.value.value) if entry.value else 0):
+        if each.exported or each.of_command or each.value is None or _is_mentioned(job, each.name):
+            continue
+        value = each.value.value
+        is_command = re.match(r"\s*(srun|mpirun|mpiexec)\s+\S", value) or STARTS_RANKS.match(value.split(" ")[0] or "-")
+        if is_command and len(value.split()) > 2 and "command" not in told and not each.value.substitutions:
+            told.add("command")
+            yield Hit(each.place, f"nothing runs the command in {each.name}")
+        option = _option_of(words, each.name) if each.value.is_literal and value else None
+        if option is not None and option[1] != value and "option" not in told:
+            told.add("option")
+            message = f"nothing reads {each.name}={value}: {option[0].value.partition('=')[0]} in line"
+            yield Hit(each.place, f"{message} {option[0].place.line} is {option[1]}")
+
+
+def _option_of(words: list[Word], name: str) -> tuple[Word, str] | None:
+    """Return the option that a variable is called like, with its literal value."""
+    for word, following in zip(words, [*words[1:], None]):
+        option, _, value = word.value.partition("=")
+        if re.match(r"--[a-z]", option) and option[2:].replace("-", "_").lower() == name.lower() and word.is_literal:
+            value = value or (following.value if following is not None and following.is_literal else "")
+            return (word, value) if value and not value.startswith("-") else None
+    return None

@@ -1,0 +1,95 @@
+"""What careful readers of public scripts saw and the rules did not: names, lost failures, files, what is fetched.
+
+The scripts here are our own, each as short as its fault allows.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from muster_lint.look import lint_source
+from muster_lint.read import source_of
+
+_HEAD = "#!/bin/bash\n#SBATCH --time=60\n#SBATCH --nodes=1\n#SBATCH --cpus-per-task=4\n"
+_GPU = _HEAD + "#SBATCH --gres=gpu:1\n"
+_TWO = "#!/bin/bash\n#SBATCH --time=60\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n"
+
+_FOUND = {
+    "a name in a cd": ("variable-never-set", "nothing sets folder", _GPU + "cd $folder/x\npython t.py\n"),
+    "a name in a value": ("variable-never-set", "nothing sets PROG", _GPU + "export ID=$PROG\npython t.py\n"),
+    "a name with another letter": (
+        "variable-never-set",
+        "did you mean batch_size, which nothing reads?",
+        _GPU + "batch_size=8\npython t.py --b $batchsize\n",
+    ),
+    "a name in a test whose other spelling nothing reads": (
+        "variable-never-set",
+        "did you mean METAFITS",
+        _GPU + 'METAFITS=a.fits\nif [ "$META" ]; then python t.py; fi\n',
+    ),
+    "a name that goes on": (
+        "variable-never-set",
+        "did you mean ${start}_?",
+        _GPU + "start=1\nend=2\npython t.py --out run_$start_$end\n",
+    ),
+    "a name that is set behind": (
+        "variable-never-set",
+        "the script sets it in line 7",
+        _GPU + "export LOGS=$RUN_PATH/log\nRUN_PATH=/a\npython $RUN_PATH/t.py\n",
+    ),
+    "a command that nothing runs": (
+        "variable-never-read",
+        "nothing runs the command in SECOND",
+        _GPU + 'SECOND="torchrun --standalone u.py"\npython t.py\n',
+    ),
+    "a value beside its option": (
+        "variable-never-read",
+        "nothing reads EPOCHS=10: --epochs in line 7 is 90",
+        _GPU + "EPOCHS=10\npython t.py --epochs=90\n",
+    ),
+}
+
+
+def _messages(text: str, rule: str) -> list[str]:
+    return [each.message for each in lint_source(source_of("job.sh", text)) if each.rule == rule]
+
+
+@pytest.mark.parametrize("name", _FOUND)
+def test_what_readers_saw_is_found(name: str) -> None:
+    rule, message, text = _FOUND[name]
+    assert any(message in each for each in _messages(text, rule)), _messages(text, rule)
+
+
+_RIGHT = {
+    "a name of a module": ("variable-never-set", _GPU + "module load openblas\nexport X=$OPENBLAS_LIBS\npython t.py\n"),
+    "a name that is asked for": (
+        "variable-never-set",
+        _GPU + 'if [ -z "$PROG" ]; then exit 1; fi\nexport ID=$PROG\npython t.py\n',
+    ),
+    "a name that a comment speaks of": (
+        "variable-never-set",
+        _GPU + "# sbatch job.sh with PROG in the environment\nexport ID=$PROG\npython t.py\n",
+    ),
+    "a name that is only shown": ("variable-never-set", _GPU + "echo $folder\npython t.py\n"),
+    "a path behind a name and a quote": ("variable-never-set", _GPU + 'Data=/d\nx=$Data"root/y"\npython t.py $x\n'),
+    "a name of a function": (
+        "variable-never-set",
+        _GPU + "run() {\n  python $code/t.py\n}\ncode=/a\nrun\n",
+    ),
+    "a value that the option reads": ("variable-never-read", _GPU + "epochs=10\npython t.py --epochs $epochs\n"),
+    "a value that a here-document reads": (
+        "variable-never-read",
+        _GPU + "epochs=10\ncat > c.yaml <<EOF\nepochs: $epochs\nEOF\npython t.py --epochs 90\n",
+    ),
+    "a value that is exported below": (
+        "variable-never-read",
+        _GPU + "epochs=10\nexport epochs\npython t.py --epochs 90\n",
+    ),
+    "a value that is the option's": ("variable-never-read", _GPU + "epochs=90\npython t.py --epochs 90\n"),
+}
+
+
+@pytest.mark.parametrize("name", _RIGHT)
+def test_what_is_right_is_not_blamed(name: str) -> None:
+    rule, text = _RIGHT[name]
+    assert _messages(text, rule) == []
