@@ -140,12 +140,18 @@ def _launches(shell: ShellText, command: SimpleCommand) -> Iterator[LaunchComman
 def _evaluated(shell: ShellText, command: SimpleCommand, words: Sequence[Word]) -> Iterator[LaunchCommand]:
     """Yield the commands that `eval` makes of its words."""
     text = _with_values(shell, " ".join(word.value for word in words), command.order)
+    if re.fullmatch(r"\$\{?\w+\}?", text):
+        text = shell.filled(text)  # its signs are those of a script: eval reads them again
     place = command.place
     for inner in read_shell(text).commands:
         if inner.words and inner.words[0].value != "eval":
             placed = [msgspec.structs.replace(word, place=place, from_variable=True) for word in inner.words]
             outer = msgspec.structs.replace(
-                command, words=tuple(placed), in_background=command.in_background or inner.in_background
+                command,
+                words=tuple(placed),
+                in_background=command.in_background or inner.in_background,
+                pipes_on=command.pipes_on or inner.pipes_on,
+                pipe=command.pipe or inner.pipe,
             )
             yield LaunchCommand(outer, stages_of(placed))
 

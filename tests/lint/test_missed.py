@@ -47,6 +47,31 @@ _FOUND = {
         "nothing reads EPOCHS=10: --epochs in line 7 is 90",
         _GPU + "EPOCHS=10\npython t.py --epochs=90\n",
     ),
+    "a first step that may fail": (
+        "status-lost-at-end",
+        "the script goes on when this fails",
+        _HEAD + "srun ./first\nsrun ./second\n",
+    ),
+    "a first program that may fail": (
+        "status-lost-at-end",
+        "the script goes on when this fails",
+        _HEAD + "samtools sort a.bam\npicard mark b.bam\n",
+    ),
+    "a pipe that eval makes": (
+        "status-lost-in-pipe",
+        "what reads the pipe",
+        _GPU + 'CMD="python t.py | tee log"\neval $CMD\n',
+    ),
+    "a program on PATH behind a cd": (
+        "work-elsewhere",
+        "if /data/run is missing, line 6 runs in the folder of the submission",
+        _HEAD + "cd /data/run\nsrun lmp -n 3\n",
+    ),
+    "a script of another folder behind a cd": (
+        "work-elsewhere",
+        "if $OUT is missing",
+        _GPU + "cd $OUT\npython /code/t.py --n 3\n",
+    ),
 }
 
 
@@ -85,6 +110,13 @@ _RIGHT = {
         "variable-never-read",
         _GPU + "epochs=10\nexport epochs\npython t.py --epochs 90\n",
     ),
+    "a first program that only asks": ("status-lost-at-end", _HEAD + "gmx_mpi --version\nsrun ./second\n"),
+    "a package in front of the work": ("status-lost-at-end", _GPU + "python setup.py build\npython t.py\n"),
+    "a folder that the script makes": ("work-elsewhere", _HEAD + "mkdir -p /data/run\ncd /data/run\nsrun lmp -n 3\n"),
+    "a folder that is asked for": ("work-elsewhere", _HEAD + "cd /data/run || exit 1\nsrun lmp -n 3\n"),
+    "a program that misses its file": ("work-elsewhere", _HEAD + "cd /data/run\nsrun lmp -in in.melt\n"),
+    "a folder above": ("work-elsewhere", _HEAD + "cd ../..\nsrun lmp -n 3\n"),
+    "a program that looks into its folder": ("work-elsewhere", _HEAD + "cd /data/run\nmatlab -r x > log\n"),
     "a value that is the option's": ("variable-never-read", _GPU + "epochs=90\npython t.py --epochs 90\n"),
 }
 

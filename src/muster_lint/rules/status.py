@@ -113,10 +113,30 @@ def _forgotten(works: Mapping[int, LaunchCommand], last: SimpleCommand, before: 
         return
     for each in before:
         is_alone = not (each.is_tested or each.is_guarded or each.in_background or each.is_conditional)
-        if each.order in works and is_alone and trains(works[each.order]):
+        if each.order in works and is_alone and _is_part(works[each.order]):
             message = f"the script goes on when this fails, and the job ends with the status of line {last.place.line}"
             yield Hit(each.place, message)
             return
+
+
+def _is_part(launch: LaunchCommand) -> bool:
+    """Tell whether a command does a part of the work: a step, ranks of MPI, a container, or a program with arguments."""
+    last = launch.stages[-1]
+    words = [word.value for word in launch.command.words]
+    if trains(launch):
+        return "setup.py" not in words
+    if last.kind in {"python", "shell"} or _PROBES.search(" ".join(words)) or last.name in AT_ONCE | HARMLESS:
+        return False
+    if any(launch.stage(kind) for kind in ("step", "mpi", "container")):
+        return last.kind not in {"step", "mpi", "container"} or last.kind == "container"
+    return len(words) > 1 and last.kind == "program" and not last.word.may_be_several
+
+
+_PROBES = re.compile(
+    r"(^|\s)(--?(version|help|list|info|dry-run|dag|unlock)|-[hV])(\s|$)|modprobe|module|version|\bsetup|devices?\b|virtualenv|acl\b"
+    r"|^(lfs|spack|nodeset|gpustat|numactl -[sH]|lstopo|jobstats|quota|conda|mamba|micromamba|poetry install)\b|\binstall\b"
+)
+"""The signs of a command that asks, or prepares."""
 
 
 @rule(
@@ -229,6 +249,77 @@ def _deletes_here(command: SimpleCommand) -> bool:
     names = [word.value for word in command.words[1:]]
     is_wide = any(name.startswith("-") and "r" in name for name in names) or any("*" in name for name in names)
     return is_wide and any(not name.startswith(("-", "/", "$", "~")) for name in names)
+
+
+@rule(
+    "work-elsewhere",
+    Severity.FRAGILE,
+    "work that runs in another folder where a cd fails",
+    why="""The folder may be missing or its disk may be away. The script goes on where it is, in the folder of the submission: a program that is found
+    from everywhere runs there, reads what lies there and writes its files beside it.""",
+    instead="Write cd DIR || exit 1, or set -e.",
+    source=sources.BASH,
+    bad=_HEAD + "cd /scratch/project/run\nsrun --kill-on-bad-exit=1 touch result\n",
+    good=_HEAD + "cd /scratch/project/run || exit 1\nsrun --kill-on-bad-exit=1 touch result\n",
+)
+def find_work_elsewhere(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first cd without a check before work that runs in any folder, and whose words name no file of this one."""
+    if not job.directives or job.stops_at_errors or "$?" in job.text:
+        return
+    works = {each.command.order: each for each in job.launches if is_work(job, each) or each.stage("step")}
+    moved: SimpleCommand | None = None
+    made = {"-", "..", "~", "."}
+    for each in job.shell.commands:
+        if each.program == "mkdir":
+            made |= {_path_of(job, word).rstrip("/") for word in each.words[1:]}
+        elif each.program in {"cd", "pushd"} and not each.in_substitution:
+            following = job.lines[each.place.end_line - 1][each.place.end_column - 1 :].lstrip()
+            target = _path_of(job, each.words[-1]).rstrip("/") if len(each.words) > 1 else "~"
+            is_checked = each.is_conditional or each.is_tested or each.is_guarded or following.startswith(("||", "&&"))
+            is_there = target in made or _IS_THERE.search(target) is not None
+            moved = None if is_checked or is_there or each.function or each.in_loop else each
+        elif each.order in works and moved is not None and not each.in_substitution:
+            if not each.is_conditional and _runs_anywhere(job, works[each.order]):
+                missing, line = moved.words[-1].value, each.place.line
+                yield Hit(moved.place, f"if {missing} is missing, line {line} runs in the folder of the submission")
+                return
+            moved = None
+
+
+_IS_THERE = re.compile(
+    r"^\$\{?(SLURM_SUBMIT_DIR|SLURM_TMPDIR|TMPDIR|HOME|PWD|PBS_O_WORKDIR)\}?$|dirname|mktemp|^(/?\.\.)*$|^/home/\$|^~$"
+)
+"""Folders that Slurm, the site or the script itself gives."""
+
+
+def _runs_anywhere(job: BatchScript, launch: LaunchCommand) -> bool:
+    """Tell whether a command is found from every folder, and names no relative file that it would miss."""
+    last = launch.stages[-1]
+    program = job.shell.filled(last.word.value)
+    words = [job.shell.filled(word.value).partition("=")[2] or job.shell.filled(word.value) for word in last.words]
+    if last.kind not in {"program", "python"} or launch.unknown or (launch.script is None and last.kind == "python"):
+        return False
+    script = launch.script.value if launch.script is not None else program
+    is_known = (
+        launch.stage("step") or launch.stage("mpi") or any(_is_relative(job, name) for name in launch.command.writes)
+    )
+    is_on_path = last.kind == "program" and is_known and re.fullmatch(r"[A-Za-z][\w+-]*", program)
+    is_found = job.shell.filled(script).startswith(("/", "~")) or is_on_path
+    return (
+        bool(is_found)
+        and not _LOOK_HERE.fullmatch(last.name)
+        and not any(re.search(r"^[^/$~-][^/$]*(/|\.[A-Za-z]\w*$)|^\.|^@", word) for word in words)
+    )
+
+
+def _is_relative(job: BatchScript, name: str) -> bool:
+    return not job.shell.filled(name.strip("\"'")).startswith(("/", "~", "$", "&"))
+
+
+_LOOK_HERE = re.compile(
+    r"matlab|snakemake|nextflow|make|ninja|scons|virtualenv|jupyter|poetry|pytest|julia|ctest|cmake|ray"
+)
+"""Programs that read a file of the folder first, and stop where it is not there."""
 
 
 @rule(
