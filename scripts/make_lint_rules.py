@@ -54,6 +54,7 @@ _TITLES = {
     "batch_host": "The batch host",
     "ray": "Ray",
     "environment": "Modules, environments, containers",
+    "fetched": "What a job fetches, and what it starts outside of itself",
     "variables": "Variables",
     "python_devices": "Python: devices",
     "python_groups": "Python: process groups and collectives",

@@ -29,6 +29,7 @@ _ROOMS = (
     "batch_host",
     "ray",
     "environment",
+    "fetched",
     "variables",
     "python_devices",
     "python_groups",

@@ -72,6 +72,63 @@ _FOUND = {
         "if $OUT is missing",
         _GPU + "cd $OUT\npython /code/t.py --n 3\n",
     ),
+    "a download": ("download-in-job", "every run fetches with wget", _GPU + "wget https://a.org/x.tar\npython t.py\n"),
+    "a clone": ("download-in-job", "with git clone", _GPU + "git clone https://a.org/x.git\npython x/t.py\n"),
+    "a download that is unpacked": (
+        "download-in-job",
+        "with curl",
+        _GPU + "curl -L https://a.org/x.tar | tar x\npython t.py\n",
+    ),
+    "an image of a registry": (
+        "download-in-job",
+        "asks a registry for the image, by apptainer",
+        _GPU + "apptainer exec --nv docker://python:3.12 python t.py\n",
+    ),
+    "a branch of the code": (
+        "code-changes-in-job",
+        "git checkout changes the code",
+        _GPU + "git checkout dev\npython t.py\n",
+    ),
+    "a container of Docker": (
+        "docker-in-job",
+        "beside the job",
+        _GPU + "docker run --gpus all image python t.py\n",
+    ),
+    "an environment of a shell of its own": (
+        "environment-in-child",
+        "is gone with the shell",
+        _GPU + "sh /opt/conda/etc/profile.d/conda.sh\npython t.py\n",
+    ),
+    "packages that the job removes": (
+        "install-in-job",
+        "installs with pip",
+        _GPU + "pip uninstall -y torch\npython t.py\n",
+    ),
+    "an environment that the job makes": (
+        "install-in-job",
+        "installs with conda",
+        _GPU + "conda create -y -n x python\npython t.py\n",
+    ),
+    "a key of a service": (
+        "secret-in-script",
+        "huggingface-cli is given a key",
+        _GPU + f"huggingface-cli login --token hf_{'Ab1' * 11}\npython t.py\n",
+    ),
+    "a key behind login": (
+        "secret-in-script",
+        "wandb is given a key",
+        _GPU + f"wandb login {'0123abcd' * 5}\npython t.py\n",
+    ),
+    "a password in an address": (
+        "secret-in-script",
+        "git is given a key",
+        _GPU + "git clone https://me:S3cret-word@a.org/x.git\npython t.py\n",
+    ),
+    "processes that ps shows": (
+        "kill-by-name",
+        "this kill takes what ps aux shows",
+        _GPU + "python t.py &\nwait $!\nkill $(ps aux | grep t.py | awk '{print $2}')\n",
+    ),
 }
 
 
@@ -117,6 +174,22 @@ _RIGHT = {
     "a program that misses its file": ("work-elsewhere", _HEAD + "cd /data/run\nsrun lmp -in in.melt\n"),
     "a folder above": ("work-elsewhere", _HEAD + "cd ../..\nsrun lmp -n 3\n"),
     "a program that looks into its folder": ("work-elsewhere", _HEAD + "cd /data/run\nmatlab -r x > log\n"),
+    "a download alone": ("download-in-job", _HEAD + "wget https://a.org/x.tar\ntar xf x.tar\n"),
+    "a download of what is missing": (
+        "download-in-job",
+        _GPU + "[ -f x ] || wget https://a.org/x\nif [ ! -f y ]; then wget https://a.org/y; fi\npython t.py\n",
+    ),
+    "a message to a service": ("download-in-job", _GPU + "curl -X POST -d done https://a.org/hook\npython t.py\n"),
+    "a server of the job": ("download-in-job", _GPU + "curl -o x http://localhost:8000/v1\npython t.py\n"),
+    "a branch of a clone": ("code-changes-in-job", _GPU + "git clone /p/x\ncd x\ngit checkout dev\npython t.py\n"),
+    "a branch of a copy": ("code-changes-in-job", _GPU + "cd $SLURM_TMPDIR/x\ngit checkout dev\npython t.py\n"),
+    "a state that is asked for": ("code-changes-in-job", _GPU + "git status\ngit log -1\npython t.py\n"),
+    "an environment that is sourced": ("environment-in-child", _GPU + "source /opt/env.sh\npython t.py\n"),
+    "a program of its own shell": ("environment-in-child", _GPU + "bash train.sh\nbash run_env.sh x\n"),
+    "settings of conda": ("install-in-job", _GPU + "conda config --set auto_update false\npython t.py\n"),
+    "a hash of a commit": ("secret-in-script", _GPU + f"git checkout {'0123abcd' * 5}\npython t.py\n"),
+    "a key out of a variable": ("secret-in-script", _GPU + "wandb login $WANDB_API_KEY\npython t.py\n"),
+    "a process of its own": ("kill-by-name", _GPU + "python t.py &\nkill $!\nwait\n"),
     "a value that is the option's": ("variable-never-read", _GPU + "epochs=90\npython t.py --epochs 90\n"),
 }
 

@@ -249,8 +249,9 @@ def _installs(command: SimpleCommand) -> str:
         return "setup.py" if {"install", "develop", "build_ext"} & set(words[2:3]) else ""
     if words[:2] == ["uv", "pip"] or words[:2] == ["micromamba", "env"]:
         words = words[1:]
-    if words[:1] and re.fullmatch(r"pip[\d.]*|conda|mamba|micromamba|apt|apt-get|npm", words[0]):
-        return words[0] if "install" in words[1:3] else ""
+    if words[:1] and re.fullmatch(r"pip[\d.]*|conda|mamba|micromamba|apt|apt-get|npm|poetry|pipenv", words[0]):
+        changes = {"install"} if words[0] in {"npm", "apt", "apt-get"} else {"install", "uninstall", "create", "update"}
+        return words[0] if changes & set(words[1:3]) and words[1:2] != ["config"] else ""
     return "uv" if words[:2] in (["uv", "sync"], ["uv", "add"]) else ""
 
 

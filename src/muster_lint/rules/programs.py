@@ -252,6 +252,17 @@ def find_kills_by_name(job: BatchScript) -> Iterator[Hit]:
                 each.place, f"{text} ends what other jobs of yours run on this node", unknown="whether it is shared"
             )
             return
+        found = _LOOKED_FOR.search(text) if each.program in {"kill", "xargs", "fuser"} else None
+        if found:
+            message = (
+                f"this kill takes what {found[0].split('|')[0].strip()} shows, and other jobs of yours may be there"
+            )
+            yield Hit(each.place, message, unknown="whether the node is shared")
+            return
+
+
+_LOOKED_FOR = re.compile(r"\b(ps (aux|-ef|-A|x)|pgrep|pidof|lsof|fuser(?=.*/tcp))\b[^)`]*")
+"""What finds processes whoever started them."""
 
 
 @rule(

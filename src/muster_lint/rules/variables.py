@@ -235,6 +235,24 @@ def find_secrets(job: BatchScript) -> Iterator[Hit]:
         is_named = re.search(r"(TOKEN|API_KEY|SECRET|PASSWORD)$", assignment.name)
         if is_named and len(key) >= 16 and not re.search(r"[<>{}\s]|your|xxx|\.\.\.", key, re.IGNORECASE):
             yield Hit(assignment.place, f"{assignment.name} holds a key in clear text")
+    for each in job.commands:
+        for before, word in zip(["", *(word.value for word in each.words)], each.words):
+            is_option = re.search(
+                r"^--?\S*(token|api[-_]key|password|passwd|secret|(wandb|relogin|login)[-_]?key)$", before
+            )
+            is_login = re.search(r"^(login|sshpass)$", before) or before == "--relogin"
+            key = word.value.partition("=")[2] if re.match(r"--\S*(token|key|password)=", word.value) else word.value
+            is_key = re.fullmatch(r"[0-9a-f]{40}", key) and (is_option or is_login or key != word.value)
+            if is_key or _OF_A_SERVICE.search(word.text):
+                yield Hit(word.place, f"{each.program or 'this command'} is given a key in clear text")
+                break
+
+
+_OF_A_SERVICE = re.compile(
+    r"(?<![\w-])(hf_[A-Za-z0-9]{30,}|gh[pousr]_[A-Za-z0-9]{36}|glpat-[\w-]{20}|sk-[A-Za-z0-9]{40,}|AKIA[0-9A-Z]{16})(?![\w-])"
+    r"|https?://[\w.-]+:[^\s@/$:{]{8,}@"
+)
+"""Keys that services mark as such, and a password in an address."""
 
 
 @rule(
