@@ -83,6 +83,8 @@ def _ranks_of(job: BatchScript | None, program: Stage) -> int | None:
 def number_of(job: BatchScript | None, text: str) -> int | None:
     """Return the number that a text is: its own digits, or those of a variable that surely has them in this script."""
     name = re.fullmatch(r"\$\{?(\w+)\}?", text)
+    if name and name[1] == "SLURM_GPUS_ON_NODE" and job is not None:
+        return job.gpus_per_node
     values = job.shell.assigned(name[1]) if name and job is not None else ()
     if len(values) == 1 and values[0].value is not None and not (values[0].may_not_run or values[0].of_command):
         text = values[0].value.value

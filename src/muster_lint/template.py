@@ -10,7 +10,7 @@ from muster_lint.values import LintFinding, Severity, TextSpan
 # In a directive nothing else can stand for these: sbatch expands no braces, no @ and no % but its own letters.
 _IN_DIRECTIVE = re.compile(
     r"\{\{.*?\}\}|\{%.*?%\}|(?<!\$)\{ ?[A-Za-z_][\w.]* ?\}|(?<![\w@.])@[A-Za-z_]\w*@|%\([a-z_]\w*\)s|<%=?.*?%>"
-    r"|%%[A-Z_]+%%|!TBG_\w+|(?<![A-Za-z0-9])(_{1,2}[A-Z][A-Z0-9_]*_{1,2}|__[a-z][a-z0-9_]*__)(?![A-Za-z0-9])|\[\[\s*[a-z_.]+\s*\]\]"
+    r"|%%[A-Za-z_-]+%%|(?<==)#{1,2}[A-Z]\w*#{1,2}|!TBG_\w+|(?<![A-Za-z0-9])(_{1,2}[A-Z][A-Z0-9_]*_{1,2}|__[a-z][a-z0-9_]*__)(?![A-Za-z0-9])|\[\[\s*[a-z_.]+\s*\]\]"
 )
 _BLOCK = re.compile(r"^\s*\{%-?\s*\w+|^\s*\{\{[^}]*\}\}\s*$", re.MULTILINE)
 

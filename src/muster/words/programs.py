@@ -133,7 +133,7 @@ _RUN = _of("wrapper", before=1, verbs="run")
 
 PROGRAMS: dict[str, KnownProgram] = {
     "srun": _STEP,
-    **dict.fromkeys(("mpirun", "mpiexec", "orterun", "prterun", "mpirun_rsh"), _MPI),
+    **dict.fromkeys(("mpirun", "mpiexec", "mpiexecjl", "orterun", "prterun", "mpirun_rsh"), _MPI),
     "ibrun": _of("mpi", "-n -np -o", launcher="ibrun"),
     **dict.fromkeys(("singularity", "apptainer"), _CONTAINER),
     "shifter": _of("container", "-i -V -e", "image module volume env workdir"),

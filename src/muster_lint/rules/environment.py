@@ -217,6 +217,12 @@ def find_installs(job: BatchScript) -> Iterator[Hit]:
         one = f"every run of the job installs with {_installs(command)}"
         yield Hit(command.place, "every rank installs into the same place" if several else one)
         break
+    for launch in job.launches:
+        inside = launch.inner.commands if launch.inner is not None and not launch.stage("step") else ()
+        found = [command for command in inside if _installs(command) and not _is_of_node(job, command)]
+        if found:
+            yield Hit(found[0].place, f"every run of the job installs with {_installs(found[0])}")
+            break
     for task in job.tasks:
         for command in task.shell.commands:
             if _installs(command) and not re.search(r"SLURM_LOCALID|LOCAL_RANK", task.shell.text):

@@ -96,12 +96,18 @@ def find_refused_values(job: BatchScript) -> Iterator[Hit]:
     """Yield values that are none of the forms that sbatch has for this option."""
     for each in job.directives:
         value = each.value
-        if re.match(r"-[A-Za-z]=", each.written):
+        if value == "" and each.name in _NEVER_EMPTY and re.search(rf"{each.written}(\s|$)", each.line):
+            yield Hit(each.place, f"--{each.name} has no value, and sbatch refuses that", "Write the value.")
+        elif re.match(r"-[A-Za-z]=", each.written):
             yield _behind_a_letter(each)
         elif value and not re.search(r"[$`<]", value) and not re.fullmatch(r"X+|[A-Z]*_[A-Z_]+|[xX]{2}.*", value):
             form = _form_of(each.name, value)
             if form:
                 yield Hit(each.place, f"sbatch does not take --{each.name}={value}", f"Write {form}.")
+
+
+_NEVER_EMPTY = _COUNTS | {"time", "time-min", "nodes", "mem", "mem-per-cpu", "mem-per-gpu", "gres", "partition"}
+"""Options that sbatch does not take without a value; of an empty account, QOS or name it says nothing."""
 
 
 def _behind_a_letter(option: HeaderOption) -> Hit:

@@ -247,7 +247,9 @@ def find_kills_by_name(job: BatchScript) -> Iterator[Hit]:
         return
     for each in job.shell.commands:
         text = text_of(each)
-        if each.program in {"pkill", "killall"} and re.search(r"python|\bray\b|torchrun|-u\b|vllm|ollama", text):
+        by_name = each.program in {"pkill", "killall"} and re.search(r"python|\bray\b|torchrun|-u\b|vllm|ollama", text)
+        is_searched = re.search(r"\bps\b.*\bgrep\b.*\bxargs\b", job.lines[each.place.line - 1])
+        if by_name or (each.program == "xargs" and re.search(r"\bkill\b", text) and is_searched):
             yield Hit(
                 each.place, f"{text} ends what other jobs of yours run on this node", unknown="whether it is shared"
             )

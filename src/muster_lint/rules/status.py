@@ -69,6 +69,7 @@ def find_pipes(job: BatchScript) -> Iterator[Hit]:
 def find_lost_status(job: BatchScript) -> Iterator[Hit]:
     """Yield the last work of the job that what follows hides, or one that other work follows."""
     if not job.directives or job.stops_at_errors or "$?" in job.text or "PIPESTATUS" in job.text:
+        yield from _handled(job)
         return
     works = {each.command.order: each for each in job.launches if is_work(job, each)}
     main = [each for each in job.shell.commands if each.function is None and not each.in_substitution]
@@ -100,6 +101,23 @@ def find_lost_status(job: BatchScript) -> Iterator[Hit]:
         else:
             hiding = hiding or each
 
+
+def _handled(job: BatchScript) -> Iterator[Hit]:
+    """Yield the work in front of the script's last if, where the if asks for its failure and then ends well."""
+    if not job.directives or job.stops_at_errors or job.text.count("$?") != 1:
+        return
+    last = _LAST_QUESTION.search(job.text)
+    if last is None or re.search(r"\b(exit|return|exec|false|requeue|else|if)\b", last[1]):
+        return
+    line = job.text.count("\n", 0, last.start(1)) + 1
+    works = [each for each in job.launches if is_work(job, each) and each.command.place.end_line < line]
+    before = [each for each in job.shell.commands if each.place.end_line < line and each.function is None]
+    if works and works[-1].command.order == before[-1].order and not works[-1].command.in_background:
+        message = f"the if in line {line} handles a failure and ends well: a failed training counts as COMPLETED"
+        yield Hit(works[-1].command.place, message, "Write exit 1 at the end of this if.")
+
+
+_LAST_QUESTION = re.compile(r"\nif (\[+ \"?\$\?\"? (?:-ne|!=) \"?0\"? \]+.*?)\nfi\s*(?:#[^\n]*\s*)*\Z", re.DOTALL)
 
 _FILTERS = frozenset({"tee", "grep", "egrep", "sed", "awk", "ts", "cat", "tail"})
 """What stands behind the work in a pipe: the pipe's status is a matter of status-lost-in-pipe."""
@@ -358,6 +376,44 @@ def find_unchecked_copies(job: BatchScript) -> Iterator[Hit]:
             line = is_used[0].place.line
             yield Hit(each.place, f"if this {launch.stages[-1].name} fails, line {line} runs all the same")
             return
+
+
+@rule(
+    "build-may-fail",
+    Severity.FRAGILE,
+    "a build in front of the work whose failure is not noticed",
+    why="If the compiler stops the script goes on: the work runs with the program of an earlier build, or with none.",
+    instead="Write set -e at the top, or || exit 1 behind the build.",
+    source=sources.BASH,
+    bad=_HEAD + "gcc -o train train.c\nsrun --kill-on-bad-exit=1 ./train\n",
+    good=_HEAD + "gcc -o train train.c || exit 1\nsrun --kill-on-bad-exit=1 ./train\n",
+)
+def find_unchecked_builds(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first build in front of a program of the folder, where nothing asks how the build ended."""
+    if not job.directives or job.stops_at_errors or "$?" in job.text:
+        return
+    programs = [each.command for each in job.launches if _runs_built(each)]
+    for each in job.shell.commands:
+        asked = each.is_guarded or each.is_tested or each.in_background or each.in_substitution or each.pipes_on
+        is_apart = each.in_loop or each.is_conditional or each.function is not None
+        later = [program for program in programs if program.order > each.order]
+        if _BUILDS.match(text_of(each)) and later and not (asked or is_apart or later[0].is_conditional):
+            name = each.words[0].value.rpartition("/")[2]
+            yield Hit(each.place, f"if {name} fails, line {later[0].place.line} runs all the same")
+            return
+
+
+_BUILDS = re.compile(
+    r"(\S*/)?(make|ninja|nvcc|gcc|g\+\+|gfortran|mpicc|mpicxx|mpic\+\+|mpif90|mpifort|icc|icpc|ifort|hipcc)(?= |$)(?!.* (clean|CLEAN|-v|--version|help)$)"
+    r"|cmake --build|\./(compile|build)\w*\.sh\b"
+)
+
+
+def _runs_built(launch: LaunchCommand) -> bool:
+    """Tell whether a command starts a program of a folder of the job, alone or as the ranks of a step."""
+    last = launch.stages[-1] if launch.stages else None
+    is_own = last is not None and last.kind == "program" and re.match(r"\.{1,2}/|\$", last.word.value) is not None
+    return is_own and not _BUILDS.match(last.word.value if last is not None else "")
 
 
 @rule(

@@ -329,7 +329,8 @@ def find_unexported_in_script(job: BatchScript) -> Iterator[Hit]:
     """Yield variables that only a program would read, set without export and used nowhere in the script."""
     if not job.directives or job.sets("a", "allexport"):
         return
-    starters = [each for each in job.launches if each.stage("python") or each.stage("agent") or each.stage("step")]
+    kinds = ("python", "agent", "step", "container", "mpi")
+    starters = [each for each in job.launches if any(each.stage(kind) for kind in kinds)]
     by_slurm = {"CUDA_VISIBLE_DEVICES"} if job.asks_for_gpus else set()  # set already, and exported
     has_agent = re.search(r"torchrun|torch\.distributed\.|\baccelerate\b|\bdeepspeed\b|\bcomposer\b", job.body)
     for each in job.shell.assignments:
@@ -337,19 +338,27 @@ def find_unexported_in_script(job: BatchScript) -> Iterator[Hit]:
             continue
         if each.name in {"WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} and has_agent:
             continue  # an agent gives its ranks these itself
-        is_used = re.search(rf"\$\{{?{each.name}\b|export\s+(\w+\s+)*{each.name}\b", job.text)
+        is_used = re.search(rf"\$\{{?{each.name}\b|export\s+(\w+\s+)*{each.name}\b", _without_messages(job))
         if not is_used and any(launch.command.order > each.order for launch in starters):
             yield Hit(each.place, f"{each.name} does not reach the program", unknown="whether it is exported already")
 
 
+def _without_messages(job: BatchScript) -> str:
+    """Return the text without the lines that only print: a variable in a message reaches no program."""
+    return "\n".join(line for line in job.lines if not re.match(r"\s*(echo|printf)\b[^|>;&`(]*$", line))
+
+
 def _is_for_programs(name: str) -> bool:
-    return name in {
-        "MASTER_ADDR",
-        "MASTER_PORT",
-        "WORLD_SIZE",
-        "OMP_NUM_THREADS",
-        "CUDA_VISIBLE_DEVICES",
-    } or name.startswith(("NCCL_", "TORCH_", "FI_", "UCX_", "HF_", "WANDB_"))
+    return re.match(_FOR_PROGRAMS, name) is not None
+
+
+_FOR_PROGRAMS = (
+    r"(MASTER_ADDR|MASTER_PORT|WORLD_SIZE|CUDA_VISIBLE_DEVICES|PYTHONUNBUFFERED|TRANSFORMERS_\w+|TOKENIZERS_PARALLELISM"
+    r"|(OMP|MKL|OPENBLAS|NUMEXPR)_NUM_THREADS|(OMP|KMP|NCCL|TORCH|PYTORCH|FI|UCX|HF|OMPI_MCA|XLA|MIOPEN)_\w+"
+    r"|WANDB_(API_KEY|CACHE_DIR|DIR|DISABLED|ENTITY|MODE|NAME|PROJECT|RUN_GROUP|SILENT)"
+    r"|(SINGULARITY|APPTAINER)(ENV_\w+|_(BIND|BINDPATH|CACHEDIR|HOME|NV|ROCM|TMPDIR)))$"
+)
+"""Variables that programs read, and scripts have no use for."""
 
 
 @rule(
