@@ -1,4 +1,4 @@
-"""Rules on failures that nobody notices: a status that is lost, a copy or a folder that is not there."""
+"""Rules on failures that nobody notices: a status that is lost, a copy or a folder that is not there. Long: one rule after the other."""
 
 from __future__ import annotations
 
