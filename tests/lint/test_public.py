@@ -23,6 +23,8 @@ _LOCAL = (
     "import os\nimport torch\nrank = int(os.environ['LOCAL_RANK'])\ntorch.cuda.set_device(rank)\n"
     "torch.distributed.init_process_group('nccl')\n"
 )
+_JOIN = "import torch\ntorch.distributed.init_process_group('nccl')\n"
+_SAMPLER = "from torch.utils.data import DistributedSampler\n"
 _SAVES = (
     "import torch\ntorch.distributed.init_process_group('nccl')\n\n\nclass Trainer:\n    def keep(self):\n"
     "        torch.save({}, 'x.pt')\n\n    def run(self):\n        if self.gpu_id == 0:\n            self.keep()\n"
@@ -99,6 +101,18 @@ def test_a_right_batch_script_is_not_blamed(rule: str, text: str) -> None:
     ("rule", "text"),
     [
         ("local-rank-argument", _OPTION),
+        ("every-rank-saves", _JOIN + "buffer = io.BytesIO()\ntorch.save({}, buffer)\n"),
+        ("every-rank-saves", _JOIN + "with tempfile.TemporaryFile() as spare:\n    torch.save({}, spare)\n"),
+        ("sampler-without-epoch", _SAMPLER + "def make(data):\n    return DistributedSampler(data)\n"),
+        (
+            "sampler-without-epoch",
+            _SAMPLER + "s = DistributedSampler(d, shuffle=False)\nfor epoch in range(9):\n    f(s)\n",
+        ),
+        (
+            "no-device-chosen",
+            _JOIN + "device = torch.device('cuda', rank)\nmodel.to(device)\nx = torch.device('cuda')\n",
+        ),
+        ("data-parallel", _JOIN + "m = torch.nn.DataParallel(m) if one else DistributedDataParallel(m)\n"),
         ("ranks-of-its-own", _SPAWN),
         ("every-rank-saves", _SAVES),
         ("device-by-global-rank", _LOCAL),
@@ -106,6 +120,23 @@ def test_a_right_batch_script_is_not_blamed(rule: str, text: str) -> None:
 )
 def test_a_right_program_is_not_blamed(rule: str, text: str) -> None:
     assert rule not in _rules(text, FileKind.PYTHON)
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        ("every-rank-saves", _JOIN + "buffer = 'x.pt'\ntorch.save({}, buffer)\n"),
+        ("sampler-without-epoch", _SAMPLER + "s = DistributedSampler(data)\nfor epoch in range(9):\n    fit(s)\n"),
+        (
+            "sampler-without-epoch",
+            _SAMPLER + "s = DistributedSampler(data)\nfor e in range(args.epochs):\n    fit(s)\n",
+        ),
+        ("no-device-chosen", _JOIN + "model.to(torch.device('cuda'))\n"),
+        ("data-parallel", _JOIN + "model = torch.nn.DataParallel(model)\n"),
+    ],
+)
+def test_a_fault_of_a_program_is_found(rule: str, text: str) -> None:
+    assert rule in _rules(text, FileKind.PYTHON)
 
 
 def test_a_fixed_port_under_torchrun_s_own_name_is_found() -> None:

@@ -57,16 +57,19 @@ def _wraps_model(program: Program) -> bool:
 )
 def find_missing_epochs(program: Program) -> Iterator[Hit]:
     """Yield the sampler of a program that never sets an epoch."""
-    if "set_epoch" in program.text or program.uses_framework:
-        return
+    if "set_epoch" in program.text or program.uses_framework or _LOOPS_OVER_EPOCHS.search(program.text) is None:
+        return  # a file that only makes the sampler leaves the epochs to the file that trains
     for call in program.calls:
-        if call.name.rpartition(".")[2] == "DistributedSampler":
-            shuffle = call.argument("shuffle")
-            if not (isinstance(shuffle, ast.Constant) and shuffle.value is False) and any(
-                call.loops for call in program.calls
-            ):
-                yield Hit(call.place, "its order is the same in every epoch")
-                return
+        shuffle = call.argument("shuffle")
+        is_ordered = isinstance(shuffle, ast.Constant) and shuffle.value is False
+        if call.name.rpartition(".")[2] == "DistributedSampler" and not is_ordered:
+            yield Hit(call.place, "its order is the same in every epoch")
+            return
+
+
+_LOOPS_OVER_EPOCHS = re.compile(
+    r"^\s*(for\s+\w*epoch\w*\s+in\b|(for|while)\b.*\b\w*epochs?\b)", re.MULTILINE | re.IGNORECASE
+)
 
 
 @rule(
@@ -154,10 +157,18 @@ def find_shared_saves(program: Program) -> Iterator[Hit]:
         if (
             call.on_one_rank
             or _guarded_by_caller(program, call)
-            or (target is not None and "rank" in ast.unparse(target).lower())
+            or (target is not None and _is_of_this_rank(program, ast.unparse(target)))
         ):
             continue
         yield Hit(call.place, "all ranks write the same file")
+
+
+def _is_of_this_rank(program: Program, target: str) -> bool:
+    """Tell whether a file is named after the rank, or is none: a buffer in memory, a temporary file."""
+    is_no_file = (
+        rf"(?<!\w){re.escape(target)}\s*=\s*([\w.]*BytesIO|[\w.]*TemporaryFile)\(|\bas\s+{re.escape(target)}\s*:"
+    )
+    return "rank" in target.lower() or re.search(is_no_file, program.text) is not None
 
 
 def _guarded_by_caller(program: Program, call: Call) -> bool:

@@ -121,7 +121,7 @@ def find_missing_devices(program: Program) -> Iterator[Hit]:
         not joins
         or program.uses_framework
         or re.search(
-            r"set_device|device_id\b|LOCAL_RANK|local_rank|CUDA_VISIBLE_DEVICES|LOCALID|cuda:\{|device_count",
+            r"set_device|device_id\b|LOCAL_RANK|local_rank|CUDA_VISIBLE_DEVICES|LOCALID|cuda:\{|device_count|device\(.cuda.,",
             program.text,
         )
     ):
@@ -203,7 +203,9 @@ def find_late_visibility(program: Program) -> Iterator[Hit]:
     language="python",
 )
 def find_data_parallel(program: Program) -> Iterator[Hit]:
-    """Yield torch.nn.DataParallel."""
+    """Yield torch.nn.DataParallel, unless it is the other way of a program that has ranks."""
+    if "DistributedDataParallel" in program.text:
+        return
     for call in program.called("torch.nn.DataParallel", "torch.nn.parallel.DataParallel", "nn.DataParallel"):
         yield Hit(call.place, "one process drives all GPUs")
 
