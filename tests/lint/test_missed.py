@@ -129,6 +129,35 @@ _FOUND = {
         "this kill takes what ps aux shows",
         _GPU + "python t.py &\nwait $!\nkill $(ps aux | grep t.py | awk '{print $2}')\n",
     ),
+    "a status behind a wait for nothing": (
+        "status-lost-at-end",
+        "the status of 'echo'",
+        _GPU + "python t.py\nwait\necho done\n",
+    ),
+    "results removed behind an archive": (
+        "removed-after-copy",
+        "it removes run even if the zip in line 7 failed",
+        _GPU + "python t.py\nzip -r run.zip run\nrm -r run\n",
+    ),
+    "a folder removed behind an archive": (
+        "removed-after-copy",
+        "it removes run even if the tar in line 7 failed",
+        _GPU + "python t.py\ntar czf run.tgz run\nrm -r run\n",
+    ),
+    "hosts under one name": (
+        "input-of-every-job",
+        "every job writes hosts, which line 7 reads",
+        _TWO + "scontrol show hostnames > hosts\nmpirun --hostfile=hosts ./x\n",
+    ),
+    "settings in a variable's name": (
+        "input-of-every-job",
+        "every job writes conf.json",
+        _GPU + "conf=conf.json\ncat > $conf <<EOF\n{}\nEOF\npython t.py --config $conf\n",
+    ),
+    "a log with one name": ("log-of-every-run", "wipes t.log", _GPU + "python t.py > t.log\n"),
+    "a log of tee": ("log-of-every-run", "wipes t.log", _GPU + "set -o pipefail\npython t.py | tee t.log\n"),
+    "the port of a scheduler": ("port-fixed", "the port 8786", _HEAD + "dask-scheduler --port=8786 &\nwait\n"),
+    "the port of a notebook": ("port-fixed", "the port 8888", _GPU + "P=8888\njupyter lab --port $P\n"),
 }
 
 
@@ -190,6 +219,24 @@ _RIGHT = {
     "a hash of a commit": ("secret-in-script", _GPU + f"git checkout {'0123abcd' * 5}\npython t.py\n"),
     "a key out of a variable": ("secret-in-script", _GPU + "wandb login $WANDB_API_KEY\npython t.py\n"),
     "a process of its own": ("kill-by-name", _GPU + "python t.py &\nkill $!\nwait\n"),
+    "an archive of a list": ("removed-after-copy", _GPU + "python t.py\ntar cf x.tar -T list\nrm list\n"),
+    "an archive that is asked for": (
+        "removed-after-copy",
+        _GPU + "python t.py\ntar czf run.tgz run && rm -r run\n",
+    ),
+    "hosts with the job's number": (
+        "input-of-every-job",
+        _TWO + "scontrol show hostnames > hosts.$SLURM_JOB_ID\nmpirun --hostfile hosts.$SLURM_JOB_ID ./x\n",
+    ),
+    "hosts in a folder of the job": (
+        "input-of-every-job",
+        _TWO + "cd /scratch/$SLURM_JOB_ID\nscontrol show hostnames > hosts\nmpirun --hostfile hosts ./x\n",
+    ),
+    "hosts that nothing reads": ("input-of-every-job", _TWO + "scontrol show hostnames > hosts\nmpirun ./x\n"),
+    "a log that grows": ("log-of-every-run", _GPU + "python t.py >> t.log\npython t.py | tee -a u.log\n"),
+    "a log with a number": ("log-of-every-run", _GPU + "python t.py > t-$SLURM_JOB_ID.log\n"),
+    "a log of a folder of its own": ("log-of-every-run", _GPU + "cd runs/$SLURM_JOB_ID\npython t.py > t.log\n"),
+    "the port of another host": ("port-fixed", _GPU + "ssh -N -R 9000:localhost:9000 --port 9000 login\n"),
     "a value that is the option's": ("variable-never-read", _GPU + "epochs=90\npython t.py --epochs 90\n"),
 }
 

@@ -201,6 +201,7 @@ def _fixed_ports(job: BatchScript) -> Iterator[Hit]:
         yield Hit(stage.word.place, f"{reads} takes port 29500, as in every job", instead)
     if not agents:
         yield from _server_ports(job, said)
+        yield from _ports_of_services(job, said)
     works = [each.command.words for each in job.all_launches if trains(each)]
     values = [each.value for each in job.shell.assignments if each.value is not None]
     for word in [*values, *(word for words in works for word in words)]:
@@ -236,6 +237,25 @@ def _server_ports(job: BatchScript, said: set[str]) -> Iterator[Hit]:
         if port.isdigit() and port not in said:
             said.add(port)
             yield Hit(word.place, f"the port {port} is the same in every job")
+
+
+def _ports_of_services(job: BatchScript, said: set[str]) -> Iterator[Hit]:
+    """Yield the first literal port that a notebook, a board, a scheduler or a Python program is told to take."""
+    for each in job.all_launches:
+        text = " ".join(job.shell.filled(word.value) for word in each.command.words)
+        match = re.search(r"\s--?(\w+[-_])?port[= ]([1-9]\d{3,4})(?!\d)", text)
+        serves = trains(each) or _SERVICES.search(text)
+        if match and match[2] not in said and serves and not each.command.in_substitution and (job.nodes or 1) == 1:
+            said.add(match[2])
+            place = next((word.place for word in each.command.words if match[2] in word.value), each.command.place)
+            yield Hit(place, f"the port {match[2]} is the same in every job")
+            return
+
+
+_SERVICES = re.compile(
+    r"\b(jupyter\S*|tensorboard|dask[- ](scheduler|worker)|mongod|redis-server|rserver|code-server|streamlit|uvicorn|gunicorn|ollama"
+    r"|llama-server|mlflow|http\.server|ipython|ray start --head)\b"
+)
 
 
 def _ports_of(stage: Stage | None) -> Iterator[tuple[str, TextSpan]]:

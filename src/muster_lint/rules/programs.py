@@ -198,7 +198,7 @@ _OF_THE_MEETING = frozenset(
     instead="Leave the token on, and bind to the node's own name.",
     source="jupyter/jupyter_server docs/source/operators/public-server.rst",
     bad=_HEAD + "jupyter lab --no-browser --ip=0.0.0.0 --port=8888 --NotebookApp.token=''\n",
-    good=_HEAD + "jupyter lab --no-browser --ip=$(hostname) --port=8888\n",
+    good=_HEAD + "jupyter lab --no-browser --ip=$(hostname) --port=$((20000 + SLURM_JOB_ID % 9999))\n",
 )
 def find_open_notebooks(job: BatchScript) -> Iterator[Hit]:
     """Yield jupyter without a token or a password."""

@@ -122,6 +122,81 @@ def find_shared_files(job: BatchScript) -> Iterator[Hit]:
 
 
 @rule(
+    "input-of-every-job",
+    Severity.FRAGILE,
+    "a file for the work that every job writes under one name",
+    why="""A second job in the same folder writes the file again while the first still reads it: it then runs on the other's hosts, or with its settings.""",
+    instead="Put the number of the job into its name: hosts.$SLURM_JOB_ID; or use mktemp.",
+    source=sources.BASH,
+    bad=_HEAD + "#SBATCH --nodes=2\nset -e\nscontrol show hostnames > hosts\nmpirun --hostfile hosts ./solve\n",
+    good=_HEAD
+    + '#SBATCH --nodes=2\nset -e\nscontrol show hostnames > "hosts.$SLURM_JOB_ID"\nmpirun --hostfile "hosts.$SLURM_JOB_ID" ./solve\n',
+)
+def find_shared_inputs(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first file of hosts, settings or commands that the script writes under a fixed name, and its work reads."""
+    if not job.directives or _has_own_folder(job):
+        return
+    works = [each for each in job.launches if is_work(job, each) or each.stage("step")]
+    for each in job.shell.commands:
+        target = next((name for name in each.writes if _OF_INPUT.search(_filled(job, name))), "")
+        path = _filled(job, target)
+        is_apart = each.in_loop or each.is_conditional or each.in_substitution or each.function
+        if not target or is_apart or each.program not in _WRITERS or not _LITERAL.fullmatch(path):
+            continue
+        own = path.removeprefix("./")
+        for work in works:
+            words = [part for word in work.command.words for part in re.split("[=:,]", _filled(job, word.value))]
+            if work.command.order > each.order and own in {part.removeprefix("./") for part in words}:
+                message = f"every job writes {path}, which line {work.command.place.line} reads"
+                yield Hit(each.place, message, unknown="whether two run in one folder")
+                return
+
+
+def _has_own_folder(job: BatchScript) -> bool:
+    """Tell whether the script goes into a folder that hardly another job has."""
+    moves = [each for each in job.shell.commands if each.program in {"cd", "pushd"}]
+    return any(_OWN.search(_filled(job, word.value)) for each in moves for word in each.words[1:])
+
+
+_OWN = re.compile(r"SLURM_(JOB|ARRAY)|TMP|mktemp|\$\{?\d|date|\$\{?\w*(ID|NAME|RUN)\b", re.IGNORECASE)
+_OF_INPUT = re.compile(
+    r"host|machine|node|config|rankfile|tasks?\b|\.(ya?ml|json|in|ini|sh|py|cfg|conf|txt|toml)$", re.IGNORECASE
+)
+_LITERAL = re.compile(r"(?!/(tmp|dev|var)/)(\.{1,2}/|/|~/)?[\w./-]+")
+_WRITERS = frozenset({"echo", "cat", "printf", "scontrol", "srun", "sed", "envsubst", "hostname", "awk", "head", "jq"})
+
+
+@rule(
+    "log-of-every-run",
+    Severity.FRAGILE,
+    "every run of the work writes the same log",
+    why="The shell empties the file when it opens it: the next run wipes the log of this one, also while this one still runs.",
+    instead="Put $SLURM_JOB_ID into its name, or leave it to --output=train-%j.log.",
+    source=sources.BASH,
+    bad=_HEAD + "set -e\nsrun --kill-on-bad-exit=1 ./train > train.log\n",
+    good=_HEAD + 'set -e\nsrun --kill-on-bad-exit=1 ./train > "train-$SLURM_JOB_ID.log"\n',
+)
+def find_wiped_logs(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first log with a fixed name that a program of the work, or tee behind it, opens and empties."""
+    if not job.directives or _has_own_folder(job) or _has_several_tasks(job):
+        return  # array-shares-file says the last
+    works = {each.command.order: each for each in job.launches if is_work(job, each)}
+    piped = {each.command.pipe for each in works.values() if each.command.pipes_on}
+    for each in job.shell.commands:
+        launch = works.get(each.order)
+        starts = launch is not None and any(launch.stage(kind) for kind in ("python", "agent", "step", "mpi"))
+        is_tee = each.program == "tee" and not any(word.value in {"-a", "--append"} for word in each.words)
+        names = [*each.writes] if starts else [each.words[-1].value] if is_tee and piped and len(each.words) > 1 else []
+        for name in names:
+            appends = re.search(rf">>\s*[\"']?{re.escape(name)}", job.lines[each.place.end_line - 1])
+            path = _filled(job, name)
+            is_log = _LITERAL.fullmatch(path) and re.search(r"\.(log|out|err|txt)$|\blog", path)
+            if is_log and not (appends or each.in_loop or each.in_substitution or each.function):
+                yield Hit(each.place, f"the next run of this job wipes {path}")
+                return
+
+
+@rule(
     "array-number-unread",
     Severity.FRAGILE,
     "an array whose tasks do not ask for their number",

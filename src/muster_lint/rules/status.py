@@ -37,8 +37,8 @@ _LONE = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gres=gpu:1\n#SBATCH --cpus-pe
     why="The status of a pipeline is that of its last command: with `srun … | tee log` a failed training counts as done.",
     instead="Write set -o pipefail before it.",
     source=sources.BASH,
-    bad=TASKS + "srun --kill-on-bad-exit=1 python train.py 2>&1 | tee train.log\n",
-    good=TASKS + "set -o pipefail\nsrun --kill-on-bad-exit=1 python train.py 2>&1 | tee train.log\n",
+    bad=TASKS + "srun --kill-on-bad-exit=1 python train.py 2>&1 | tee -a train.log\n",
+    good=TASKS + "set -o pipefail\nsrun --kill-on-bad-exit=1 python train.py 2>&1 | tee -a train.log\n",
 )
 def find_pipes(job: BatchScript) -> Iterator[Hit]:
     """Yield a launch whose output is piped on, without pipefail."""
@@ -77,7 +77,14 @@ def find_lost_status(job: BatchScript) -> Iterator[Hit]:
     for index, each in reversed(list(enumerate(main))):
         is_asked = each.is_tested and (each.is_conditional or each.in_loop)
         reads_pipe = each.program in _FILTERS and index > 0 and main[index - 1].pipes_on
-        if is_asked or each.in_background or reads_pipe or (each.is_guarded and each.order not in works):
+        waits = each.program == "wait" and any(other.in_background for other in main[:index])
+        if (
+            is_asked
+            or each.in_background
+            or reads_pipe
+            or (each.program == "wait" and not waits)
+            or (each.is_guarded and each.order not in works)
+        ):
             continue
         if each.program == "wait" and len(each.words) == 1:
             return  # wait-forgets-status says it
@@ -434,7 +441,13 @@ def find_hasty_removals(job: BatchScript) -> Iterator[Hit]:
     copied: list[tuple[SimpleCommand, str, str]] = []
     for each in job.shell.commands if first is not None else ():
         names = [_path_of(job, word) for word in each.words[1:] if not word.value.startswith("-")]
-        if each.program in {"cp", "rsync", "mv", "ln"} and first is not None and each.order > first and len(names) > 1:
+        packed = _packed(job, each)
+        if packed and first is not None and each.order > first:
+            asked = each.is_tested or each.is_guarded or each.function is not None
+            copied += [] if asked else [(each, name, packed[0]) for name in packed[1:]]
+        elif (
+            each.program in {"cp", "rsync", "mv", "ln"} and first is not None and each.order > first and len(names) > 1
+        ):
             asked = each.is_tested or each.is_guarded or each.function is not None
             copied += [] if asked else [(each, name, names[-1]) for name in names[:-1]]
         elif each.program == "rm" and not each.is_guarded and each.function is None:
@@ -445,6 +458,15 @@ def find_hasty_removals(job: BatchScript) -> Iterator[Hit]:
                         each.place, f"it removes {gone[0]} even if the {copy.program} in line {copy.place.line} failed"
                     )
                     return
+
+
+def _packed(job: BatchScript, command: SimpleCommand) -> list[str]:
+    """Return the archive that a command makes, and what goes into it; nothing for another command."""
+    words = [_path_of(job, word) for word in command.words[1:]]
+    makes = command.program == "zip" or (command.program == "tar" and words and re.match(r"-?[a-z]*c", words[0]))
+    names = [word for word in words if not word.startswith("-")]
+    names = names[1:] if command.program == "tar" and names and names[0] == words[0] else names
+    return names if makes and len(names) > 1 and not {"-C", "-T", "--files-from"} & set(words) else []
 
 
 def _path_of(job: BatchScript, word: Word) -> str:
