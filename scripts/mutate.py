@@ -19,6 +19,9 @@ it again: two minutes of a core or three. Programs that a test starts find the c
 Code that no fast test runs in its own process, and a function that has made others, is judged the long way: a process
 that has nothing of Muster runs the files that name module and function, those that name the module, the room. What
 survives in place meets the first two of these files so too: the function may have worked while Muster was loaded.
+
+`--labs` has what survives meet the tests on labs too, those that run the function by a map of their own
+(`.cache/mutate/touched-labs.json`, of one case of each test: half an hour of a core). The report counts these apart.
 """
 
 from __future__ import annotations
@@ -75,8 +78,11 @@ _LEFT_OUT = (
     "muster_lab/enter",
 )
 _MARKS = "not (lab or torch or gpu or versions or long or wide)"
+_MARKS_OF_LABS = "lab and not (torch or gpu or versions or long or wide)"
 _NEAREST_CPU_S = 20.0
 """Processor time of the tests of one change, as the map knows it."""
+_LABS_CPU_S = 60.0
+"""The same of tests on labs, which mostly wait."""
 _MAPPED_CASES = 6
 """Cases of a test that the map is made of: the others count as running what these run."""
 # A condition decides something more often than a number does: how often each kind is drawn.
@@ -122,6 +128,8 @@ class Verdict(NamedTuple):
     seconds: float
     in_time: bool = True
     """False: the tests were ended before the last had run, so a survivor may be none."""
+    on_labs: bool = False
+    """True: tests on labs were asked last."""
 
 
 class _OutOfTimeError(Exception):
@@ -155,6 +163,7 @@ def _read_words() -> argparse.Namespace:
     parser.add_argument("--limit-s", type=float, default=600.0, help="wall-clock time for the tests of one change")
     parser.add_argument("--report", default="", help="a file for the report")
     parser.add_argument("--fresh", action="store_true", help="make the map of the tests again")
+    parser.add_argument("--labs", action="store_true", help="what survives meets the tests on labs too (minutes each)")
     return parser.parse_args()
 
 
@@ -162,6 +171,9 @@ def _report(title: str, mutations: Sequence[Mutation], verdicts: Sequence[Verdic
     """Yield the count, the tests that were left out, then each survivor with its difference."""
     survivors = [row for row in zip(mutations, verdicts) if row[1].noticed_by is None]
     yield f"{title}: {len(mutations) - len(survivors)} of {len(mutations)} changes noticed"
+    by_labs = [verdict.noticed_by for verdict in verdicts if verdict.on_labs and verdict.noticed_by]
+    if by_labs:
+        yield f"{len(by_labs)} of these by tests on labs alone"
     for test in sorted({test for verdict in verdicts for test in verdict.left_out}):
         yield f"left out, fails on the unchanged source: {test}"
     for mutation, verdict in survivors:
@@ -286,10 +298,7 @@ def _verdicts(mutations: Sequence[Mutation], words: argparse.Namespace) -> list[
     """Return a verdict for each change, first in place, then the long way for what cannot be judged there."""
     place = WORK / "verdicts"
     place.write_text("")
-    server = os.fork()
-    if server == 0:
-        _become_server(mutations, words, place)
-    os.waitpid(server, 0)
+    _serve(mutations, words, place)
     verdicts = {}
     for number, *fields in map(json.loads, place.read_text().splitlines()):
         verdicts[number] = Verdict(fields[0], tuple(fields[1]), *fields[2:])
@@ -297,11 +306,37 @@ def _verdicts(mutations: Sequence[Mutation], words: argparse.Namespace) -> list[
     fork = multiprocessing.get_context("fork")
     with concurrent.futures.ProcessPoolExecutor(words.jobs, mp_context=fork) as pool:
         limits = itertools.repeat(words.limit_s), (2 if number in verdicts else None for number in others)
-        judged = pool.map(_judge, [mutations[number] for number in others], *limits)
+        judged = pool.map(_judge_near, [mutations[number] for number in others], *limits)
         for number, verdict in zip(others, judged):  # 3.9
             verdicts[number] = verdict
             _tell(number, mutations[number], verdict)
+    if words.labs and not all(verdict.noticed_by for verdict in verdicts.values()):
+        _serve((), words, place, of_labs=True)
+        rows = json.loads((WORK / "touched-labs.json").read_text())
+        for number, mutation in enumerate(mutations):
+            if not verdicts[number].noticed_by and (tests := tests_on_labs(mutation, rows)):
+                verdict = _judge(mutation, words.limit_s, [tests], _MARKS_OF_LABS)
+                left_out = (*verdicts[number].left_out, *verdict.left_out)
+                verdicts[number] = verdict._replace(left_out=left_out, on_labs=True)
+                _tell(number, mutation, verdict)
     return [verdicts[number] for number in range(len(mutations))]
+
+
+def tests_on_labs(mutation: Mutation, rows: Mapping[str, tuple[float, Sequence[str]]]) -> list[str]:
+    """Return the tests on labs that run the function, those of near files first, then the cheap ones."""
+    near = nearest_tests(mutation.file, mutation.function)
+    ranked = sorted(
+        (test.partition("::")[0] not in near, seconds, test)
+        for test, (seconds, names) in rows.items()
+        if mutation.name in names
+    )
+    tests: list[str] = []
+    spent_s = 0.0
+    for _, seconds, test in ranked:
+        if spent_s + seconds <= _LABS_CPU_S or not tests:
+            spent_s += seconds
+            tests.append(test)
+    return tests
 
 
 def _tell(number: int, mutation: Mutation, verdict: Verdict) -> None:
@@ -309,23 +344,26 @@ def _tell(number: int, mutation: Mutation, verdict: Verdict) -> None:
     print(f"{number + 1:4}  {mutation.name}: {noticed_by}  {verdict.seconds:.1f} s", file=sys.stderr, flush=True)
 
 
-def _judge(mutation: Mutation, limit_s: float, most_files: int | None = None) -> Verdict:
-    """Run the nearest tests over the changed source, and return the first that fails."""
+def _judge_near(mutation: Mutation, limit_s: float, most_files: int | None = None) -> Verdict:
+    """Run the nearest files of tests: most changes are noticed by the first two, the others are not collected then."""
+    tests = nearest_tests(mutation.file, mutation.function)[:most_files]
+    return _judge(mutation, limit_s, [tests[:2], tests[2:]], _MARKS)
+
+
+def _judge(mutation: Mutation, limit_s: float, waiting: list[list[str]], marks: str) -> Verdict:
+    """Run groups of tests over the changed source, and return the first that fails."""
     began = time.monotonic()
     left_out: list[str] = []
-    tests = nearest_tests(mutation.file, mutation.function)[:most_files]
     noticed_by, in_time = None, True
     with tempfile.TemporaryDirectory(prefix="change-", dir=WORK, ignore_cleanup_errors=True) as work:
         _copy_source(Path(work))
         _write(Path(work), mutation.file, mutation.change.text)
-        # Most changes are noticed by the first files: the others are not even collected then.
-        waiting = [tests[:2], tests[2:]]
         try:
             while waiting and noticed_by is None:
-                failing = _first_failing(Path(work), waiting[0], sorted(_failing), limit_s)
+                failing = _first_failing(Path(work), waiting[0], sorted(_failing), limit_s, marks)
                 if failing is None:
                     waiting.pop(0)
-                elif failing in _passing or _passes_unchanged(Path(work), mutation, failing, limit_s):
+                elif failing in _passing or _passes_unchanged(Path(work), mutation, failing, limit_s, marks):
                     _passing.add(failing)
                     noticed_by = failing
                 else:
@@ -338,10 +376,10 @@ def _judge(mutation: Mutation, limit_s: float, most_files: int | None = None) ->
     return Verdict(noticed_by, tuple(left_out), time.monotonic() - began, in_time)
 
 
-def _passes_unchanged(work: Path, mutation: Mutation, test: str, limit_s: float) -> bool:
+def _passes_unchanged(work: Path, mutation: Mutation, test: str, limit_s: float, marks: str) -> bool:
     """Return whether a test passes over the unchanged source at the same place; the change is made again."""
     _write(work, mutation.file, mutation.source)
-    passes = _first_failing(work, [test], [], limit_s) is None
+    passes = _first_failing(work, [test], [], limit_s, marks) is None
     _write(work, mutation.file, mutation.change.text)
     return passes
 
@@ -395,7 +433,7 @@ def nearest_tests(file: Path, function: str) -> list[str]:
     return [row[-1] for row in sorted(rows)]
 
 
-def _first_failing(work: Path, tests: Sequence[str], left_out: Sequence[str], limit_s: float) -> str | None:
+def _first_failing(work: Path, tests: Sequence[str], left_out: Sequence[str], limit_s: float, marks: str) -> str | None:
     """Return the first test that fails over the source in `work`, or that computes for ever."""
     if not tests:
         return None
@@ -403,7 +441,7 @@ def _first_failing(work: Path, tests: Sequence[str], left_out: Sequence[str], li
     def run_pytest(witness: _Witness) -> int:
         sys.path.insert(0, str(work / "src"))
         hypothesis.configuration.set_hypothesis_home_dir(work / "hypothesis")
-        words = ["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0", "-m", _MARKS]
+        words = ["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0", "-m", marks]
         words += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # hypothesis is loaded already
         words += [word for test in left_out for word in ("--deselect", test)]
         return int(pytest.main([*words, *tests], plugins=[witness]))
@@ -507,7 +545,14 @@ with warnings.catch_warnings():
     _TEMPLATE: CodeType = compile('lambda *words, **named: "note"(*words, **named)', "map", "eval").co_consts[0]
 
 
-def _become_server(mutations: Sequence[Mutation], words: argparse.Namespace, place: Path) -> NoReturn:
+def _serve(mutations: Sequence[Mutation], words: argparse.Namespace, place: Path, *, of_labs: bool = False) -> None:
+    server = os.fork()
+    if server == 0:
+        _become_server(_Server(mutations, words, place, of_labs=of_labs))
+    os.waitpid(server, 0)
+
+
+def _become_server(plugin: _Server) -> NoReturn:
     """Collect all fast tests, write down a verdict for each change that can be judged in place, and end."""
     try:
         with (WORK / "server.log").open("w") as log:
@@ -516,8 +561,9 @@ def _become_server(mutations: Sequence[Mutation], words: argparse.Namespace, pla
         sys.path.insert(0, str(SOURCE))
         hypothesis.configuration.set_hypothesis_home_dir(WORK / "hypothesis")
         options = ["-q", "-s", "-p", "no:cacheprovider", "--hypothesis-seed=0", "--continue-on-collection-errors"]
-        options += ["-W", "ignore::pytest.PytestAssertRewriteWarning", "-m", f"{_MARKS} and not programs"]
-        pytest.main([*options, str(TESTS)], plugins=[_Server(mutations, words, place)])
+        marks = _MARKS_OF_LABS if plugin.of_labs else f"{_MARKS} and not programs"
+        options += ["-W", "ignore::pytest.PytestAssertRewriteWarning", "-m", marks]
+        pytest.main([*options, str(TESTS)], plugins=[plugin])
     except BaseException:  # noqa: BLE001  # whatever it is, this process ends here
         traceback.print_exc()
     finally:
@@ -528,8 +574,8 @@ def _become_server(mutations: Sequence[Mutation], words: argparse.Namespace, pla
 class _Server:
     """The plugin that judges changes where pytest would run tests."""
 
-    def __init__(self, mutations: Sequence[Mutation], words: argparse.Namespace, place: Path) -> None:
-        self.mutations, self.words, self.place = mutations, words, place
+    def __init__(self, mutations: Sequence[Mutation], words: argparse.Namespace, place: Path, *, of_labs: bool) -> None:
+        self.mutations, self.words, self.place, self.of_labs = mutations, words, place, of_labs
         self.functions: dict[tuple[str, int], list[FunctionType]] = defaultdict(list)
         self.caches: list[Any] = []
 
@@ -552,15 +598,16 @@ class _Server:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Judge every change."""
         global _ready  # noqa: PLW0603  # the forks of the pool find it there
-        kept_map = WORK / "touched.json"
+        kept_map = WORK / ("touched-labs.json" if self.of_labs else "touched.json")
         fork = multiprocessing.get_context("fork")
         _ready = _Ready(session, {}, self.functions, self.caches)
         rows = {} if self.words.fresh or not kept_map.exists() else json.loads(kept_map.read_text())
         known_tests = frozenset(map(_test_of, rows))
         if any(_test_of(item.nodeid) not in known_tests for item in session.items):
             with concurrent.futures.ProcessPoolExecutor(self.words.jobs, mp_context=fork) as pool:
-                parts = range(self.words.jobs), itertools.repeat(self.words.jobs), itertools.repeat(known_tests)
-                for part in pool.map(_touched_by, *parts):
+                same = itertools.repeat(self.words.jobs), itertools.repeat(known_tests)
+                most_cases = itertools.repeat(1 if self.of_labs else _MAPPED_CASES)
+                for part in pool.map(_touched_by, range(self.words.jobs), *same, most_cases):
                     rows.update(part)
             kept_map.write_text(json.dumps(rows))
         touched = {test: (seconds, frozenset(names)) for test, (seconds, names) in rows.items()}
@@ -588,7 +635,9 @@ def _test_of(nodeid: str) -> str:
     return nodeid.partition("[")[0]
 
 
-def _touched_by(part: int, parts: int, known_tests: frozenset[str]) -> dict[str, tuple[float, list[str]]]:
+def _touched_by(
+    part: int, parts: int, known_tests: frozenset[str], most_cases: int
+) -> dict[str, tuple[float, list[str]]]:
     """Return what each other test of a part runs, and its processor time; called in a fork that does nothing else."""
     cases: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in _ready.session.items:
@@ -598,7 +647,7 @@ def _touched_by(part: int, parts: int, known_tests: frozenset[str]) -> dict[str,
     _ready.session.items[:] = [
         item
         for each in cases.values()
-        for item in each[:: -(-len(each) // _MAPPED_CASES)]
+        for item in each[:: -(-len(each) // most_cases)]
         if files.index(item.path) % parts == part
     ]
     with tempfile.TemporaryDirectory(prefix="map-", dir=WORK, ignore_cleanup_errors=True) as folder:

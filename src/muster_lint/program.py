@@ -173,8 +173,8 @@ def place_of(node: ast.AST) -> TextSpan:
     return TextSpan(
         line,
         column + 1,
-        getattr(node, "end_lineno", line) or line,
-        (getattr(node, "end_col_offset", column) or column) + 1,
+        getattr(node, "end_lineno", line),
+        getattr(node, "end_col_offset", column) + 1,
     )
 
 
@@ -214,7 +214,7 @@ class _Calls(ast.NodeVisitor):
         self.visit(node.test)
         self._under(node.test, node.body, holds=True)
         self._under(node.test, node.orelse, holds=False)
-        if node.body and isinstance(node.body[-1], ast.Return) and not node.orelse:
+        if isinstance(node.body[-1], ast.Return) and not node.orelse:
             # What follows `if rank != 0: return` is under the opposite condition.
             self._tests.append((node.test, False))
 

@@ -181,7 +181,9 @@ def _guarded_by_caller(program: Program, call: Call) -> bool:
     )
     if body is not None and re.search(r"rank|is_main|is_master", ast.unparse(body)):
         return True
-    callers = [each for each in program.calls if each.name.rpartition(".")[2] == call.function]
+    callers = [
+        each for each in program.calls if each.name.rpartition(".")[2] == call.function and each.name != call.name
+    ]
     return bool(callers) and all(caller.on_one_rank for caller in callers)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 
@@ -60,11 +61,9 @@ def find_global_devices(program: Program) -> Iterator[Hit]:
     """Yield devices that are numbered by the global rank, in programs that are started as ranks."""
     if _spawns(program):
         return
-    for call in program.calls:
-        argument = call.node.args[0] if call.node.args else None
-        if (call.name == "torch.cuda.set_device" and argument is not None and _is_global_rank(program, argument)) or (
-            call.name == "torch.device" and argument is not None and _formats_rank(argument)
-        ):
+    for call in program.called("torch.cuda.set_device", "torch.device"):
+        is_rank = _formats_rank if call.name == "torch.device" else functools.partial(_is_global_rank, program)
+        if call.node.args and is_rank(call.node.args[0]):
             yield Hit(call.place, "rank N of the second node has no device N")
 
 
@@ -77,7 +76,7 @@ def _is_global_rank(program: Program, node: ast.expr) -> bool:
         return node.id in _RANKS and not _is_local_name(program, node.id)
     if isinstance(node, ast.Call):
         return program.full_name(node.func) == "torch.distributed.get_rank"
-    return isinstance(node, ast.JoinedStr) and _formats_rank(node)
+    return _formats_rank(node)
 
 
 def _is_local_name(program: Program, name: str) -> bool:
