@@ -91,6 +91,9 @@ _TURNED = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
     ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
 }  # fmt: skip
+# Nothing is ever equal to a clock or to Python's version of five parts: `<` beside `<=` would be no change there.
+_NEVER_EQUAL = re.compile(r"\bsys\.version_info\b|\btime\.(monotonic|time|perf_counter)\(\)")
+_OPPOSITE = {ast.Lt: ast.GtE, ast.LtE: ast.Gt, ast.Gt: ast.LtE, ast.GtE: ast.Lt}
 # Numbers that only a clock or a screen could notice.
 _IDLE_KEYWORDS = re.compile(r".*(_s|width|indent|maxsize|length)$")
 
@@ -266,7 +269,8 @@ def _other_forms(node: ast.expr) -> Iterator[tuple[str, ast.expr, ast.expr]]:
             kept = [*node.values[:index], *node.values[index + 1 :]]
             yield "condition", node.values[index], ast.BoolOp(node.op, kept) if len(kept) > 1 else kept[0]
     elif isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _TURNED:
-        yield "comparison", node, ast.Compare(node.left, [_TURNED[type(node.ops[0])]()], node.comparators)
+        turned = _TURNED | _OPPOSITE if _NEVER_EQUAL.search(ast.unparse(node)) else _TURNED
+        yield "comparison", node, ast.Compare(node.left, [turned[type(node.ops[0])]()], node.comparators)
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         yield "not", node, node.operand
     elif isinstance(node, ast.IfExp) and not isinstance(node.test, (ast.BoolOp, ast.Compare, ast.UnaryOp)):
