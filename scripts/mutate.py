@@ -760,13 +760,13 @@ def _judge_in_place(mutation: Mutation, limit_s: float) -> Verdict | None:
                 if not failing:
                     break
                 item = next(each for each in items if each.nodeid == failing)
-                if failing in _passing or not _passes_without(work, mutation, item, limit_s):
+                if failing in _passing or _passes_without(work, mutation, item, limit_s):
+                    _passing.add(failing)
+                    noticed_by = failing
+                else:
                     _failing.add(failing)
                     left_out.append(failing)
                     items = items[items.index(item) + 1 :]  # those before it have passed
-                else:
-                    _passing.add(failing)
-                    noticed_by = failing
         except _OutOfTimeError:
             in_time = False
     return Verdict(noticed_by, tuple(left_out), time.monotonic() - began, in_time)

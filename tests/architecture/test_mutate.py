@@ -49,6 +49,8 @@ def _lines(mutate: ModuleType, line: str) -> list[tuple[str, str]]:
         ),
         ("return 'ä' < b", [("comparison", "return ('ä' <= b)")]),
         ("return a >= b", [("comparison", "return (a > b)")]),
+        ("return time.monotonic() < b", [("comparison", "return (time.monotonic() >= b)")]),
+        ("return sys.version_info >= b", [("comparison", "return (sys.version_info < b)")]),
         ("return a is b", [("comparison", "return (a is not b)")]),
         ("return a not in b", [("comparison", "return (a in b)")]),
         ("return a < b < f", []),
@@ -142,8 +144,10 @@ for folder in map(Path, sys.argv[2:]):
     source = (folder / "src/own.py").read_text()
     (change,) = [each for each in mutate.changes_of(source, ast.parse(source).body[0]) if each.kind == "test"]
     mutation = mutate.Mutation(folder / "src/own.py", "double", change, source)
-    words = argparse.Namespace(jobs=1, limit_s=600.0, fresh=False)
-    verdicts += [*mutate._verdicts([mutation], words), mutate._judge(mutation, 600.0)]
+    words = argparse.Namespace(jobs=1, limit_s=600.0, fresh=False, labs=False)
+    first, again = mutate._verdicts([mutation, mutation], words)
+    assert first.noticed_by == again.noticed_by, "a test that has noticed a change notices the next one too"
+    verdicts += [first, mutate._judge_near(mutation, 600.0)]
     assert (folder / "verdicts").read_text(), "this change can be judged in place"
 print(json.dumps([(each.noticed_by, each.left_out, each.in_time) for each in verdicts]))
 """
