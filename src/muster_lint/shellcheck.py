@@ -19,7 +19,9 @@ CODES = {
     1119: "The here-document has no end: the rest of the job becomes its text.",
     1120: "The here-document has no end: the rest of the job becomes its text.",
     2050: "The test is always the same: a $ is missing.",
+    2061: "The shell may fill the pattern in before find sees it.",
     2070: "The test is true where the variable is empty.",
+    2071: "The numbers are compared as texts, or a file is written: -gt and -lt compare numbers.",
     2077: "The test is always true: blanks are missing around its sign.",
     2078: "The test is always the same: a $ is missing.",
     2088: "A tilde in quotes stays a tilde, and no such folder is there.",
@@ -29,16 +31,22 @@ CODES = {
     2093: "Nothing behind exec runs.",
     2115: "With an empty variable this removes what stands at the root.",
     2157: "The test is always the same: a $ is missing.",
+    2170: "-eq compares numbers, and this is none.",
     2188: "The file is emptied, and no command writes it.",
     2193: "The two can never be equal.",
     2210: "A file with a number for a name is written.",
     2218: "The function is called before it is there.",
+    2281: "The shell runs the value as a command, and sets nothing.",
+    2309: "-eq compares numbers: a text counts as 0, and the test is always the same.",
+    2319: "$? is the end of the test before it, not of the program.",
+    2320: "$? is the end of echo, which is always well.",
 }
 """The codes that are asked for, each with what it does to a job; what a rule of Muster finds is not among them."""
 
 _WIKI = "https://www.shellcheck.net/wiki"
 _AT_ONCE = 50
 _LITERAL_QUOTES = (2089, 2090)
+_TEXTS_COMPARED = 2071
 
 
 class _Comment(msgspec.Struct, rename="camel"):
@@ -73,9 +81,19 @@ def shellcheck_findings(paths: Sequence[str]) -> Iterator[LintFinding]:
             comments = msgspec.json.decode(answer.stdout, type=_Answer).comments
         except (MusterError, msgspec.MsgspecError):
             continue
-        yield from (
-            _finding(each) for each in comments if each.code not in _LITERAL_QUOTES or not _is_evaluated(each.file)
-        )
+        yield from (_finding(each) for each in comments if not _is_harmless(each))
+
+
+def _is_harmless(comment: _Comment) -> bool:
+    """Tell whether a shell reads the quotes again, or a comparison of texts does what one of numbers would."""
+    if comment.code in _LITERAL_QUOTES:
+        return _is_evaluated(comment.file)
+    return comment.code == _TEXTS_COMPARED and re.search(r"\[\[.*[<>]\s*\d\b", _line_of(comment)) is not None
+
+
+def _line_of(comment: _Comment) -> str:
+    lines = Path(comment.file).read_text(encoding="utf-8", errors="replace").splitlines()
+    return lines[comment.line - 1] if comment.line <= len(lines) else ""
 
 
 def _is_evaluated(path: str) -> bool:

@@ -91,7 +91,8 @@ INSTALLERS = frozenset({"pip", "pip3", "conda", "mamba", "nvcc", "git", "make"})
 
 _TOOLS = AT_ONCE | frozenset(
     """
-    git make cmake gcc g++ nvcc sed awk grep egrep find sort uniq wc xargs curl wget unzip gunzip ln jq bc seq expr
+    git make cmake gcc g++ nvcc sed awk grep egrep cut tr paste column find sort uniq wc xargs curl wget unzip
+    gunzip ln jq bc seq expr
     basename dirname readlink realpath id groups who ps top sinfo sbatch salloc scancel exec sudo pip pip3 mamba
     micromamba uv apt npm tmux screen ssh scp aws gsutil dvc wandb huggingface-cli git-lfs md5sum sha256sum lscpu
     lspci which exit return trap . [ [[ true false let local : jobs disown nohup

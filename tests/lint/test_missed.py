@@ -237,6 +237,7 @@ _RIGHT = {
     "a log with a number": ("log-of-every-run", _GPU + "python t.py > t-$SLURM_JOB_ID.log\n"),
     "a log of a folder of its own": ("log-of-every-run", _GPU + "cd runs/$SLURM_JOB_ID\npython t.py > t.log\n"),
     "the port of another host": ("port-fixed", _GPU + "ssh -N -R 9000:localhost:9000 --port 9000 login\n"),
+    "a filter of the shell's variables": ("status-lost-at-end", _HEAD + "export | cut -d= -f1\nsrun ./second\n"),
     "a value that is the option's": ("variable-never-read", _GPU + "epochs=90\npython t.py --epochs 90\n"),
 }
 

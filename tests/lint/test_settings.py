@@ -295,3 +295,16 @@ def test_a_real_shellcheck_is_understood(tmp_path: Path, capsys: pytest.CaptureF
     found = {each["rule"]: each for each in json.loads(capsys.readouterr().out)}
     assert {"SC2157", "SC2115"} <= set(found)
     assert found["SC2157"]["line"] == 6
+
+
+@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
+def test_a_comparison_of_texts_is_told_where_numbers_would_end_otherwise(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    right = "if [[ $# > 0 ]]; then date; fi\n"
+    (tmp_path / "job.sh").write_text(_SERIOUS + right + "if [[ $# > 10 ]]; then date; fi\n")
+    (tmp_path / "other.sh").write_text(_SERIOUS + right + "echo end\nif [ $? -ne 0 ]; then exit 1; fi\n")
+    _lint("--json", "job.sh", "other.sh")
+    first = _SERIOUS.count("\n") + 1
+    found = [(each["rule"], each["line"] - first) for each in json.loads(capsys.readouterr().out)]
+    assert [each for each in found if each[0] in {"SC2071", "SC2320"}] == [("SC2071", 1), ("SC2320", 2)]
