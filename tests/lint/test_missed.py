@@ -158,6 +158,41 @@ _FOUND = {
     "a log of tee": ("log-of-every-run", "wipes t.log", _GPU + "set -o pipefail\npython t.py | tee t.log\n"),
     "the port of a scheduler": ("port-fixed", "the port 8786", _HEAD + "dask-scheduler --port=8786 &\nwait\n"),
     "the port of a notebook": ("port-fixed", "the port 8888", _GPU + "P=8888\njupyter lab --port $P\n"),
+    "a name beside conda's own text": (
+        "variable-never-set",
+        "nothing sets step",
+        _GPU + 'eval "$(conda shell.bash hook)"\nconda activate x\npython eval.py --step $step\n',
+    ),
+    "the host of another shell": (
+        "variable-never-set",
+        "bash sets no HOST, but HOSTNAME",
+        _GPU + "export DB_HOST=$HOST\npython t.py\n",
+    ),
+    "a meeting of another cluster, in an array": (
+        "meeting-variable-unset",
+        "nothing sets MASTER_ADDR",
+        _GPU + '. /c/conda.sh\nA=(--master_addr=${MASTER_ADDR} --nproc_per_node=1)\ntorchrun "${A[@]}" t.py\n',
+    ),
+    "a log that each array wipes": (
+        "output-of-every-run",
+        "wipes o-%a.out",
+        _GPU + "#SBATCH -a 0-3\n#SBATCH -o o-%a.out\n#SBATCH --open-mode=truncate\npython t.py $SLURM_ARRAY_TASK_ID\n",
+    ),
+    "a shell alone": (
+        "shell-without-commands",
+        "do not run in what pipenv starts",
+        _GPU + "pipenv shell\npython t.py\n",
+    ),
+    "two programs of a container's shell": (
+        "status-lost-at-end",
+        "the shell goes on when this fails",
+        _GPU + "singularity exec --nv i.sif bash -c '\npython t.py\npython u.py\n'\n",
+    ),
+    "an echo in a container's shell": (
+        "status-lost-at-end",
+        "the shell ends with the status of 'echo'",
+        _GPU + "set -e\nsingularity exec --nv i.sif bash -c 'python t.py; echo done'\n",
+    ),
 }
 
 
@@ -238,6 +273,19 @@ _RIGHT = {
     "a log of a folder of its own": ("log-of-every-run", _GPU + "cd runs/$SLURM_JOB_ID\npython t.py > t.log\n"),
     "the port of another host": ("port-fixed", _GPU + "ssh -N -R 9000:localhost:9000 --port 9000 login\n"),
     "a filter of the shell's variables": ("status-lost-at-end", _HEAD + "export | cut -d= -f1\nsrun ./second\n"),
+    "a text that may set it": ("variable-never-set", _GPU + 'eval "$(cat settings)"\npython t.py --step $step\n'),
+    "a host that the script sets": ("variable-never-set", _GPU + "HOST=a\nexport DB_HOST=$HOST\npython t.py\n"),
+    "a shell with a script": ("shell-without-commands", _GPU + "bash t.sh\nbash -c date\npython t.py\n"),
+    "a shell behind a pipe": ("shell-without-commands", _GPU + "cat lines | sh\npython t.py\n"),
+    "a shell with a text": ("shell-without-commands", _GPU + "bash <<EOF\ndate\nEOF\npython t.py\n"),
+    "programs of a shell that stops": (
+        "status-lost-at-end",
+        _GPU + "singularity exec --nv i.sif bash -c 'set -e; python t.py; python u.py'\n",
+    ),
+    "programs in a row with &&": (
+        "status-lost-at-end",
+        _GPU + "singularity exec --nv i.sif bash -c 'python t.py && python u.py'\n",
+    ),
     "a value that is the option's": ("variable-never-read", _GPU + "epochs=90\npython t.py --epochs 90\n"),
 }
 

@@ -27,8 +27,8 @@ _HEAD = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gres=gpu:1\n#SBATCH --cpus-pe
 )
 def find_never_set(job: BatchScript) -> Iterator[Hit]:
     """Yield a variable that the script reads and does not set before, where its name is hardly the environment's."""
-    is_given = re.search(r"\beval\b|--export[= ](?!NONE|ALL\b(?!,))", job.text)
-    if not job.directives or _reads_settings(job) or job.shell.error or is_given:
+    is_given = re.search(r"--export[= ](?!NONE|ALL\b(?!,))", job.text)
+    if not job.directives or reads_settings(job) or job.shell.error or is_given:
         return
     known = {each.name for each in job.assignments} | job.declared
     works = [launch for launch in job.launches if is_work(job, launch) or launch.stage("step")]
@@ -57,14 +57,17 @@ def find_never_set(job: BatchScript) -> Iterator[Hit]:
                 message = f"nothing sets {name}: {effect}{_meant(job, name)}"
                 yield Hit(word.place, message, unknown="what the submitting shell exports")
     yield from _unset_elsewhere(job, known, values_told)
+    yield from _hosts_of_other_shells(job)
     yield from _unset_in_tests(job, known)
     yield from _set_behind(job)
 
 
-def _reads_settings(job: BatchScript) -> bool:
-    """Tell whether the script reads a file that may set or read its variables."""
+def reads_settings(job: BatchScript) -> bool:
+    """Tell whether the script reads a file, or evaluates a text, that may set or read its variables."""
     return any(
-        each.program in {"source", "."} and not re.search(_QUIET_SOURCES, text_of(each)) for each in job.shell.commands
+        (each.program in {"source", "."} and not re.search(_QUIET_SOURCES, text_of(each)))
+        or (each.program == "eval" and not re.search(_QUIET_TEXTS, text_of(each)))
+        for each in job.shell.commands
     )
 
 
@@ -97,6 +100,18 @@ def _unset_elsewhere(job: BatchScript, known: set[str], is_told: bool) -> Iterat
             known.add(name)
             message = f"nothing sets {name}: it is empty{meant}"
             yield Hit(word.place_of(name), message, unknown="what the submitting shell exports")
+
+
+def _hosts_of_other_shells(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first use of HOST, which csh and zsh set, and bash does not."""
+    if job.shell.assigned("HOST") or not re.match(r"#!.*\bbash\b", job.lines[0]):
+        return
+    for name, word, reader in _readings(job):
+        is_shown = isinstance(reader, SimpleCommand) and reader.program in {"echo", "printf"}
+        if name == "HOST" and not is_shown and not _has_default(word, name):
+            message = "bash sets no HOST, but HOSTNAME"
+            yield Hit(word.place_of(name), message, "Write $HOSTNAME.", unknown="what the submitting shell exports")
+            return
 
 
 def _unset_in_tests(job: BatchScript, known: set[str]) -> Iterator[Hit]:
@@ -208,6 +223,8 @@ _OF_SHELL = (
 )
 _QUIET_SOURCES = r"activate|bashrc|bash_profile|profile\.d|conda|mamba|modules|lmod|venv|/etc/profile"
 """The files that set up an environment, and hardly the arguments of a program."""
+_QUIET_TEXTS = r"conda|mamba|ssh-agent|spack|pyenv|direnv|lmod|modulecmd|brew shellenv"
+"""The texts to evaluate that set up an environment."""
 
 
 @rule(
@@ -222,9 +239,9 @@ _QUIET_SOURCES = r"activate|bashrc|bash_profile|profile\.d|conda|mamba|modules|l
 )
 def find_never_read(job: BatchScript) -> Iterator[Hit]:
     """Yield the first command in a variable that nothing runs, and the first value beside an option of the same name."""
-    if not job.directives or _reads_settings(job) or job.shell.error or job.sets("a", "allexport"):
+    if not job.directives or reads_settings(job) or job.shell.error or job.sets("a", "allexport"):
         return
-    if re.search(r"\beval\b|\$\{!|printenv|\benv\b(?!\w)|compgen", job.body):
+    if re.search(r"\$\{!|printenv|\benv\b(?!\w)|compgen", job.body):
         return
     words = [word for each in job.launches if is_work(job, each) for word in each.command.words]
     told: set[str] = set()

@@ -136,7 +136,8 @@ def find_lost_logs(job: BatchScript) -> Iterator[Hit]:
 def find_overwritten_logs(job: BatchScript) -> Iterator[Hit]:
     """Yield an output whose name is the same in each run."""
     output = job.header.get("output")
-    if output is None or not output.value or "open-mode" in job.header or output.value.startswith("/dev/"):
+    mode = job.header["open-mode"].value or "" if "open-mode" in job.header else "t"
+    if output is None or not output.value or not mode.startswith("t") or output.value.startswith("/dev/"):
         return
     shared_by_array = "array" in job.header and not re.search(r"%\d*[ajAJ]", output.value)
     if not re.search(r"%\d*[jJA]|\$|<", output.value) and not shared_by_array:  # output-of-array says the other

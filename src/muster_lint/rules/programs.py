@@ -9,6 +9,7 @@ from muster_lint import sources
 from muster_lint.job import BatchScript
 from muster_lint.launch import LaunchCommand
 from muster_lint.rule import rule
+from muster_lint.rules.names import reads_settings
 from muster_lint.sizes import has_whole_nodes, tasks_of, uses_of
 from muster_lint.values import Hit, Severity
 from muster_lint.works import MODEL_SERVER, copies, is_work, text_of
@@ -165,14 +166,15 @@ def find_unasked_gpus(job: BatchScript) -> Iterator[Hit]:
 )
 def find_unset_meeting(job: BatchScript) -> Iterator[Hit]:
     """Yield the first use of each such variable in a command that starts ranks."""
-    if not job.directives or any(each.program in {"source", "."} for each in job.shell.commands):
-        return  # a file that is read may set it
+    if not job.directives or reads_settings(job):
+        return
     known = {each.name for each in job.assignments}
     told: set[str] = set()
     for launch in job.all_launches:
         if not (launch.stage("agent") or launch.stage("python")):
             continue
-        for word in launch.command.words:
+        held = [word for stage in launch.stages for _, word in stage.options if word is not None and word.from_variable]
+        for word in [*launch.command.words, *held]:
             for name in word.names:
                 has_default = re.search(rf"\$\{{{name}:?[-=?+]", word.text)
                 if name in _OF_THE_MEETING and name not in known | told and not has_default and word.quoted != "'":

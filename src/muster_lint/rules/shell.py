@@ -10,7 +10,7 @@ from muster_lint.bash import SimpleCommand
 from muster_lint.job import BatchScript
 from muster_lint.rule import rule
 from muster_lint.values import Hit, Severity, TextSpan
-from muster_lint.works import HARMLESS, SERVER, is_work
+from muster_lint.works import HARMLESS, SERVER, is_work, text_of
 
 _HEAD = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\n"
 
@@ -378,3 +378,35 @@ def find_lone_folders(job: BatchScript) -> Iterator[Hit]:
 def _reaches_tasks(job: BatchScript, name: str) -> bool:
     """Tell whether the value of a variable is exported under another name."""
     return any(each.exported and each.value is not None and name in each.value.names for each in job.shell.assignments)
+
+
+@rule(
+    "shell-without-commands",
+    Severity.FRAGILE,
+    "a shell that is given no commands",
+    why="""In a batch job the shell reads an empty input and ends at once. The lines below it do not run inside: not in that container, group or
+    environment.""",
+    instead="Give it the commands: singularity exec IMAGE python train.py, pipenv run python train.py; or remove it.",
+    source=sources.BASH,
+    bad=_HEAD + "bash\nsrun --kill-on-bad-exit=1 hostname\n",
+    good=_HEAD + "srun --kill-on-bad-exit=1 hostname\n",
+)
+def find_empty_shells(job: BatchScript) -> Iterator[Hit]:
+    """Yield a shell without commands in front of other work."""
+    commands = job.shell.commands if job.directives else ()
+    for before, each in zip((None, *commands), commands):
+        text = text_of(each)
+        fed = each.reads or each.in_substitution or each.in_background or (before is not None and before.pipes_on)
+        is_given = each.program in {"singularity", "apptainer"} and re.search(r"\.sh\b|\s-c\b", text)
+        if (
+            not (fed or is_given)
+            and _EMPTY_SHELL.fullmatch(text)
+            and any(other.order > each.order for other in commands)
+        ):
+            yield Hit(each.place, f"the lines below do not run in what {each.program} starts")
+
+
+_EMPTY_SHELL = re.compile(
+    r"(ba|z|da|tc|c)?sh( -[li]+)?|(poetry|pipenv) shell|nix-shell|newgrp \S+|scl enable [\w -]+ (ba)?sh"
+    r"|(singularity|apptainer) shell( -\S+| [^\s-]\S*)*|docker run (-it|-ti|-i -t) .*\b(ba)?sh|srun .*--pty (/bin/)?(ba)?sh( -[li]+)?"
+)

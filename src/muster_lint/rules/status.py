@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from muster_lint import sources
 from muster_lint.bash import SimpleCommand, Word
 from muster_lint.job import BatchScript
-from muster_lint.launch import LaunchCommand
+from muster_lint.launch import LaunchCommand, launches_of
 from muster_lint.rule import rule
 from muster_lint.samples import TASKS
 from muster_lint.values import Hit, Severity
@@ -68,6 +68,7 @@ def find_pipes(job: BatchScript) -> Iterator[Hit]:
 )
 def find_lost_status(job: BatchScript) -> Iterator[Hit]:
     """Yield the last work of the job that what follows hides, or one that other work follows."""
+    yield from _lost_inside(job) if job.directives else ()
     if not job.directives or job.stops_at_errors or "$?" in job.text or "PIPESTATUS" in job.text:
         yield from _handled(job)
         return
@@ -142,6 +143,43 @@ def _forgotten(works: Mapping[int, LaunchCommand], last: SimpleCommand, before: 
             message = f"the script goes on when this fails, and the job ends with the status of line {last.place.line}"
             yield Hit(each.place, message)
             return
+
+
+def _lost_inside(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first program in the text of a step's or a container's shell whose end another command hides."""
+    for launch in job.launches:
+        inner = launch.inner
+        outer = launch.stages[-1] if launch.stages else None
+        if inner is None or inner.error is not None or re.search(r"\bset -\w*e|\bexit\b|\$\?", inner.text):
+            continue
+        if outer is None or re.search(r"-\w*e\w*c", " ".join(name for name, _ in outer.options)):
+            continue  # bash -ec
+        works = [each for each in launches_of(inner) if trains(each) or each.stage("agent")]
+        alone = [each.command for each in works if not _is_asked(each.command)]
+        last = next((each for each in reversed(inner.commands) if not each.in_substitution), None)
+        if not alone or last is None or last.order == alone[0].order or last.in_background:
+            continue
+        if alone[-1].order == last.order:
+            yield Hit(
+                alone[0].place, f"the shell goes on when this fails, and ends with the status of {last.program!r}"
+            )
+            return
+        if last.program in HARMLESS and not last.is_guarded:
+            message = f"the shell ends with the status of {last.program!r}: a failed program counts as COMPLETED"
+            yield Hit(alone[-1].place, message)
+            return
+
+
+def _is_asked(command: SimpleCommand) -> bool:
+    return bool(
+        command.is_tested
+        or command.is_guarded
+        or command.is_conditional
+        or command.in_background
+        or command.in_substitution
+        or command.function
+        or command.pipes_on
+    )
 
 
 def _is_part(launch: LaunchCommand) -> bool:
