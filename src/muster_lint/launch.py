@@ -132,7 +132,7 @@ def _launches(shell: ShellText, command: SimpleCommand) -> Iterator[LaunchComman
     if is_early or (reaches and not _FROM_FILE.search(body)):
         body = _with_values(shell, body, command.order, only_exported=not is_early)
     if text.text.startswith('"'):
-        body = body.replace("\\$", "$")  # what the outer shell makes of it
+        body = body.replace("\\$", "$").replace("\\\\\n", "\\\n")  # what the outer shell makes of it
     inner = read_shell(body, line=text.place.line, column=text.place.column + len(text.quoted))
     yield LaunchCommand(command, stages, inner, (text,) if not text.is_literal else ())
 

@@ -144,6 +144,11 @@ _FOUND = {
         "it removes run even if the tar in line 7 failed",
         _GPU + "python t.py\ntar czf run.tgz run\nrm -r run\n",
     ),
+    "a folder here, removed behind its copy": (
+        "removed-after-copy",
+        "it removes run-$$ even if",
+        _GPU + "python t.py\ncp -r ./run-$$ /r/x\nrm -rf run-$$/\n",
+    ),
     "hosts under one name": (
         "input-of-every-job",
         "every job writes hosts, which line 7 reads",
@@ -192,6 +197,16 @@ _FOUND = {
         "status-lost-at-end",
         "the shell ends with the status of 'echo'",
         _GPU + "set -e\nsingularity exec --nv i.sif bash -c 'python t.py; echo done'\n",
+    ),
+    "a status under set -e": (
+        "status-behind-errexit",
+        "set -e ends the script if line 7 fails",
+        _GPU + "set -euo pipefail\npython t.py\n\nstatus=$?\necho $status\n",
+    ),
+    "a loop that asks under set -e": (
+        "status-behind-errexit",
+        "set -e ends the script",
+        _GPU + "set -o errexit\nuntil [ $ret -eq 0 ]; do\n  python t.py\n  ret=$?\ndone\n",
     ),
 }
 
@@ -259,6 +274,10 @@ _RIGHT = {
         "removed-after-copy",
         _GPU + "python t.py\ntar czf run.tgz run && rm -r run\n",
     ),
+    "a continued program of a container's shell": (
+        "status-lost-at-end",
+        _GPU + 'singularity exec --nv i.sif bash -c "cd /x; \\\\\n torchrun \\\\\n --standalone \\\\\n t.py c.yml"\n',
+    ),
     "hosts with the job's number": (
         "input-of-every-job",
         _TWO + "scontrol show hostnames > hosts.$SLURM_JOB_ID\nmpirun --hostfile hosts.$SLURM_JOB_ID ./x\n",
@@ -286,6 +305,12 @@ _RIGHT = {
         "status-lost-at-end",
         _GPU + "singularity exec --nv i.sif bash -c 'python t.py && python u.py'\n",
     ),
+    "a status where set -e is off": (
+        "status-behind-errexit",
+        _GPU + "set -e\nset +e\npython t.py\nstatus=$?\nexit $status\n",
+    ),
+    "a status that is kept": ("status-behind-errexit", _GPU + "set -e\npython t.py || status=$?\nstatus=$?\n"),
+    "a status of a test": ("status-behind-errexit", _GPU + "set -e\nif grep x y; then date; fi\nstatus=$?\n"),
     "a value that is the option's": ("variable-never-read", _GPU + "epochs=90\npython t.py --epochs 90\n"),
 }
 
