@@ -135,7 +135,8 @@ class BatchScript(msgspec.Struct, frozen=True, dict=True):
     def runs_at(self, place: TextSpan) -> bool | None:
         """Tell whether what stands at a place runs, in the script or its tasks; None where that is not known."""
         if self.shell.error is not None:
-            return True if place < self.shell.error else None
+            is_of_sbatch = place.line == 1 or "".join(self.lines[place.line - 1 : place.line]).startswith("#SBATCH")
+            return True if place < self.shell.error or is_of_sbatch else None
         found = [each.runs_at(place) for each in (self.shell, *(task.shell for task in self.tasks))]
         return False if False in found else None if None in found else True
 

@@ -149,6 +149,16 @@ _FOUND = {
         "it removes run-$$ even if",
         _GPU + "python t.py\ncp -r ./run-$$ /r/x\nrm -rf run-$$/\n",
     ),
+    "a first line that is no program's, before text that is not bash": (
+        "no-interpreter",
+        "sbatch refuses a script that does not begin with #!",
+        "me@login$ cat job.sh (\n" + _GPU + "python t.py\n",
+    ),
+    "a text with doubled signs": (
+        "template",
+        "'$$' is filled in",
+        _GPU + "D=/a\ncat $$0\npython $$D/t.py --out $$(pwd)\ncd $${D}\npython $$D/u.py\n",
+    ),
     "hosts under one name": (
         "input-of-every-job",
         "every job writes hosts, which line 7 reads",
@@ -278,6 +288,8 @@ _RIGHT = {
         "status-lost-at-end",
         _GPU + 'singularity exec --nv i.sif bash -c "cd /x; \\\\\n torchrun \\\\\n --standalone \\\\\n t.py c.yml"\n',
     ),
+    "a placeholder in a comment": ("placeholder", _GPU + "cd $W # /work/<user>/x\npython t.py\n"),
+    "numbers of the process": ("template", _GPU + "mkdir /tmp/$$\npython t.py > /tmp/$$/log\nrm -r /tmp/$$\n"),
     "hosts with the job's number": (
         "input-of-every-job",
         _TWO + "scontrol show hostnames > hosts.$SLURM_JOB_ID\nmpirun --hostfile hosts.$SLURM_JOB_ID ./x\n",

@@ -293,8 +293,10 @@ def find_placeholders(job: BatchScript) -> Iterator[Hit]:
             yield Hit(assignment.place, message, unknown="whether that is meant")
     commands = [each for each in job.shell.commands if each.program not in {"echo", "printf"}]
     lines = {each.place.end_line: each.place for each in commands if job.directives}
+    comments = {place.line: place.column for place, _ in job.shell.comments}
     for number, line in enumerate(job.lines, start=1):
-        blank = _BLANK.search(line) if number in lines else None
+        code = line[: comments.get(number, len(line) + 1) - 1]
+        blank = _BLANK.search(code) if number in lines else None
         if blank is not None:
             yield Hit(lines[number], f"{blank[0]} is a placeholder, and bash takes < and > for redirections")
             break
