@@ -37,7 +37,7 @@ def template_finding(source: SourceFile) -> LintFinding | None:
 def _first_mark(text: str) -> tuple[int, str] | None:
     lines = text.splitlines()
     doubled = [number for number, line in enumerate(lines, start=1) if re.search(r"\$\$[({A-Za-z]", line)]
-    if len(doubled) > 2:
+    if len(doubled) > 2 and re.search(r"\$\$[({]", text):
         return doubled[0], "$$"  # Python's string.Template all over
     header = next((number for number, line in enumerate(lines, start=1) if line.strip() and line[0] != "#"), 0)
     for number, line in enumerate(lines, start=1):

@@ -159,6 +159,16 @@ _FOUND = {
         "'$$' is filled in",
         _GPU + "D=/a\ncat $$0\npython $$D/t.py --out $$(pwd)\ncd $${D}\npython $$D/u.py\n",
     ),
+    "an option twice": (
+        "option-twice",
+        "--steps is 1 before, and 5 here",
+        _GPU + 'A="--steps 1"\npython t.py $A --x 2 --steps=5\n',
+    ),
+    "data in a folder whose name ends in a point": (
+        "copy-may-fail",
+        "if this cp fails, line 6 runs all the same",
+        _HEAD + "cp -r code /scratch/x/.\ncd /scratch/x || exit 1\n./run\n",
+    ),
     "hosts under one name": (
         "input-of-every-job",
         "every job writes hosts, which line 7 reads",
@@ -290,6 +300,8 @@ _RIGHT = {
     ),
     "a placeholder in a comment": ("placeholder", _GPU + "cd $W # /work/<user>/x\npython t.py\n"),
     "numbers of the process": ("template", _GPU + "mkdir /tmp/$$\npython t.py > /tmp/$$/log\nrm -r /tmp/$$\n"),
+    "an option with a list": ("option-twice", _GPU + "python t.py --file a --file b --gpu 0 1\n"),
+    "an option of two programs": ("option-twice", _GPU + "python t.py --lr 1\npython t.py --lr 2\n"),
     "hosts with the job's number": (
         "input-of-every-job",
         _TWO + "scontrol show hostnames > hosts.$SLURM_JOB_ID\nmpirun --hostfile hosts.$SLURM_JOB_ID ./x\n",

@@ -193,6 +193,37 @@ _OF_THE_MEETING = frozenset(
 
 
 @rule(
+    "option-twice",
+    Severity.FRAGILE,
+    "an option that is given twice, with two values",
+    why="argparse and its like take the last one: what the first one says has no effect.",
+    instead="Keep the one that is meant.",
+    source="python/cpython Doc/library/argparse.rst (the action store keeps the last value)",
+    bad=_HEAD + "set -e\npython train.py --epochs 90 --lr 0.1 --epochs 10\n",
+    good=_HEAD + "set -e\npython train.py --epochs 90 --lr 0.1\n",
+)
+def find_options_given_twice(job: BatchScript) -> Iterator[Hit]:
+    """Yield an option of a Python program that stands twice with two numbers, or with yes and no."""
+    for launch in job.all_launches:
+        stage = launch.stage("python") or launch.stage("agent")
+        words = [*stage.words, None] if stage is not None else [None]
+        given: dict[str, str] = {}
+        for word, following in zip(words, words[1:]):
+            option, sign, value = word.value.partition("=") if word is not None else ("", "", "")
+            value = value if sign else following.value if following is not None else ""
+            if not re.fullmatch(r"--[a-z][\w-]+", option) or not _ONE_VALUE.fullmatch(value) or word is None:
+                continue
+            times = sum(each is not None and each.value.partition("=")[0] == option for each in words)
+            if given.setdefault(option, value) != value and times == 2:
+                message = f"{option} is {given[option]} before, and {value} here: most programs take the last"
+                yield Hit(word.place, message, unknown="whether the program takes several")
+            given[option] = value
+
+
+_ONE_VALUE = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?|true|false|yes|no|none", re.IGNORECASE)
+
+
+@rule(
     "notebook-open",
     Severity.FRAGILE,
     "a notebook that everybody in the cluster can use",

@@ -451,7 +451,7 @@ def find_unchecked_copies(job: BatchScript) -> Iterator[Hit]:
         if not copies(launch) or asked or each.in_loop or each.is_conditional or each.function is not None:
             continue
         target, source = each.words[-1], each.words[-2].value.rstrip("/").rpartition("/")[2]
-        place = job.shell.filled(target.value).rstrip("/")
+        place = re.sub(r"/\.?$", "", job.shell.filled(target.value))
         is_whole = launch.stages[-1].name != "cp" or any(re.match("-[rRa]", word.value) for word in each.words)
         named = {place, *target.names} if is_whole else {f"{place}/{source}", *({place} if target.names == () else ())}
         later = [word for work in works if work.order > each.order for word in work.words]
