@@ -137,6 +137,43 @@ SEEDS: tuple[Seed, ...] = (
         ("array-number-unread",),
         _where("^#SBATCH", _header("--array=0-3", r"--array|SLURM_ARRAY|SLURM_JOB_?ID|RANDOM|sweep|agent|worker")),
     ),
+    # What readers of scripts saw and the rules did not, until they were told.
+    Seed("a download", ("download-in-job",), _where("^#SBATCH", _before_step("wget https://example.org/data.tar"))),
+    Seed(
+        "another branch of the code",
+        ("code-changes-in-job",),
+        _where("^#SBATCH", _before_step("git checkout dev", unless="git |cd .*(TMP|local|JOB)")),
+    ),
+    Seed("a shell alone", ("shell-without-commands",), _where("^#SBATCH", _before_step("bash"))),
+    Seed(
+        "settings in a shell of their own",
+        ("environment-in-child",),
+        _where("^#SBATCH", _before_step("bash ~/.bashrc")),
+    ),
+    Seed(
+        "a name with another ending",
+        ("variable-never-set", "unset-under-nounset"),
+        _where(
+            r"\A(?![\s\S]*(^\s*(source|\.|eval)\s|--export))[\s\S]*^#SBATCH",
+            _two(
+                _before_step("folder_of_data=/data"),
+                _sub(r"^(srun [^\n|&]*(?<!\.)python train\.py)(?=[ \n])", r"\1 --data $folder_of_dat"),
+            ),
+        ),
+    ),
+    Seed(
+        "an option twice",
+        ("option-twice",),
+        _where("^#SBATCH", _sub(r"^(srun [^\n|&]*(?<!\.)python train\.py)(?=[ \n])", r"\1 --lr 1 --lr 2")),
+    ),
+    Seed(
+        "a log with one name",
+        ("log-of-every-run", "array-shares-file"),
+        _where(
+            r"\A(?![\s\S]*(^cd |^pushd |--array))[\s\S]*^#SBATCH",
+            _sub(r"^(srun [^\n|&>]*(?<!\.)python train\.py)$", r"\1 > train.log"),
+        ),
+    ),
     # The header, as a tired hand writes it.
     Seed(
         "a blank in #SBATCH",

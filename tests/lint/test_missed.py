@@ -169,6 +169,11 @@ _FOUND = {
         "if this cp fails, line 6 runs all the same",
         _HEAD + "cp -r code /scratch/x/.\ncd /scratch/x || exit 1\n./run\n",
     ),
+    "conda of a module of EasyBuild": (
+        "conda-not-set-up",
+        "a module called Anaconda3/2020.11 puts conda into PATH",
+        _GPU + "module add Anaconda3/2020.11\nconda activate x\npython t.py\n",
+    ),
     "hosts under one name": (
         "input-of-every-job",
         "every job writes hosts, which line 7 reads",
@@ -302,6 +307,14 @@ _RIGHT = {
     "numbers of the process": ("template", _GPU + "mkdir /tmp/$$\npython t.py > /tmp/$$/log\nrm -r /tmp/$$\n"),
     "an option with a list": ("option-twice", _GPU + "python t.py --file a --file b --gpu 0 1\n"),
     "an option of two programs": ("option-twice", _GPU + "python t.py --lr 1\npython t.py --lr 2\n"),
+    "conda of a module, by its path": (
+        "conda-not-set-up",
+        _GPU + "module load Anaconda3/2020.11\nsource activate x\npython t.py\n",
+    ),
+    "conda of a module, with its function": (
+        "conda-not-set-up",
+        _GPU + "module load Anaconda3\nsource $EBROOTANACONDA3/etc/profile.d/conda.sh\nconda activate x\npython t.py\n",
+    ),
     "hosts with the job's number": (
         "input-of-every-job",
         _TWO + "scontrol show hostnames > hosts.$SLURM_JOB_ID\nmpirun --hostfile hosts.$SLURM_JOB_ID ./x\n",

@@ -101,7 +101,11 @@ def find_unready_conda(job: BatchScript) -> Iterator[Hit]:
                 and (each.program in {"source", "."} or (each.program in {"module", "ml"} and _may_hold_conda(each)))
                 for each in job.shell.commands
             )
-            if not loaded:
+            module = next((name for each in job.shell.commands for name in _brings_path_alone(each)), "")
+            if module and not any(each.program in {"source", "."} for each in job.shell.commands):
+                message = f"a module called {module} puts conda into PATH, and has no shell function"
+                yield Hit(command.place, message, unknown="what the site added to it")
+            elif not loaded:
                 yield Hit(
                     command.place,
                     "conda's shell function is not there in a batch job",
@@ -120,6 +124,12 @@ def _may_hold_conda(command: SimpleCommand) -> bool:
     """Tell whether one of these modules may bring conda's shell function: all but compilers, CUDA and MPI."""
     words = [word.value for word in command.words[1:] if word.value not in {"load", "add", "purge", "unload", "list"}]
     return any(not re.match(_WITHOUT_CONDA, word, re.IGNORECASE) for word in words)
+
+
+def _brings_path_alone(command: SimpleCommand) -> list[str]:
+    """Return the modules of a load that are called as EasyBuild calls those of conda."""
+    words = [word.value for word in command.words[1:]] if command.program in {"module", "ml"} else []
+    return [word for word in words if re.match(r"(Anaconda[23]|Miniconda[23]|Miniforge3|Mambaforge)(/|$)", word)]
 
 
 _WITHOUT_CONDA = (
