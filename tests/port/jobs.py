@@ -19,10 +19,10 @@ from sites.profiles import bundled
 
 from .scripts import read
 
-__all__ = ["Job", "Ranks", "after", "before", "carried_here"]
+__all__ = ["Job", "Ranks", "after", "before", "carried_here", "sizes_of", "slurm_variables", "write_tools"]
 
 _STUB = Path(__file__).parent / "stubs" / "program"
-_NAMES = ["srun", "mpirun", "mpiexec", "torchrun", "accelerate", "python", "python3"]
+_NAMES = ["srun", "mpirun", "mpiexec", "torchrun", "accelerate", "python", "python3", "singularity", "apptainer"]
 _LOOKS_AT = "DATA DATA_PATH BATCH GREETING WANDB_API_KEY ACCELERATE_MIXED_PRECISION NCCL_DEBUG DIST_URL"
 
 Ranks = list[dict[str, Any]]
@@ -39,7 +39,7 @@ class Job(NamedTuple):
 
 def before(job: Job, folder: Path) -> Ranks:
     """Return what the ranks of the script get, as sbatch would start it."""
-    sizes = _sizes(job.text)
+    sizes = sizes_of(job.text)
     script = folder / "job.sbatch"
     script.write_text(job.text)
     ranks = _run([str(script), *job.arguments], folder, {**dict(job.shell), **sizes})
@@ -64,21 +64,14 @@ def after(job: Job, folder: Path) -> tuple[Ranks | None, Carried]:
     shape = carried.plan.shape
     script = folder / "new.sbatch"
     script.write_text(job_script(carried.plan))
-    sizes = _environment(shape.nodes, shape.nodes * shape.ntasks_per_node, shape.ntasks_per_node)
+    sizes = slurm_variables(shape.nodes, shape.nodes * shape.ntasks_per_node, shape.ntasks_per_node)
     return _run([str(script)], folder, sizes), carried
 
 
 def _run(words: list[str], folder: Path, more: dict[str, str]) -> Ranks:
     tools, record, home = folder / "tools", folder / f"{Path(words[0]).stem}.ranks", folder / "home"
     tools.mkdir(exist_ok=True)
-    for name in _NAMES:
-        shutil.copy(_STUB, tools / name)
-        (tools / name).write_text(_STUB.read_text().replace("/usr/bin/env python3", f"{sys.executable} -IS", 1))
-    (tools / "scontrol").write_text('#!/bin/sh\n[ "$1" != show ] || printf "node%s\\n" $(seq $SLURM_JOB_NUM_NODES)\n')
-    (tools / "scontrol").chmod(0o755)
-    for name in ("module", "conda"):  # functions of a login shell: nothing of them matters here
-        (tools / name).write_text("#!/bin/sh\n")
-        (tools / name).chmod(0o755)
+    write_tools(tools)
     (home / "venv/bin").mkdir(parents=True, exist_ok=True)
     (home / "venv/bin/activate").write_text('VIRTUAL_ENV="$HOME/venv"; export VIRTUAL_ENV\n')
     shutil.copy(tools / "python", home / "venv/bin/python")
@@ -91,15 +84,35 @@ def _run(words: list[str], folder: Path, more: dict[str, str]) -> Ranks:
     return sorted((ast.literal_eval(line) for line in lines), key=lambda rank: (rank["words"], rank["rank"]))
 
 
-def _sizes(text: str) -> dict[str, str]:
+def write_tools(tools: Path) -> None:
+    """Write the programs that stand in for those of a cluster into a folder."""
+    for name in _NAMES:
+        shutil.copy(_STUB, tools / name)
+        (tools / name).write_text(_STUB.read_text().replace("/usr/bin/env python3", f"{sys.executable} -IS", 1))
+    (tools / "scontrol").write_text('#!/bin/sh\n[ "$1" != show ] || printf "node%s\\n" $(seq $SLURM_JOB_NUM_NODES)\n')
+    (tools / "scontrol").chmod(0o755)
+    # Functions of a login shell, and looks at a node: nothing of them matters here.
+    for name in ("module", "ml", "conda", "nvidia-smi", "rocm-smi", "pip", "pip3", "activate"):
+        (tools / name).write_text("#!/bin/sh\n")
+        (tools / name).chmod(0o755)
+
+
+def sizes_of(text: str) -> dict[str, str]:
     """Return the variables that Slurm makes of the header."""
-    words = shlex.split(" ".join(re.findall(r"^#SBATCH (.*)$", text, re.MULTILINE)))
+    header = " ".join(re.sub(r"\s#.*", "", line) for line in re.findall(r"^#SBATCH (.*)$", text, re.MULTILINE))
+    words = header.split() if header.count('"') % 2 or header.count("'") % 2 else shlex.split(header)
     flags = dict(re.split("[= ]", flag, maxsplit=1) for flag in _joined(words) if re.search("[= ]", flag))
-    nodes = int(re.sub("[^0-9]", "", flags.get("--nodes") or flags.get("-N") or "") or 0)
-    each = int(flags.get("--ntasks-per-node") or 0)
-    total = int(flags.get("--ntasks") or flags.get("-n") or 0)
+    nodes, total, each = (_first_number(flags, *names) for names in (("--nodes", "-N"), ("--ntasks", "-n"), _EACH))
     nodes = nodes or (-(-total // each) if total and each else 1)
-    return _environment(nodes, total or nodes * (each or 1), each)
+    return slurm_variables(nodes, total or nodes * (each or 1), each)
+
+
+_EACH = ("--ntasks-per-node", "--tasks-per-node")
+
+
+def _first_number(flags: dict[str, str], *names: str) -> int:
+    found = [re.match(r"\d+", flags[name].strip()) for name in names if name in flags]
+    return next((int(each[0]) for each in found if each), 0)
 
 
 def _joined(words: list[str]) -> list[str]:
@@ -107,13 +120,13 @@ def _joined(words: list[str]) -> list[str]:
     flags: list[str] = []
     for word in words:
         if word.startswith("-"):
-            flags.append(word)
-        else:
+            flags.append(re.sub(r"^(-[A-Za-z])(?=\w)", r"\1 ", word))
+        elif flags:
             flags[-1] += f" {word}"
     return flags
 
 
-def _environment(nodes: int, tasks: int, each: int) -> dict[str, str]:
+def slurm_variables(nodes: int, tasks: int, each: int) -> dict[str, str]:
     return {
         "SLURM_JOB_NUM_NODES": str(nodes), "SLURM_NNODES": str(nodes), "SLURM_NTASKS": str(tasks),
         "SLURM_JOB_NODELIST": f"node[1-{nodes}]" if nodes > 1 else "node1",

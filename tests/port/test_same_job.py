@@ -74,6 +74,7 @@ OTHER = {
     "a variable that another program prints": Job(_HEAD + 'export DIST_URL="tcp://$(scontrol show hostnames | head -n 1):4000"\nsrun python train.py --url $DIST_URL\n'),
     "a step of one node": Job(_HEAD + "srun -N 1 -n 1 python train.py\n"),
     "an uneven number of ranks": Job(_HEAD + "mpirun -np 3 python train.py\n"),
+    "quotes in nested commands": Job(_HEAD + 'N=(1 2)\nP=/d/$(printf "a_%s" ${N[$((1 - ($1 + 0)))]})\nsrun python train.py --in $P\n', ("0",)),
     "a backquote": Job(_HEAD + 'CMD="`pwd`/train.py"\nsrun python $CMD\n'),
     "torchrun without GPUs": Job("#!/bin/bash\n#SBATCH -N 2\nsrun torchrun --nnodes 2 --nproc-per-node 4 train.py\n"),
     "a secret": Job(_HEAD + "export WANDB_API_KEY=0123456789abcdef\nsrun python train.py\n"),
@@ -134,6 +135,16 @@ def test_a_job_that_would_differ_is_said_to(name: str, tmp_path: Path) -> None:
 
     assert old or "launch behind" in name
     assert [row for row in carried.draft.rows if is_open(row)] or carried.refusal, carried.draft.rows
+
+
+def test_the_quotes_of_nested_commands_stay_their_own(tmp_path: Path) -> None:
+    """Seen in a public script: the path ended at the first quote inside $(…) with more of them inside."""
+    text = _HEAD + 'P=/d/$(printf "a %s" $((1 + (2 - $((1 - (0 + 0)))))))\nsrun python train.py --in "$P"\n'
+    old = before(Job(text), tmp_path)
+    new, _ = after(Job(text), tmp_path)
+
+    assert old[0]["words"] == ["train.py", "--in", "/d/a 2"]
+    assert new == old
 
 
 def test_a_launcher_of_horovod_is_not_the_same_as_mpirun() -> None:

@@ -16,7 +16,10 @@ _BACKQUOTED = re.compile(r"(?<!\\)`([^`\\]*)`")
 _ESCAPED = re.compile(r"\\([\"\\])")
 _QUOTED = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|\\.|\$\{[^}]*\}|\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`|\$[*?@#!$-]""")
 _MADE_BY_SHELL = re.compile(r"[*?]|\{[^{}\s]*(?:,|\.\.)[^{}\s]*\}|\$'")
-_PIECE = re.compile(r"(?:\$\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|`[^`]*`|\S)+")
+_NESTED = r"[^()]"
+for _ in range(5):  # how deep parentheses stand in each other in $(…)
+    _NESTED = rf"(?:[^()]|\({_NESTED}*\))"
+_PIECE = re.compile(rf"(?:\$\({_NESTED}*\)|`[^`]*`|\S)+")
 _DEEPEST = 8
 _GIVEN = re.compile(r"(?:^|[\s;])(?:for +(\w+)|read(?: +-\w+)*((?: +\w+)+))")
 

@@ -582,7 +582,13 @@ def _quoted(word: str) -> str:
         return word
     if not re.search("[$`]", word):
         return shlex.quote(word)
-    inner = re.sub(r"""(\$\((?:[^()]|\([^()]*\))*\))|(")""", lambda match: match[1] or r"\"", word)
+    depth, inner = 0, ""
+    for index, sign in enumerate(word):  # the quotes inside $(…) are those of its own commands
+        if sign == "(" and (depth or word[index - 1 : index] == "$"):
+            depth += 1
+        elif sign == ")" and depth:
+            depth -= 1
+        inner += r"\"" if sign == '"' and not depth else sign
     return f'"{inner}"'
 
 
