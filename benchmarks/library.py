@@ -85,12 +85,11 @@ def world(_rank: int, _size: int) -> None:
 def meet(rank: int, size: int) -> None:
     """Of `muster.world()` only the store and the exchange of seats."""
     from muster.rank.identity import identify
-    from muster.rank.methods import method_named
     from muster.rank.rendezvous import rendezvous
     from muster.rank.store import exchange, files_only
 
     identity = identify(os.environ)
-    _, open_store = rendezvous(os.environ, identity, method_named("auto", os.environ))
+    _, open_store = rendezvous(os.environ, identity)
     with files_only():
         store = open_store(120.0)
         exchange(store, "place", rank, rank=rank, size=size, deadline=time.monotonic() + 120)
@@ -193,11 +192,10 @@ def touch_what_joining_reads() -> None:
     from torch.distributed import HashStore
 
     from muster.rank.identity import identify
-    from muster.rank.methods import method_named
     from muster.rank.rendezvous import rendezvous
     from muster.rank.store import exchange, files_only
 
-    rendezvous(os.environ, identify(os.environ), method_named("auto", os.environ))
+    rendezvous(os.environ, identify(os.environ))
     with files_only():
         exchange(HashStore(), "place", 0, rank=0, size=1, deadline=time.monotonic() + 10)
 

@@ -16,7 +16,6 @@ MAY: dict[str, str] = {
     "muster/probe/judge.py": "a lab's Slurm declares all GPUs as NVIDIA's",
     "muster/probe/text.py": "a lab's Slurm declares all GPUs as NVIDIA's",
     "muster_lab/rehearse/source.py": "it reads what a user's script asks of torch",
-    "muster/rank/methods.py": "the methods have the names of the training codes that made them known",
     "muster/images/apptainer.py": "an engine's own flags, by kind",
     "muster/images/oci.py": "an engine's own flags, by kind",
     "muster_check/ranks/gather.py": "each kernel driver shows its GPUs in its own way: one reader each",

@@ -5,14 +5,13 @@ for trials, a workload brings what is offered under its name, a proxy comes in b
 from __future__ import annotations
 
 from pathlib import Path
-from typing import get_args
 
 import pytest
 from msgspec.structs import replace
 
 from launch.plans import FACTS, plan
 from muster.errors import RequestError, UnknownName
-from muster.facts import ImageFacts
+from muster.facts import ImageFacts, ScriptFacts
 from muster.job.options import parse, request_from
 from muster.job.request import Request
 from muster.launchers import WIREUPS
@@ -22,7 +21,6 @@ from muster.plan.build import make_plan
 from muster.rank.methods import METHODS
 from muster.sites.heads import SearchPath
 from muster.sites.load import load
-from muster.sites.schema_words import Wireup
 from muster.sites.when import OFFLINE, workloads_of
 from sites.profiles import HEAD, NAMES, bundled, written
 
@@ -88,31 +86,18 @@ def test_a_stack_that_the_site_does_not_have_is_refused_with_those_it_has() -> N
     assert caught.value.hint == "did you mean 'uenv'?"
 
 
-def test_a_wire_up_over_pmi_is_started_with_the_words_of_the_stack() -> None:
-    words = ("-N", "2", "-t", "30", "--wireup", "nccl-slurm-pmi")
+def test_a_program_of_mpi_is_started_with_the_words_of_the_stack() -> None:
+    words = ("-N", "2", "-t", "30")
+    by_mpi = replace(FACTS, script=ScriptFacts("t.py", needs_mpi=True))
 
-    assert plan(*words, "--", "x", site="clariden").mpi == "pmix"
-    assert plan(*words, "--stack", "uenv", "--", "x", site="clariden").mpi == "cray_shasta"
-    assert plan("-N", "2", "-t", "30", "--", "x", site="clariden").mpi is None  # ranks of torch need none
-
-
-def test_the_profile_names_a_wire_up_where_nobody_else_does(tmp_path: Path) -> None:
-    written(tmp_path, HEAD + '[launch]\nwireup = "nccl-slurm-pmi"\nmpi = "pmi2"\n')
-    mine = load("mine", SearchPath(bundled=tmp_path, site_wide=None))
-    named = make_plan(request("-N", "2", "--", "x"), mine, FACTS, typed=())
-    other = make_plan(request("-N", "2", "--wireup", "gloo", "--", "x"), mine, FACTS, typed=())
-
-    assert (named.wireup, named.mpi) == ("nccl-slurm-pmi", "pmi2")
-    assert any(
-        "muster.world() takes nccl-slurm-pmi, unless the script names another" in each.text for each in named.notes
-    )
-    assert (other.wireup, other.mpi) == ("gloo", None)
-    assert not any("muster.world()" in each.text for each in other.notes)
+    assert plan(*words, "--", "x", site="clariden", facts=by_mpi).mpi == "pmix"
+    assert plan(*words, "--stack", "uenv", "--", "x", site="clariden", facts=by_mpi).mpi == "cray_shasta"
+    assert plan(*words, "--", "x", site="clariden").mpi is None  # ranks of torch need none
 
 
 def test_the_methods_of_the_library_are_those_that_can_be_asked_for() -> None:
     known = tuple(method.name for method in METHODS)
-    assert known == WIREUPS == get_args(Wireup)
+    assert known == WIREUPS
     with pytest.raises(RequestError, match="--wireup: 'telepathy' is not a known value"):
         request("--wireup", "telepathy", "--", "x")
 

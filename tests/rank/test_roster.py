@@ -11,9 +11,9 @@ from muster.rank.errors import WireupError
 from muster.rank.identity import Identity
 from muster.rank.roster import Introduction, absent, seats, split
 
-CPU = Torch("2.13.0+cpu", "", 0, collectives=False, mpi=False)
-BLIND = Torch("2.13.0+cu128", "CUDA 12.8", 0, collectives=True, mpi=False)
-FOUR = Torch("2.13.0+cu128", "CUDA 12.8", 4, collectives=True, mpi=False)
+CPU = Torch("2.13.0+cpu", "", 0, collectives=False)
+BLIND = Torch("2.13.0+cu128", "CUDA 12.8", 0, collectives=True)
+FOUR = Torch("2.13.0+cu128", "CUDA 12.8", 4, collectives=True)
 
 
 def places(

@@ -23,7 +23,7 @@ from muster_check.ranks.smi import read_xpu_smi
 
 XPU = vendor_of("xpu")
 assert XPU is not None
-FOUR = Torch("2.9.0+xpu", "Intel XPU 20250101", 4, collectives=True, mpi=False, vendor=XPU)
+FOUR = Torch("2.9.0+xpu", "Intel XPU 20250101", 4, collectives=True, vendor=XPU)
 
 
 def signed(root: Path, vendor: Vendor) -> None:
@@ -97,7 +97,7 @@ def fake_torch(monkeypatch: pytest.MonkeyPatch) -> FakeXpu:
         "__version__": "2.9.0+xpu",
         "version": types.SimpleNamespace(cuda=None, hip=None, xpu="20250101"),
         "xpu": xpu,
-        "distributed": types.SimpleNamespace(is_xccl_available=lambda: True, is_mpi_available=lambda: False),
+        "distributed": types.SimpleNamespace(is_xccl_available=lambda: True),
         "device": lambda kind, index=None: types.SimpleNamespace(type=kind, index=index),
     }
     for name, value in parts.items():

@@ -84,7 +84,7 @@ def test_a_slurm_step_needs_no_other_variables() -> None:
 
         for name in ("MASTER_ADDR", "MASTER_PORT"):
             del os.environ[name]
-        with muster.world("nccl-slurm") as world:
+        with muster.world(backend="nccl") as world:
             print(world.rank, world.size, world.backend, world.joined.identity.sources["rank"])
 
     def step(rank: int, size: int) -> dict[str, str]:
@@ -358,7 +358,7 @@ def test_a_gpu_that_two_ranks_have_is_named_on_every_rank() -> None:
         from muster.rank.devices import Torch
 
         names: Any = join
-        names.this_torch = lambda: Torch("2.13.0+cu126", "CUDA 12.6", 2, collectives=True, mpi=False)
+        names.this_torch = lambda: Torch("2.13.0+cu126", "CUDA 12.6", 2, collectives=True)
         names._device = lambda chosen, seat, gpus: seat.local_rank % 2
         names.name_of = lambda device: f"GPU-{device}"
         with pytest.raises(muster.WireupError) as refused, muster.world(timeout=20):
@@ -369,23 +369,6 @@ def test_a_gpu_that_two_ranks_have_is_named_on_every_rank() -> None:
         assert said.startswith(
             f"ranks 0 and 2 on {os.uname().nodename} use the same GPU (GPU-0)\n\nhint: give each rank"
         )
-
-
-def test_mpi4py_is_needed_by_the_methods_alone_that_read_from_it() -> None:
-    def body() -> None:
-        import muster
-
-        sys.modules["mpi4py"] = None  # type: ignore[assignment]  # as if it were not installed
-        for method in ("auto", "gloo", "env", "dummy"):
-            with muster.world(method) as world:
-                assert world.size == 1
-        with pytest.raises(muster.WireupError) as refused, muster.world("nccl-mpi"):
-            pass
-        print(refused.value)
-
-    (said,) = well(together(1, body))
-    assert said.startswith("this method takes the ranks from mpi4py, which cannot be imported here")
-    assert "hint: install mpi4py against this site's MPI, or use method='auto'" in said
 
 
 def test_one_world_can_follow_another() -> None:
@@ -457,51 +440,7 @@ def test_a_method_without_a_store_has_a_first_rank_too(tmp_path: Path) -> None:
     well(together(3, body))
 
 
-def test_ranks_meet_in_a_file(tmp_path: Path) -> None:
-    def body() -> None:
-        import muster
-
-        with muster.world("nccl-file") as world:
-            world.print(world.mean(world.rank), world.backend)
-
-    def in_directory(rank: int, size: int) -> dict[str, str]:
-        return {**torch_variables(rank, size), "MUSTER_RUN_DIR": str(tmp_path)}
-
-    assert well(together(2, body, environment=in_directory))[0] == "0.5 gloo\n"
-
-
-def test_the_directory_of_the_file_is_made(tmp_path: Path) -> None:
-    """Only submit makes the run directory; torch would wait for it for five minutes, whatever timeout= says."""
-
-    def body() -> None:
-        import muster
-
-        with muster.world("nccl-file", timeout=10) as world:
-            world.print(world.size)
-
-    def in_directory(rank: int, size: int) -> dict[str, str]:
-        return {**torch_variables(rank, size), "MUSTER_RUN_DIR": str(tmp_path / "muster-runs/12")}
-
-    assert well(together(2, body, environment=in_directory))[0] == "2\n"
-    assert list((tmp_path / "muster-runs/12").iterdir()) == [], "the last rank removes the file"
-
-
-def test_a_file_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("no directory")
-
-    def body() -> None:
-        import muster
-
-        with pytest.raises(muster.WireupError, match="cannot write"), muster.world("nccl-file", timeout=300):
-            pass
-
-    def in_directory(rank: int, size: int) -> dict[str, str]:
-        return {**torch_variables(rank, size), "MUSTER_RUN_DIR": str(tmp_path / "file/12")}
-
-    well(together(2, body, environment=in_directory))
-
-
-def test_the_method_of_the_site_is_used_unless_one_is_named() -> None:
+def test_the_method_that_was_asked_for_is_used_unless_the_script_names_one() -> None:
     def body() -> None:
         import muster
 
@@ -512,11 +451,6 @@ def test_the_method_of_the_site_is_used_unless_one_is_named() -> None:
             assert world.method == "gloo"
         os.environ["MUSTER_WIREUP"] = "telepathy"
         with pytest.raises(muster.WireupError, match="MUSTER_WIREUP names 'telepathy'"), muster.world():
-            pass
-        with pytest.raises(muster.WireupError, match="without an MPI backend"), muster.world("mpi"):
-            pass
-        os.environ["WORLD_SIZE"] = "2"
-        with pytest.raises(muster.WireupError, match="MUSTER_RUN_DIR is not set"), muster.world("nccl-file"):
             pass
         os.environ["MUSTER_GPUS"] = "4"
         with pytest.raises(muster.WireupError, match=r"GPUs were asked for \(MUSTER_GPUS=4\)"), muster.world("env"):

@@ -155,7 +155,7 @@ _GROUPS: Mapping[str, tuple[tuple[str, Option], ...]] = {
         row("--mpi TYPE", "how srun starts ranks that use MPI (default: the site's): pmi2, pmix, none"),
         row(
             "--wireup METHOD",
-            f"how muster.world() finds its rank (default: the site's, else auto): {', '.join(WIREUPS)}",
+            f"how muster.world() finds its rank (default: auto): {', '.join(WIREUPS)}",
             choices=WIREUPS,
         ),
         row(

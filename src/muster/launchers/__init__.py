@@ -65,9 +65,7 @@ class _TypedNames(Sequence[str]):
 
 TYPED_NAMES: Sequence[str] = _TypedNames()
 
-WIREUPS = (
-    *("auto", "env", "nccl-openmpi", "nccl-slurm", "nccl-slurm-pmi", "nccl-mpi", "nccl-file", "mpi", "gloo", "dummy"),
-)
+WIREUPS = ("auto", "env", "gloo", "dummy")
 """The methods of muster.world(), by which a rank joins the others; this side does not load it."""
 
 

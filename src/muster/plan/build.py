@@ -153,7 +153,7 @@ def _join(made: Sections) -> Plan:
         launcher=launcher.name,
         launcher_reason=made.launcher_reason,
         mpi=made.launch.mpi,
-        wireup=terms.wireup,
+        wireup=request.wireup,
         directives=made.directives,
         step_flags=made.step_flags,
         mpirun_flags=terms.mpirun_flags,

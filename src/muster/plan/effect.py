@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from muster.errors import Refusal, RequestError, refused
+from muster.errors import Refusal, refused
 from muster.job.request import Request
 from muster.launchers.base import Launcher, Starter
 from muster.model.plan import Engine, Flag, Reason
@@ -32,11 +32,6 @@ _WITHOUT_SLURM = (
     *("distribution", "sbatch", "srun", "mpi", "gpu_type"),
 )
 _HERE_HINTS = {"time": "omit it, or type: timeout 30m muster run …", "mpi": "omit it, or use --launcher mpirun"}
-_PMI_OF = {
-    "nccl-slurm-pmi": "--mpi pmi2",
-    "nccl-mpi": "--launcher mpirun, or --mpi pmix",
-    "mpi": "--launcher mpirun, or --mpi pmix",
-}
 
 
 class _Idle(NamedTuple):
@@ -181,20 +176,3 @@ def _memory_of_job(request: Request, job: str, environment: Mapping[str, str]) -
         leave = "omit it, or allocate with it: salloc --mem; --srun=--mem=SIZE asks for the step all the same"
         unknown = "for which no memory was asked: Slurm does not say how much it has"
         yield _Idle(request.origin("mem"), f"{job}, {unknown}", leave)
-
-
-def refuse_wireup(request: Request, launcher: Launcher, mpi: str | None) -> None:
-    """Refuse a method whose variables no program would set: every rank would fail."""
-    method = request.wireup if request.typed("wireup") else None
-    by_mpirun = launcher.sets_mpi_variables
-    by_pmi = launcher.rank_tasks and mpi not in {None, "none"}
-    hint = None
-    if method == "nccl-openmpi" and not by_mpirun:
-        hint = "--launcher mpirun"
-    if method in _PMI_OF and not (by_mpirun or by_pmi):
-        hint = _PMI_OF[method]
-    if method == "nccl-slurm" and Engine.SLURM not in launcher.engines:
-        hint = "--wireup auto, or a run over Slurm"
-    if hint is not None:
-        why = f"{launcher.name} as it is asked for sets none of the variables that it reads"
-        raise RequestError(f"{request.origin('wireup')}: {why}", hint=hint)

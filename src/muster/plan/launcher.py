@@ -16,7 +16,7 @@ from muster.model.finish import Finish
 from muster.model.plan import Engine, Flag, Reason
 from muster.model.words import Fragment
 from muster.plan.asked import Asked
-from muster.plan.effect import flags_within, refuse_idle_options, refuse_wireup
+from muster.plan.effect import flags_within, refuse_idle_options
 from muster.plan.script_fit import wants_mpi
 from muster.plan.site_queue import queue_of
 from muster.plan.site_terms import situation_of, terms_of
@@ -99,10 +99,8 @@ def settle_terms(asked: Asked, facts: Facts, size: Size, launcher: Launcher) -> 
         from muster.plan.pack import packed_terms
 
         terms = packed_terms(terms, size.pack)
-    mpi = request.mpi or terms.mpi
-    if mpi is None and launcher.rank_tasks and wants_mpi(facts.script):
-        mpi = site.profile.launch.mpi
-    refuse_wireup(request, launcher, mpi)
+    by_mpi = launcher.rank_tasks and wants_mpi(facts.script)
+    mpi = request.mpi or (terms.mpi if by_mpi else None)
     return LaunchTerms(job, queue, terms, mpi)
 
 

@@ -171,8 +171,7 @@ def terms_of(site: Site, request: Request, shape: Shape, job: Situation, queue: 
         export_reason=_export_reason(site),
         directives=tuple(_directives(site, request, shape, job, queue)),
         step_flags=tuple(_step_flags(site, shape, job, request)),
-        mpi=_mpi(site, request, job),
-        wireup=request.wireup or launch.wireup,
+        mpi=launch.mpi_by_stack.get(job.stack or "") or launch.mpi,
         mpirun_flags=tuple(
             Flag(word, reason_for(site, "launch.mpirun", "how this site wants ranks mapped and bound"))
             for word in launch.mpirun or ()
@@ -202,20 +201,6 @@ def _gpu_type(site: Site, request: Request) -> str | None:
     _, node = node_kind(site, request)
     own_type = node.gpu_type if node.gpu_type is not None else site.profile.request.gpu_type
     return own_type or live_gpu_type(site, request)
-
-
-def _mpi(site: Site, request: Request, job: Situation) -> str | None:
-    """Return what srun is told of MPI: nothing for ranks of torch.
-
-    Its stack's word where the wire-up asks MPI or PMI.
-    """
-    launch = site.profile.launch
-    by_stack = launch.mpi_by_stack.get(job.stack or "")
-    return by_stack or launch.mpi if (request.wireup or launch.wireup) in _BY_MPI else None
-
-
-# Methods of muster.world() that ask the launcher's MPI or PMI who a rank is.
-_BY_MPI = frozenset({"nccl-slurm-pmi", "nccl-mpi", "mpi"})
 
 
 def _address_rule(site: Site) -> tuple[str, ...]:
@@ -327,10 +312,6 @@ def site_notes(site: Site, request: Request, shape: Shape, job: Situation, queue
     yield from _overruled(site, request, job)
     yield from _of_queue(site, queue)
     yield from _without_gpus(site, request, job, queue)
-    method = site.profile.launch.wireup
-    if method is not None and request.wireup is None:
-        reason = reason_for(site, "launch.wireup", "the method of muster.world() that this site's launcher suits")
-        yield Note(f"muster.world() takes {method}, unless the script names another: {reason.text} [{reason.origin}]")
     if job.gpus_per_node and launcher_named(job.launcher).rank_tasks and site.profile.binding.kind in {"mask", "map"}:
         bound = bind_ranks(
             site.profile, node_kind(site, request)[1], ranks=shape.ntasks_per_node, whole_node=job.whole_node

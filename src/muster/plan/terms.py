@@ -37,7 +37,8 @@ class Terms(msgspec.Struct, frozen=True):
     export: str = "NONE"
     export_reason: Reason = OWN_ENVIRONMENT
     mpi: str | None = None
-    wireup: str | None = None
+    """What srun is told of MPI where the program asks it."""
+
     directives: tuple[Directive, ...] = ()
     step_flags: tuple[Flag, ...] = ()
     mpirun_flags: tuple[Flag, ...] = ()

@@ -25,7 +25,6 @@ class Torch(NamedTuple):
     collectives: bool
     """Whether it has the backend of its GPUs."""
 
-    mpi: bool
     vendor: Vendor = VENDORS[0]
     """The makers of the GPUs that it is built for."""
 
@@ -50,7 +49,6 @@ def this_torch() -> Torch:
         built_for=f"{vendor.software} {getattr(torch.version, vendor.torch_version)}" if vendor else "",
         gpus=getattr(torch, vendor.device).device_count() if vendor else 0,
         collectives=bool(has_backend and has_backend()),
-        mpi=distributed.is_mpi_available(),
         vendor=vendor or VENDORS[0],
     )
 
@@ -72,13 +70,6 @@ def choose_backend(wanted_name: Optional[str], environment: Mapping[str, str], t
     Raises WireupError where GPUs were asked for and cannot be used: never gloo in silence.
     """
     gpus, evidence = gpus_asked_for(environment)
-    if wanted_name == "mpi":
-        if not torch.mpi:
-            raise WireupError(
-                f"this torch ({torch.version}) was built without an MPI backend",
-                "use method='nccl-mpi', which takes ranks from MPI, or a torch that was built against MPI",
-            )
-        return Backend("mpi", "cpu")
     if wanted_name is not None and wanted_name not in _OF_GPUS:
         return Backend(str(wanted_name), "cpu")
     if gpus and not torch.gpus:

@@ -8,7 +8,6 @@ import time
 from datetime import timedelta
 from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from . import mpi
 from .address import interface_towards
 from .devices import Backend, Torch, choose_backend, eager_is_safe, gpu_index, name_of, refuse_shared, this_torch
 from .errors import WireupError
@@ -58,13 +57,11 @@ def join(
     """Join the world that the environment describes. Raises WireupError with the reason and the way out."""
     torch = _usable_torch()
     backend_choice = choose_backend(backend or method.backend, environment, torch)
-    if method.meets == "alone":
+    if method.alone:
         return _alone(method, backend_choice)
-    if method.meets == "mpi":
-        return _join_by_torchs_mpi(method, backend_choice)
-    identity = mpi.identity() if method.meets == "mpi4py" else identify(environment, method.family)
+    identity = identify(environment, method.family)
     wait_s = timeout_s or min(_JOIN_S + _JOIN_S_PER_RANK * identity.size, _LONGEST_JOIN_S)
-    address, open_store = rendezvous(environment, identity, method)
+    address, open_store = rendezvous(environment, identity)
     with files_only():  # until all have come: rank 0 serves the others' connections here
         # In this order: a store that answers has accepted the connection made before, and never asks for its name.
         for_watch, store = open_store(wait_s) if identity.size > 1 else None, open_store(wait_s)
@@ -210,30 +207,13 @@ def _prepare_gloo(own_seats: Sequence[Seat], host: str, address: str) -> None:
         os.environ.setdefault("TORCH_GLOO_LAZY_INIT", "1")
 
 
-# --- the other ways -------------------------------------------------------------------------------------------------
+# --- the other way --------------------------------------------------------------------------------------------------
 
 
 def _alone(method: Method, choice: Backend) -> Joined:
     identity = identify({})
     seat = seats([Introduction(socket.gethostname(), os.getpid(), 0, 0, 0)])[0]
     return Joined(method, identity, seat, (seat,), 0, 1, choice, _device(choice, seat, 1), None, None, 0.0)
-
-
-def _join_by_torchs_mpi(method: Method, choice: Backend) -> Joined:
-    """Join by MPI, which is launcher, meeting place and transport.
-
-    There is no store, and MPI ends the world with a rank.
-    """
-    import torch
-    import torch.distributed as dist
-
-    dist.init_process_group("mpi")
-    rank, size = dist.get_rank(), dist.get_world_size()
-    places: List[Any] = [None] * size
-    dist.all_gather_object(places, Introduction(socket.gethostname(), os.getpid(), 0, None, None))
-    all_seats = seats(places)
-    identity = Identity("mpi", rank, size)
-    return Joined(method, identity, all_seats[rank], all_seats, 0, 1, choice, torch.device("cpu"), None, None, 0.0)
 
 
 def _usable_torch() -> Torch:

@@ -38,7 +38,7 @@ class Together:
     @property
     def alone(self) -> bool:
         """Return whether there is no process group: method "dummy"."""
-        return self.joined.method.meets == "alone"
+        return self.joined.method.alone
 
     def print(self, *words: Any, **options: Any) -> None:
         """Print as `print` does, from rank 0 only."""

@@ -31,8 +31,8 @@ def world(
 ) -> "Iterator[World]":
     """Join the ranks that were started together; on the way out leave them, also by an exception.
 
-    method: where this rank's number comes from. "auto" takes what the launcher set (or `--wireup`, or the site's
-        choice); the others are in `methods.py`. backend: "nccl" or "gloo"; by default NCCL on GPUs, gloo elsewhere.
+    method: where this rank's number comes from. "auto" takes what the launcher set (or `--wireup`);
+        the others are in `methods.py`. backend: "nccl" or "gloo"; by default NCCL on GPUs, gloo elsewhere.
     timeout: for joining and for each collective, in seconds; by default joining takes at most five minutes, and
         0.1 s more for each rank, and a collective what torch gives it.
     instances: split the ranks into so many worlds of the same size, each with a rank 0 of its own.

@@ -16,7 +16,6 @@ from muster.sites.schema_words import (
     Part,
     Text,
     When,
-    Wireup,
     Word,
 )
 
@@ -30,9 +29,6 @@ class SiteLaunch(Part, frozen=True, kw_only=True):
     preferred: Launcher | None = None
     refused: dict[str, Text] = field(default_factory=dict)
     """Launcher → why not here."""
-
-    wireup: Wireup | None = None
-    """The method of muster.world() where neither the script nor --wireup names one."""
 
     mpi: str | None = None
     """srun --mpi for programs that use MPI; ranks of torch need none."""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from muster.launchers import WIREUPS
 from muster.rank.vendors import KINDS
 
 Count = Annotated[int, Meta(ge=1, description="a whole number from 1 up")]
@@ -45,10 +44,8 @@ ImageEngine = Annotated[
 ]
 if TYPE_CHECKING:
     GpuKind = str
-    Wireup = str
-else:  # the registries say which there are
+else:  # the table says which there are
     GpuKind = Literal[(*KINDS, "none")]
-    Wireup = Literal[WIREUPS]
 Trust = Literal["own", "mixed", "users", "old"]
 
 

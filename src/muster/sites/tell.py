@@ -114,7 +114,7 @@ _DEPENDS: dict[str, tuple[str, frozenset[Any]]] = {
 # What only some sites have: its absence says nothing.
 _OPTIONAL = frozenset(
     {
-        *("request.gpu_type", "request.account_suffix", "request.slurm_cpus", "launch.wireup"),
+        *("request.gpu_type", "request.account_suffix", "request.slurm_cpus"),
         *("devices.cut_by_site", "modules.torch", "launch.hang_s", "launch.queues_from_jobs"),
         *("memory.default_per_cpu",),
         *("request.time_min", "request.time_max"),
