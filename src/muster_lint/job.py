@@ -9,6 +9,7 @@ from functools import cached_property
 
 import msgspec
 
+from muster.errors import RequestError
 from muster_lint.bash import Assignment, ShellText, SimpleCommand, read_shell
 from muster_lint.launch import LaunchCommand, launches_of
 from muster_lint.values import TextSpan
@@ -245,6 +246,11 @@ class BatchScript(msgspec.Struct, frozen=True, dict=True):
         return int(value) if value is not None and value.isascii() and value.isdigit() and len(value) < 10 else None
 
 
+def too_deep(path: str) -> RequestError:
+    """Return the error of a text that is nested too deeply."""
+    return RequestError(f"{path} is nested too deeply to be read", hint="give a script that a person wrote")
+
+
 def read_job(path: str, text: str) -> BatchScript:
     """Return the job that a text describes."""
     has_mark = text.startswith("\ufeff")
@@ -257,7 +263,10 @@ def read_job(path: str, text: str) -> BatchScript:
             (early if in_header else late_directives).extend(directives_of(line, number))
         elif line.strip() and not line.lstrip().startswith("#"):
             in_header = False
-    shell = read_shell(text)
+    try:
+        shell = read_shell(text)
+    except (RecursionError, MemoryError):
+        raise too_deep(path) from None
     written = {line for place, _ in shell.heredocs for line in range(place.line, place.end_line + 1)}
     written |= {line for place in shell.long_texts for line in range(place.line + 1, place.end_line + 1)}
     return BatchScript(

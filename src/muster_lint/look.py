@@ -8,10 +8,10 @@ from pathlib import Path
 
 from msgspec import structs
 
-from muster.errors import MusterError, RequestError
+from muster.errors import MusterError
 from muster.sites.site import Site
 from muster_lint.ignore import ignored_lines, wrong_marks
-from muster_lint.job import BatchScript, read_job
+from muster_lint.job import BatchScript, read_job, too_deep
 from muster_lint.program import read_program
 from muster_lint.read import FileKind, SourceFile, read_source
 from muster_lint.rule import all_rules
@@ -58,11 +58,7 @@ def lint_source(source: SourceFile, site: Site | None = None, job: BatchScript |
     try:
         return _lint(source, site, job)
     except (RecursionError, MemoryError):
-        raise _too_deep(source.path) from None
-
-
-def _too_deep(path: str) -> RequestError:
-    return RequestError(f"{path} is nested too deeply to be read", hint="give a script that a person wrote")
+        raise too_deep(source.path) from None
 
 
 def _lint(source: SourceFile, site: Site | None, job: BatchScript | None) -> list[LintFinding]:
@@ -86,12 +82,7 @@ _WITHOUT_BASH = frozenset({"secret-in-script", "directive-after-command"})
 
 def _job_of(source: SourceFile) -> BatchScript | None:
     """Return a batch script as a job; None for another kind of file."""
-    if source.kind is not FileKind.BATCH:
-        return None
-    try:
-        return read_job(source.path, source.text)
-    except (RecursionError, MemoryError):
-        raise _too_deep(source.path) from None
+    return read_job(source.path, source.text) if source.kind is FileKind.BATCH else None
 
 
 def _lint_python(source: SourceFile) -> list[LintFinding]:

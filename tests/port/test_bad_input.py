@@ -25,6 +25,7 @@ _CASES = {
     "python": ("import os\n", "a.py", 2, "a Python script without #SBATCH lines"),
     "a header alone": ("#!/bin/bash\n#SBATCH -N 2\n", "job.sh", 1, "the script starts no ranks"),
     "odd sizes": ("#!/bin/bash\n#SBATCH --nodes=2-x --gres=gpu: --mem=lots -c abc\nsrun python a.py\n", "job.sh", 1, "--mem"),
+    "deep": (_GOOD + "x $(" + "(" * 3000 + ")" * 3001 + "\n", "job.sh", 2, "nested too deeply"),
     "huge number": (f"#!/bin/bash\n#SBATCH --nodes={'9' * 400}\nsrun python a.py\n", "job.sh", None, ""),
 }  # fmt: skip
 
