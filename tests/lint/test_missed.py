@@ -174,6 +174,21 @@ _FOUND = {
         "a module called Anaconda3/2020.11 puts conda into PATH",
         _GPU + "module add Anaconda3/2020.11\nconda activate x\npython t.py\n",
     ),
+    "a list shorter than the array, by an index of its own": (
+        "array-beyond-list",
+        "kinds has 2 entries, but the array goes to 2",
+        _GPU + "#SBATCH -a 0-2\nkinds=(a b)\ni=$SLURM_ARRAY_TASK_ID\npython t.py ${kinds[i]}\n",
+    ),
+    "a training of a branch, and what follows": (
+        "status-lost-at-end",
+        "the script goes on when this fails, and the job ends with the status of line 9",
+        _GPU + "if [ -d x ]; then\n  python t.py --resume\nfi\npython test.py\n",
+    ),
+    "a container whose number is kept": (
+        "docker-in-job",
+        "beside the job",
+        _GPU + "c=$(docker run -d --gpus all image)\ndocker wait $c\n",
+    ),
     "hosts under one name": (
         "input-of-every-job",
         "every job writes hosts, which line 7 reads",
@@ -314,6 +329,18 @@ _RIGHT = {
     "conda of a module, with its function": (
         "conda-not-set-up",
         _GPU + "module load Anaconda3\nsource $EBROOTANACONDA3/etc/profile.d/conda.sh\nconda activate x\npython t.py\n",
+    ),
+    "a list as long as the array, from one": (
+        "array-beyond-list",
+        _GPU + "#SBATCH -a 1-2\nkinds=(a b)\ni=$((SLURM_ARRAY_TASK_ID - 1))\npython t.py ${kinds[$i]}\n",
+    ),
+    "two branches": (
+        "status-lost-at-end",
+        _GPU + "if [ -d x ]; then\n  python t.py --resume\nelse\n  python t.py\nfi\n",
+    ),
+    "a list with keys": (
+        "array-beyond-list",
+        _GPU + "#SBATCH -a 4-5\ndeclare -A kinds=([4]=a [5]=b)\npython t.py ${kinds[$SLURM_ARRAY_TASK_ID]}\n",
     ),
     "hosts with the job's number": (
         "input-of-every-job",

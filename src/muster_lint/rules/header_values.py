@@ -194,14 +194,12 @@ def find_array_beyond_list(job: BatchScript) -> Iterator[Hit]:
     for each in job.shell.assignments:
         if not each.elements or each.may_not_run or len(job.shell.assigned(each.name)) > 1:
             continue
-        if any(not word.is_literal or re.search(r"[*?{]", word.text) for word in each.elements):
+        if any(not word.is_literal or re.search(r"[*?{]|^\[", word.text) for word in each.elements):
+            continue  # the last are keys of their own
+        offset = None if re.search(rf"-A\s+{each.name}\b", job.text) else _offset_of(job, each.name)
+        if offset is None:
             continue
-        shift = re.search(
-            rf"\$\{{{each.name}\[\s*\$?\(*\{{?\$?\{{?SLURM_ARRAY_TASK_ID\}}?\s*(-\s*1)?\s*\)*\]\}}", job.text
-        )
-        if shift is None:
-            continue
-        length, offset = len(each.elements), 1 if shift[1] else 0
+        length = len(each.elements)
         if last - offset >= length:
             yield Hit(array.place, f"{each.name} has {length} entries, but the array goes to {last}")
         elif last - offset < length - 1 and first - offset == 0:
@@ -210,6 +208,23 @@ def find_array_beyond_list(job: BatchScript) -> Iterator[Hit]:
         elif first - offset == 1:
             message = f"{each.name} begins with the number 0, and the array at {first}: the first entry never runs"
             yield Hit(array.place, message, severity=Severity.FRAGILE)
+
+
+def _offset_of(job: BatchScript, name: str) -> int | None:
+    """Return how far the index of a list lies below the task's number; None where something else is the index."""
+    numbers = {"SLURM_ARRAY_TASK_ID": 0}
+    for each in job.shell.assignments:
+        own = re.fullmatch(_NUMBER, each.value.value) if each.value is not None and not each.of_command else None
+        if own and len(job.shell.assigned(each.name)) == 1:
+            numbers[each.name] = 1 if own[1] else 0
+    for index, offset in numbers.items():
+        shift = re.search(rf"\$\{{{name}\[\s*\$?\(*\{{?\$?\{{?{index}\}}?\s*(-\s*1)?\s*\)*\]\}}", job.text)
+        if shift is not None:
+            return offset + (1 if shift[1] else 0)
+    return None
+
+
+_NUMBER = r"(?:\$\(\(\s*)?\$?\{?SLURM_ARRAY_TASK_ID\}?\s*(-\s*1)?\s*(?:\)\))?"
 
 
 @rule(

@@ -138,7 +138,9 @@ def _forgotten(works: Mapping[int, LaunchCommand], last: SimpleCommand, before: 
         yield Hit(last.place, message)
         return
     for each in before:
-        is_alone = not (each.is_tested or each.is_guarded or each.in_background or each.is_conditional)
+        is_alone = not (each.is_tested or each.is_guarded or each.in_background)
+        if each.is_conditional and (last.is_conditional or not (each.order in works and trains(works[each.order]))):
+            continue  # they may stand in two branches, of which one runs
         if each.order in works and is_alone and _is_part(works[each.order]):
             message = f"the script goes on when this fails, and the job ends with the status of line {last.place.line}"
             yield Hit(each.place, message)
