@@ -189,6 +189,16 @@ _FOUND = {
         "beside the job",
         _GPU + "c=$(docker run -d --gpus all image)\ndocker wait $c\n",
     ),
+    "data left in memory": (
+        "left-on-node",
+        "/dev/shm/$USER stays in the node's memory",
+        _GPU + "D=/dev/shm/$USER\nrsync -a data $D\npython t.py $D\n",
+    ),
+    "a folder left on a disk": (
+        "left-on-node",
+        "/tmp/$SLURM_JOB_ID stays on the node's own disk",
+        _GPU + "mkdir -p /tmp/$SLURM_JOB_ID\npython t.py /tmp/$SLURM_JOB_ID\n",
+    ),
     "hosts under one name": (
         "input-of-every-job",
         "every job writes hosts, which line 7 reads",
@@ -342,6 +352,8 @@ _RIGHT = {
         "array-beyond-list",
         _GPU + "#SBATCH -a 4-5\ndeclare -A kinds=([4]=a [5]=b)\npython t.py ${kinds[$SLURM_ARRAY_TASK_ID]}\n",
     ),
+    "data that is removed": ("left-on-node", _GPU + "cp -r d /tmp/x\npython t.py /tmp/x\nrm -rf /tmp/x\n"),
+    "data in the job's own folder": ("left-on-node", _GPU + "cp -r d $TMPDIR\npython t.py $TMPDIR/d\n"),
     "hosts with the job's number": (
         "input-of-every-job",
         _TWO + "scontrol show hostnames > hosts.$SLURM_JOB_ID\nmpirun --hostfile hosts.$SLURM_JOB_ID ./x\n",

@@ -95,6 +95,42 @@ def _has_several_tasks(job: BatchScript) -> bool:
 
 
 @rule(
+    "left-on-node",
+    Severity.FRAGILE,
+    "files left on the node's own disk or in its memory",
+    why="""Nobody but the job knows of them. They stay when it ends: the disk, or in /dev/shm the memory, is filled a little more by each run, until jobs
+    of others fail there.""",
+    instead="Use the job's own $TMPDIR, or remove them however the job ends: trap 'rm -rf \"$DIR\"' EXIT.",
+    source=sources.BASH,
+    bad=_HEAD
+    + 'set -e\nmkdir "/dev/shm/$SLURM_JOB_ID"\ncp -r data "/dev/shm/$SLURM_JOB_ID"\nsrun --kill-on-bad-exit=1 ./train "/dev/shm/$SLURM_JOB_ID"\n',
+    good=_HEAD
+    + "set -e\ntrap 'rm -rf \"/dev/shm/$SLURM_JOB_ID\"' EXIT\n"
+    + 'mkdir "/dev/shm/$SLURM_JOB_ID"\ncp -r data "/dev/shm/$SLURM_JOB_ID"\nsrun --kill-on-bad-exit=1 ./train "/dev/shm/$SLURM_JOB_ID"\n',
+)
+def find_left_files(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first copy onto the node's own disk, or folder of the job there, in a script that removes nothing."""
+    if not job.directives or _REMOVES.search(job.body) or not any(is_work(job, each) for each in job.launches):
+        return
+    for launch in job.launches:
+        each = launch.command
+        makes = each.program == "mkdir" and not each.in_substitution
+        if not (makes or copies(launch)) or each.function:
+            continue
+        into = [_filled(job, word.value) for word in each.words[1:]]
+        into = into if makes or launch.stages[-1].name in {"tar", "unzip"} else into[-1:]
+        here = next((path for path in into if _OF_NODE.match(path) and (not makes or "SLURM_" in path)), "")
+        if here:
+            where = "in the node's memory" if "/shm" in here else "on the node's own disk"
+            yield Hit(each.place, f"{here} stays {where} when the job ends", unknown="whether the site clears it")
+            return
+
+
+_REMOVES = re.compile(r"\brm\b|-delete\b|\btrap\b|\brmdir\b|\bmv\b")
+_OF_NODE = re.compile(r"/(tmp|var/tmp|dev/shm)/.")
+
+
+@rule(
     "array-shares-file",
     Severity.FRAGILE,
     "one file for all tasks of an array",
