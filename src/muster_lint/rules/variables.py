@@ -91,7 +91,7 @@ def find_fabric_off(job: BatchScript) -> Iterator[Hit]:
         if value != "1" or (name == "NCCL_IB_DISABLE" and (is_one_node or is_efa)):
             continue
         above = job.lines[place.line - 2].lstrip() if place.line > 1 else ""
-        is_explained = above.startswith("#") or re.search(r"\s#\s*\w", job.lines[place.end_line - 1]) is not None
+        is_explained = re.match("#(?!SBATCH)", above) or re.search(r"\s#\s*\w", job.lines[place.end_line - 1])
         if (name != "NCCL_IB_DISABLE" and job.has_one_gpu) or is_explained:
             continue
         unknown = "whether the nodes have InfiniBand" if name == "NCCL_IB_DISABLE" else "whether these GPUs need it"
