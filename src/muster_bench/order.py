@@ -86,7 +86,7 @@ def choose(text: str, kind: str, known_names: Sequence[str]) -> tuple[str, ...]:
 
 def format_bytes(size: int) -> str:
     """Return the size with the largest unit that makes it exact: 64 KiB, 4 GB; else a rounded one."""
-    for name in ("GiB", "MiB", "KiB", "GB", "MB"):
+    for name in ("GiB", "GB", "MiB", "MB", "KiB"):
         if size >= _UNITS[name] and size % _UNITS[name] == 0:
             return f"{size // _UNITS[name]} {name}"
     for name in ("GiB", "MiB", "KiB"):
