@@ -25,8 +25,8 @@ class Copy(msgspec.Struct, frozen=True):
 
 def parse_copy(words: str) -> Copy:
     """Return the source and the target of SRC:DST."""
-    source, colon, target = words.rpartition(":")
-    if not colon or not source or not target.startswith("/"):
+    source, _, target = words.rpartition(":")
+    if not source or not target.startswith("/"):
         raise RequestError(f"--copy {words} is not SRC:DST", hint="DST is an absolute path in the image")
     if re.search(r"\s", words):
         raise RequestError(f"--copy {words} holds a space, at which Apptainer splits", hint="rename it, or link to it")
@@ -136,8 +136,8 @@ def _instructions(text: str) -> list[tuple[int, str]]:
     pending, first_number = "", 0
     for number, line in enumerate(text.splitlines(), start=1):
         content = line.strip()
-        if content.startswith("#") or (not content and not pending):
-            continue
+        if not content or content.startswith("#"):
+            continue  # an empty line ends no instruction either
         first_number = first_number if pending else number
         pending += content
         if pending.endswith("\\"):
