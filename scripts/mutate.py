@@ -726,10 +726,17 @@ class _Recorder:
         self.called.clear()
         self.of_others.write_text("")
         began = _spent_s()
+        signal.signal(signal.SIGALRM, _end_of_test)
+        signal.alarm(int(_TEST_S))  # a test that waits for ever, for a terminal, would hold the whole map
         result = yield
+        signal.alarm(0)
         called = {*self.called, *self.of_others.read_text().splitlines()}
         self.rows[item.nodeid] = (round(_spent_s() - began, 3), sorted(called))
         return result
+
+
+def _end_of_test(*_: object) -> NoReturn:
+    raise _OutOfTimeError
 
 
 def _spent_s() -> float:
