@@ -117,7 +117,7 @@ def _rows(body: str) -> tuple[list[str], list[tuple[Fate, str]]]:
             "--node-prologue 'rm /tmp/x'",
         ),
     ],
-)  # fmt: skip
+)
 def test_a_line_before_the_launch(body: str, verdict: Fate | None, says: str, words: str) -> None:
     told_words, rows = _rows(body)
     assert [each for each, _ in rows][:1] == ([verdict] if verdict else [])
@@ -138,3 +138,111 @@ def test_a_line_before_the_launch(body: str, verdict: Fate | None, says: str, wo
 )
 def test_a_word_is_quoted_so_that_the_shell_of_a_task_still_expands_it(word: str, quoted: str) -> None:
     assert _quoted(word) == quoted
+
+
+_SIZE, _ENGINE, _FLAG = "its value is not in the script", "a flag of the engine", "a flag of mpirun"
+
+
+@pytest.mark.parametrize(
+    ("launch", "more", "command", "says"),
+    [
+        # flags of the step
+        ("srun -lu python a.py", "", "python a.py", "-u: Muster reads"),
+        ("srun -l python a.py", "", "python a.py", "Muster labels"),
+        ("srun -lx python a.py", "--srun=-lx", "python a.py", "hands on"),
+        ("srun --l python a.py", "--srun=--l", "python a.py", "hands on"),
+        (
+            "srun --export=ALL,A=1,B=$C python a.py",
+            "--env A=1",
+            "bash -c 'export B=\"$C\"; exec python a.py'",
+            "set there",
+        ),
+        ("srun -n $((SLURM_NNODES * 4)) python a.py", "", "python a.py", "the plan works it out"),
+        ("srun -n $((8 / 0)) python a.py", "", "python a.py", _SIZE),
+        ("srun -n $((9 / 2)) python a.py", "", "python a.py", _SIZE),
+        ("srun -n $((16 / 2)) python a.py", "", "python a.py", "the plan works it out"),
+        ("srun -n $((SLURM_NNODES + 6)) python a.py", "", "python a.py", _SIZE),
+        ("srun -n x python a.py", "", "python a.py", _SIZE),
+        ("srun python a.py | tee log", "", "python a.py", "in the run directory"),
+        (
+            "srun python a.py --rank $SLURM_PROCID",
+            "",
+            "bash -c 'exec python a.py --rank \"$SLURM_PROCID\"'",
+            "that of the batch host",
+        ),
+        (
+            "A=`hostname`; srun env B=$A python a.py",
+            "",
+            "bash -c 'export B=\"$(hostname)\"; exec python a.py'",
+            "set there",
+        ),
+        # what stands between the step and the program
+        ("eval srun python a.py", "", "python a.py", ""),
+        ("eval 'A=1 srun python a.py'", "--env A=1", "python a.py", ""),
+        ("srun env A=1 python a.py", "--env A=1", "python a.py", "a variable of the ranks"),
+        ("srun env -u A python a.py", "", "python a.py", "it removes variables"),
+        ("srun time python a.py", "", "python a.py", "changes nothing"),
+        ("srun numactl -N 0 python a.py", "", "numactl -N 0 python a.py", "a part of the command"),
+        ("srun bash a.sh", "", "bash a.sh", "word for word"),
+        ('srun bash -c "python a.py \\$A"', "--env A", "bash -c 'exec python a.py \"$A\"'", "--env A passes yours on"),
+        ("srun bash -c 'cd /x && python a.py'", "", "bash -c 'cd /x && python a.py'", "fills in"),
+        ("srun bash -c 'sleep 1; python a.py'", "", "python a.py", "shows something"),
+        ("srun bash -c 'make; python a.py'", "", "bash -c 'make; python a.py'", "fills in"),
+        ("srun bash -c 'A=1 python a.py'", "--env A=1", "python a.py", ""),
+        ("srun bash -c 'A=1 make; python a.py'", "", "bash -c 'A=1 make; python a.py'", ""),
+        ("srun bash -c 'for i in 1; do python a.py; done'", "", "bash -c 'for i in 1; do python a.py; done'", ""),
+        ("srun bash -c 'python a.py > log'", "", "python a.py", "a file of each rank's own"),
+        ("srun bash -c 'date'", "", "bash -c date", ""),
+        ("srun bash -c 'python a.py && if'", "", "bash -c 'python a.py && if'", ""),
+        ("srun bash -c 'torchrun a.py; date'", "", "COMMAND", "among other lines"),
+        ("srun python -u -m a.b c", "", "python -u -m a.b c", "word for word"),
+        ("srun ./a.py x", "", "./a.py x", "word for word"),
+        # images
+        (
+            "srun apptainer exec --bind /a:/b i.sif python a.py",
+            "--image i.sif --bind /a:/b",
+            "python a.py",
+            "a path of the host",
+        ),
+        ("srun apptainer exec --bind= i.sif python a.py", "--image i.sif", "python a.py", _ENGINE),
+        ("srun apptainer exec --env A=1,B=2 i.sif python a.py", "--env A=1 --env B=2 --image i.sif", "python a.py", ""),
+        ("srun apptainer exec --env A i.sif python a.py", "--image i.sif", "python a.py", _ENGINE),
+        (
+            "srun apptainer exec --pwd /w i.sif python a.py",
+            "-D /w --image i.sif",
+            "python a.py",
+            "inside the image too",
+        ),
+        ("srun apptainer exec --nv i.sif python a.py", "--image i.sif", "python a.py", "for the GPUs"),
+        ("srun apptainer exec --nosuch i.sif python a.py", "--image i.sif", "python a.py", _ENGINE),
+        ("srun shifter --image=x/y:1 python a.py", "--image x/y:1", "python a.py", ""),
+        ("srun shifter python a.py", "", "python a.py", "the image's name is not in the script"),
+        # mpirun and agents
+        ("mpirun -np 8 -x A=1 -x B python a.py", "--launcher mpirun --env A=1", "python a.py", "over ssh too"),
+        ("mpirun -np 8 --mca btl tcp python a.py", "--launcher mpirun --env OMPI_MCA_btl=tcp", "python a.py", ""),
+        ("mpirun -np 8 -genv A 1 python a.py", "--launcher mpirun --env A=1", "python a.py", ""),
+        ("mpirun -np 8 -genvlist A,B python a.py", "--launcher mpirun", "python a.py", "over ssh too"),
+        ("mpirun -np 8 --nosuch python a.py", "--launcher mpirun", "python a.py", _FLAG),
+        ("torchrun --nproc_per_node 4 a.py", "--launcher torchrun", "python a.py", "it names no number of nodes"),
+        (
+            "python -m torch.distributed.launch --nproc_per_node 4 a.py",
+            "--launcher torchrun",
+            "python a.py",
+            "--local_rank",
+        ),
+        (
+            "python -m torch.distributed.launch --use-env --nproc_per_node 4 a.py",
+            "--launcher torchrun",
+            "python a.py",
+            "no number of nodes",
+        ),
+    ],
+)
+def test_a_launch_is_read(launch: str, more: str, command: str, says: str) -> None:
+    _, draft = read(f"{_HEAD}{launch}\n")
+    words = draft.words()
+    assert sorted(words) == sorted(["-N", "2", "-g", "4", "-t", "10", *shlex.split(more)])
+    assert list(draft.command) == shlex.split(command)
+    reasons = [row.why for row in draft.rows if row.line > len(_HEAD.splitlines())]
+    assert any(says in why for why in reasons), reasons
+    assert ("--local_rank" in " ".join(reasons)) is ("launch" in launch and "--use-env" not in launch)
