@@ -440,7 +440,6 @@ class Pin(Exact):
     name: str
     level: str
     where: str = msgspec.field(name="from")
-    conda: str | None
 
 
 class PlanWord(Exact):

@@ -29,11 +29,6 @@ _COMPLAINTS: Sequence[tuple[str, str, str]] = (
         ("--cache DIR names a roomier place; the image itself needs room where -o points"),
     ),
     (
-        r"Miniforge|urlopen error",
-        "Miniforge, which cotainr installs, could not be fetched",
-        "build where there is a way out: a login node, or --job on a node that has one",
-    ),
-    (
         r"unauthorized|authentication required|access denied|incorrect username or password",
         "the registry refuses the user or the password",
         "--login USER with --password-env NAME or --password-stdin",

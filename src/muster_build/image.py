@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import platform
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,7 +15,6 @@ import msgspec
 from muster.errors import MachineLacks, RequestError
 from muster.look.image_facts import look_at_path
 from muster_build.archive import check_archive
-from muster_build.cotainr import CondaOrder, add_conda, judge_conda, refuse_second_conda, signs_of_conda
 from muster_build.definition import Copy, compose, from_containerfile
 from muster_build.draft import digest_of_inputs, digest_of_path, is_up_to_date, record_of, swapped_in
 from muster_build.engine import Builder
@@ -32,7 +30,7 @@ from muster_build.podman import (
     finds_podman,
     is_containerfile,
 )
-from muster_build.registry import Login, image_environment, manifest_digest
+from muster_build.registry import Login, manifest_digest
 from muster_build.source import ImageSource, parse_source
 
 Say = Callable[[str], None]
@@ -55,7 +53,6 @@ class ImageOrder(msgspec.Struct, frozen=True, kw_only=True):
     wheelhouse: Path | None = None
     offline: bool = False
     copies: tuple[Copy, ...] = ()
-    conda: CondaOrder | None = None
     sandbox: bool = False
     replace: bool = False
 
@@ -67,7 +64,7 @@ class ImageOrder(msgspec.Struct, frozen=True, kw_only=True):
 
 def check_order(order: ImageOrder, say: Say) -> None:
     """Raise for what files and words show; nobody is asked for anything."""
-    if order.source is None and order.definition is None and (order.conda is None or order.conda.system is None):
+    if order.source is None and order.definition is None:
         raise RequestError("no image to build from is named", hint="--from docker://REGISTRY/NAME:TAG, or --def FILE")
     _judge_packages(order, say)
     if order.definition is not None:
@@ -77,8 +74,6 @@ def check_order(order: ImageOrder, say: Say) -> None:
     for copy in order.copies:
         if not Path(copy.source).exists():
             raise RequestError(f"{copy.source} is not there", hint="check the name")
-    if order.conda is not None:
-        judge_conda(order.conda, order.source.words if order.source else None, say)
 
 
 def build_image(order: ImageOrder, builder: Builder, say: Say, *, login: Login | None = None) -> bool:
@@ -92,10 +87,6 @@ def build_image(order: ImageOrder, builder: Builder, say: Say, *, login: Login |
         base = _BUILT
         order = msgspec.structs.replace(order, definition=None, containerfile=order.definition)
     text = _definition_of(order, base)
-    if order.conda is not None:
-        if text is not None or order.sandbox:
-            raise RequestError("--conda goes with --from or --system alone", hint="build it, then build on top of it")
-        refuse_second_conda(order.source.words if order.source else "", _signs_of_conda(order.source, login))
     inputs = _inputs(order, base, text, login, say)
     digest = digest_of_inputs(inputs)
     if is_up_to_date(order.output, record_of(order.output), digest, replace=order.replace):
@@ -127,9 +118,6 @@ def build_image(order: ImageOrder, builder: Builder, say: Say, *, login: Login |
                     say,
                     extra_environment={**(podman_image.environment if podman_image else {}), **credential_folder},
                 )
-        elif order.conda is not None:
-            add_conda(start_with_login, draft, order.conda, base, say)
-            builder.prove(draft)
         else:
             source = _written(Path(folder), base, text, podman_image.save(builder, say) if podman_image else None)
             start_with_login.build(draft, source, say, flags=flags, runs_commands="%post" in (text or ""))
@@ -148,14 +136,6 @@ def build_image(order: ImageOrder, builder: Builder, say: Say, *, login: Login |
         },
     )
     return True
-
-
-def _signs_of_conda(source: ImageSource | None, login: Login | None) -> list[str]:
-    if source is None:
-        return []
-    if source.registry is not None:
-        return signs_of_conda(image_environment(source.registry, login, platform.machine()), None)
-    return signs_of_conda((), Path(source.path) if source.path and source.archive is None else None)
 
 
 def _podman_for(order: ImageOrder, builder: Builder) -> str | None:
@@ -220,7 +200,7 @@ def _judge_packages(order: ImageOrder, say: Say) -> None:
 
 def _words_for_enroot(order: ImageOrder, base: str | None, text: str | None) -> str:
     registry = order.source.registry if order.source else None
-    if registry is None or base is None or text is not None or order.conda is not None or order.sandbox:
+    if registry is None or base is None or text is not None or order.sandbox:
         raise RequestError(
             f"{order.output.name} is made by enroot, which can only convert an image of a registry",
             hint="give --from docker://REGISTRY/NAME:TAG alone, or make a .sif",
@@ -261,8 +241,6 @@ def _definition_of(order: ImageOrder, base: str | None) -> str | None:
     copies = [Copy(str(Path(copy.source).absolute()), copy.target) for copy in order.copies]
     if base == _BUILT and not (requirements or copies):
         return None
-    if base is None and order.conda is not None and order.definition is None:
-        return None
     if base is None:
         if requirements or copies:
             raise RequestError("--pip and --copy need --from beside --def", hint="or write them into the definition")
@@ -302,7 +280,6 @@ def _inputs(order: ImageOrder, base: str | None, text: str | None, login: Login 
 
 def _own_inputs(order: ImageOrder, base: str | None, text: str | None) -> Mapping[str, Any]:
     files = [Path(copy.source) for copy in order.copies] + ([order.requirements] if order.requirements else [])
-    files += [order.conda.file.absolute()] if order.conda else []
     files += [order.wheelhouse] if order.wheelhouse else []
     on_disk = order.source is not None and order.source.path is not None
     return {
@@ -311,7 +288,6 @@ def _own_inputs(order: ImageOrder, base: str | None, text: str | None) -> Mappin
         "text": digest_of_inputs({"text": text}),
         "files": {str(file): digest_of_path(file) for file in files},
         "sandbox": order.sandbox,
-        "system": order.conda.system if order.conda else None,
     }
 
 

@@ -12,7 +12,6 @@ import msgspec
 from muster.errors import RequestError
 from muster.rank.vendors import vendor_of
 from muster.runner import Runner, run
-from muster_build.conda_names import conda_has, conda_names
 from muster_build.pins import Pin, for_other_gpus, of_no_kind, pins_of_conda, pins_of_requirements
 from muster_build.pip import offline_words, pip
 
@@ -31,8 +30,6 @@ class LockOrder(msgspec.Struct, frozen=True, kw_only=True):
     gpu_kind: str | None = None
     find_links: Path | None = None
     offline: bool = False
-    prefix: Path | None = None
-    """The conda environment that was made of a conda file: what it holds is what is locked."""
 
 
 def read_pins(order: LockOrder) -> list[Pin]:
@@ -81,10 +78,6 @@ def notes_on(pins: Sequence[Pin]) -> Iterator[str]:
     loose = [pin.name for pin in pins if pin.level == "unpinned"]
     if loose:
         yield f"warning: not pinned, so the next build may install other versions: {', '.join(loose)}"
-    if any(not pin.from_pip for pin in pins) and (doubles := list(conda_has(pins))):
-        known_names = conda_names()
-        names = ", ".join(pin.name if pin.name == name else f"{pin.name} (as {name})" for pin, name in doubles)
-        yield f"from pip, and conda-forge has it too, by its list of {known_names.checked}: {names}"
 
 
 def build_lock(order: LockOrder, python: Path, environment: Mapping[str, str], say: Say, runner: Runner = run) -> int:
@@ -92,7 +85,10 @@ def build_lock(order: LockOrder, python: Path, environment: Mapping[str, str], s
     if order.output is None:
         raise RequestError("no file is named for the lock", hint="-o LOCK")
     if order.requirements.suffix in {".yml", ".yaml"}:
-        return _build_conda_lock(order, order.output)
+        raise RequestError(
+            "a conda file is only judged: conda alone finds out which builds go together",
+            hint="conda env export --prefix DIR writes the builds of an environment that conda has made of it",
+        )
     target = list(_target(order))
     source = offline_words(order.find_links, offline=order.offline)
     say("asking which wheels fit the target")
@@ -114,22 +110,6 @@ def build_lock(order: LockOrder, python: Path, environment: Mapping[str, str], s
     finally:
         draft.unlink(missing_ok=True)
     return len(lines)
-
-
-def _build_conda_lock(order: LockOrder, output: Path) -> int:
-    """Write the lock of an environment that conda has made: conda alone finds out which builds go together."""
-    from muster_build.conda_lock import conda_lock
-
-    if order.prefix is None:
-        raise RequestError(
-            "a conda file is locked from an environment that conda has made of it",
-            hint="name its folder: --conda-prefix DIR",
-        )
-    text = conda_lock(order.requirements, order.prefix)
-    draft = output.with_name(f".{output.name}.part-{os.getpid()}")
-    draft.write_text(text)
-    draft.replace(output)
-    return len(list(pins_of_conda(text)))
 
 
 def _target(order: LockOrder) -> Iterator[str]:

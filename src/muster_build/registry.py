@@ -94,45 +94,22 @@ def hosts_that_ask(registry: RegistryImage) -> tuple[str, ...]:
     return tuple(dict.fromkeys(host.rpartition(":")[0] if re.search(r":\d+$", host) else host for host in hosts))
 
 
-def image_environment(registry: RegistryImage, login: Login | None, machine: str) -> tuple[str, ...]:
-    """Return the NAME=VALUE that the image sets, from its configuration.
-
-    A few kilobytes, read before anything is pulled.
-    """
-    manifest = _answer(registry, login, f"manifests/{registry.digest or registry.tag}", method="GET")
-    for entry in manifest.get("manifests", ()):
-        if entry.get("platform", {}).get("architecture") == _ARCHITECTURES.get(machine, machine):
-            manifest = _answer(registry, login, f"manifests/{entry['digest']}", method="GET")
-            break
-    digest = manifest.get("config", {}).get("digest")
-    if digest is None:
-        return ()
-    variables = _answer(registry, login, f"blobs/{digest}", method="GET").get("config", {}).get("Env") or ()
-    return tuple(map(str, variables))
-
-
-# As the machine says it → as registries do.
-_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-
-
-def _answer(
-    registry: RegistryImage, login: Login | None, path: str, *, method: str = "HEAD", scheme: str | None = None
-) -> Any:
+def _answer(registry: RegistryImage, login: Login | None, path: str, *, scheme: str | None = None) -> Any:
     usual, _, rest = registry.url.partition(":")
     url = f"{scheme or usual}:{rest}/{path}"
     headers = {"Accept": ", ".join(_MANIFESTS)}
     if login is not None and registry.is_plain_http:
         headers["Authorization"] = login.header
     try:
-        return _ask(url, headers, method=method)
+        return _ask(url, headers)
     except urllib.error.HTTPError as error:
         if error.code == 400 and url.startswith("http:"):
             # On this machine too a registry may speak TLS, and says so with this status.
-            return _answer(registry, login, path, method=method, scheme="https")
+            return _answer(registry, login, path, scheme="https")
         challenge = error.headers.get("WWW-Authenticate", "")
         if error.code != 401 or not challenge:
             raise _refusal(registry, login, error.code) from None
-        return _ask_again(registry, login, url, headers, challenge, method)
+        return _ask_again(registry, login, url, headers, challenge)
 
 
 class _ForgetsWhoAsks(urllib.request.HTTPRedirectHandler):
@@ -168,16 +145,16 @@ def _ask(url: str, headers: Mapping[str, str], *, method: str = "HEAD") -> Any:
 
 
 def _ask_again(
-    registry: RegistryImage, login: Login | None, url: str, headers: Mapping[str, str], challenge: str, method: str
+    registry: RegistryImage, login: Login | None, url: str, headers: Mapping[str, str], challenge: str
 ) -> Any:
     """Ask again with what the registry asked for: a password, or a token that a password or nobody's name gets."""
     try:
         if challenge.lower().startswith("basic"):
             if login is None:
                 raise _refusal(registry, login, 401)
-            return _ask(url, {**headers, "Authorization": login.header}, method=method)
+            return _ask(url, {**headers, "Authorization": login.header})
         token = _token(challenge, login)
-        return _ask(url, {**headers, "Authorization": f"Bearer {token}"}, method=method)
+        return _ask(url, {**headers, "Authorization": f"Bearer {token}"})
     except urllib.error.HTTPError as error:
         raise _refusal(registry, login, error.code) from None
 

@@ -23,7 +23,7 @@ from muster_build.lock import LockOrder, _target
 from muster_build.pins import Pin, of_no_kind
 from muster_build.pip import pip
 from muster_build.podman import bases_of
-from muster_build.registry import _refusal, _token, image_environment, manifest_digest
+from muster_build.registry import _refusal, _token, manifest_digest
 from muster_build.source import RegistryImage, parse_source
 
 
@@ -264,21 +264,6 @@ def test_a_registry_that_tells_no_digest_is_none(monkeypatch: pytest.MonkeyPatch
     with nullcontext() if digest == "sha256:00" else pytest.raises(SiteError, match="does not say which image"):
         assert manifest_digest(_IMAGE, None) == digest
     assert manifest_digest(RegistryImage("h", "n", "t", "sha256:11"), None) == "sha256:11"
-
-
-def test_the_variables_of_an_image_are_those_for_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    entries = [{"digest": f"sha256:{name}", "platform": {"architecture": name}} for name in ("arm64", "amd64")]
-    answers: dict[str, Any] = {
-        "manifests/1": {"manifests": entries},
-        "manifests/sha256:amd64": {"config": {"digest": "sha256:c"}},
-        "manifests/sha256:arm64": {},
-        "blobs/sha256:c": {"config": {"Env": ["A=1"]}},
-    }
-    monkeypatch.setattr(registry, "_answer", lambda _, __, path, **___: answers[path])
-    assert image_environment(_IMAGE, None, "x86_64") == ("A=1",)
-    assert image_environment(_IMAGE, None, "aarch64") == ()
-    answers["blobs/sha256:c"] = {"config": {"Env": None}}
-    assert image_environment(_IMAGE, None, "x86_64") == ()
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
@@ -12,7 +11,6 @@ import pytest
 
 from muster.errors import RequestError
 from muster.runner import ProgramResult, run
-from muster_build.conda_names import conda_has, conda_names
 from muster_build.lock import look_at_pins, notes_on
 from muster_build.pins import pins_of_conda
 from plugins.forked import run_muster
@@ -45,27 +43,6 @@ def test_an_example_is_pinned_to_the_build_and_made_for_its_gpus_alone(file: Pat
             look_at_pins(file, other)
     text = file.read_text()
     assert re.search(r"(looked up|Written on) 2026-\d\d-\d\d|on 2026-\d\d-\d\d", text), "a pin has a source and a day"
-
-
-def test_what_conda_has_is_named_with_the_day_of_the_list() -> None:
-    text = (
-        "dependencies:\n  - python=3.12\n  - pip:\n    - torch==2.7.1\n    - tqdm==4.67.1\n    - nobody-has-this==1\n"
-    )
-    pins = list(pins_of_conda(text))
-
-    assert [(pin.name, name) for pin, name in conda_has(pins)] == [("torch", "pytorch"), ("tqdm", "tqdm")]
-    (note,) = notes_on(pins)
-    assert str(conda_names().checked) in note
-    assert "torch (as pytorch), tqdm" in note
-
-
-def test_the_list_of_names_is_in_order_and_says_where_it_is_from() -> None:
-    known = conda_names()
-
-    assert list(known.same) == sorted(set(known.same))
-    assert not set(known.same) & set(known.other)
-    assert all(pip != conda for pip, conda in known.other.items())
-    assert "https://" in known.source
 
 
 @pytest.mark.parametrize(
@@ -137,34 +114,11 @@ def test_a_build_says_what_is_loose_and_refuses_what_is_for_others(tmp_path: Pat
     assert not (tmp_path / "v").exists()
 
 
-def test_a_conda_file_is_locked_by_the_environment_that_was_made_of_it(tmp_path: Path) -> None:
-    (tmp_path / "env.yml").write_text(
-        "name: x\nchannels:\n  - conda-forge\ndependencies:\n  - python=3.12\n  - numpy\n"
-    )
-    prefix = tmp_path / "made"
-    (prefix / "conda-meta").mkdir(parents=True)
-    for name, version, build in (("python", "3.12.11", "h9e4cc4f_0_cpython"), ("numpy", "2.3.5", "py312h33ff503_0")):
-        about = json.dumps({"name": name, "version": version, "build": build})
-        (prefix / f"conda-meta/{name}-{version}-{build}.json").write_text(about)
-    for name, installer in (("numpy-2.3.5", "conda"), ("my_own-1.0", "pip")):
-        folder = prefix / f"lib/python3.12/site-packages/{name}.dist-info"
-        folder.mkdir(parents=True)
-        (folder / "INSTALLER").write_text(f"{installer}\n")
-    words = ("--requirements", "env.yml", "-o", "lock.yml")
+def test_a_conda_file_is_judged_and_not_locked(tmp_path: Path) -> None:
+    (tmp_path / "env.yml").write_text("dependencies:\n  - python=3.12\n  - numpy\n")
 
-    assert "--conda-prefix DIR" in lock(tmp_path, *words).stderr
-    assert "is not a conda environment" in lock(tmp_path, *words, "--conda-prefix", ".").stderr
-    assert not (tmp_path / "lock.yml").exists()
-    done = lock(tmp_path, *words, "--conda-prefix", "made")
-    assert done.ok, done.stderr
-    assert (tmp_path / "lock.yml").read_text().splitlines() == [
-        *("name: x", "channels:", "  - conda-forge", "dependencies:"),
-        *(
-            "  - numpy=2.3.5=py312h33ff503_0",
-            "  - python=3.12.11=h9e4cc4f_0_cpython",
-            "  - pip:",
-            "      - my-own==1.0",
-        ),
-    ]
-    pins = look_at_pins(tmp_path / "lock.yml", None)
-    assert [(pin.name, pin.level) for pin in pins] == [("numpy", "build"), ("python", "build"), ("my-own", "version")]
+    judged = lock(tmp_path, "--requirements", "env.yml")
+    refused = lock(tmp_path, "--requirements", "env.yml", "-o", "lock.yml")
+    assert "warning: not pinned" in judged.stderr
+    assert (refused.status, (tmp_path / "lock.yml").exists()) == (2, False)
+    assert "conda env export" in refused.stderr

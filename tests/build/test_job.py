@@ -154,13 +154,11 @@ def test_what_a_job_is_told_is_its_owners_alone_and_is_read_once(tmp_path: Path)
         (("--from", "docker://x/y:1", "--login", "me", "--password-env", "NOT_SET"), "there is no password for me"),
         (("--from", "missing.sif"), "there is no image"),
         (("--from", "docker://x/y:1", "--copy", "missing:/x"), "missing is not there"),
-        (("--from", "docker://x/y:1", "--conda", "env.yml"), "licence is yours to accept"),
         (("--from", "docker://x/y:1", "-o", "no/such/place/x.sif"), "is not there"),
         ((), "no image to build from is named"),
     ],
 )
 def test_what_a_look_from_here_refuses_is_not_queued(tmp_path: Path, words: tuple[str, ...], sentence: str) -> None:
-    (tmp_path / "env.yml").write_text("dependencies:\n  - python=3.11\n")
     before = set(tmp_path.iterdir())
     argv = ["build", "image", "-o", "x.sif", *words, "--job", "--job-option=--no-such"]
     refused = run_muster(argv, env=os.environ, cwd=tmp_path)

@@ -14,7 +14,7 @@ from build.places import Place
 from build.real_registry import PASSWORD, USER, RealRegistry, real_registry
 from build.small_registry import SmallRegistry
 from muster.runner import checked, run
-from muster_build.registry import Login, image_environment, manifest_digest
+from muster_build.registry import Login, manifest_digest
 from muster_build.source import parse_source
 
 LOGIN = ("--login", USER, "--password-env", "WORD")
@@ -129,12 +129,6 @@ def test_an_archive_of_the_other_kind_is_named(place: Place, archive: Path) -> N
     assert refused.status == 2
     assert "is not a valid oci-archive: it has no index.json" in refused.stderr
     assert place.left() == set()
-
-
-def test_what_an_image_sets_is_read_before_it_is_pulled(registry: RealRegistry) -> None:
-    asked = parse_source(registry.image).registry
-    assert asked is not None
-    assert image_environment(asked, Login(USER, PASSWORD), "x86_64") == ("PATH=/bin",)
 
 
 def test_a_store_that_one_is_sent_on_to_sees_no_password() -> None:

@@ -19,7 +19,6 @@ from muster.runner import own_command
 
 if TYPE_CHECKING:
     from muster.sites.site import Site
-    from muster_build.cotainr import CondaOrder
     from muster_build.image import ImageOrder
     from muster_build.registry import Login
     from muster_build.source import ImageSource
@@ -131,20 +130,9 @@ def _image_order(words: Words) -> ImageOrder:
         wheelhouse=words.wheelhouse,
         offline=words.offline,
         copies=tuple(parse_copy(text) for text in words.copy),
-        conda=_conda(words),
         sandbox=words.sandbox,
         replace=words.replace,
     )
-
-
-def _conda(words: Words) -> CondaOrder | None:
-    from muster_build.cotainr import CondaOrder
-
-    if words.conda is None:
-        if words.system or words.gpu_kind or words.accept_licenses:
-            raise RequestError("--system, --gpu-kind and --accept-licenses go with --conda", hint="--conda FILE")
-        return None
-    return CondaOrder(words.conda, words.system, words.accept_licenses, words.gpu_kind)
 
 
 def _venv(words: Words) -> int:
@@ -181,7 +169,6 @@ def _target(site: Site) -> tuple[str | None, str | None]:
 
 def _lock(words: Words) -> int:
     from muster.cli.output import print_json, print_table
-    from muster_build.conda_names import conda_has
     from muster_build.lock import LockOrder, build_lock, notes_on, read_pins
 
     names = (
@@ -202,23 +189,12 @@ def _lock(words: Words) -> int:
 
         arch, gpu_kind = _target(choose_site(words.site, look()))
         values |= {"arch": words.arch or arch, "gpu_kind": words.gpu_kind or gpu_kind}
-    order = LockOrder(**values, prefix=words.conda_prefix)
+    order = LockOrder(**values)
     pins = read_pins(order)
+    rows = [(pin.name, pin.level, "pip" if pin.from_pip else "conda") for pin in pins]
     if words.json:
-        conda = dict(conda_has(pins))
-        print_json(
-            [
-                {
-                    "name": pin.name,
-                    "level": pin.level,
-                    "from": "pip" if pin.from_pip else "conda",
-                    "conda": conda.get(pin),
-                }
-                for pin in pins
-            ]
-        )
+        print_json([dict(zip(("name", "level", "from"), row)) for row in rows])
     else:
-        rows = [(pin.name, pin.level, "pip" if pin.from_pip else "conda") for pin in pins]
         print_table("packages", ("package", "pinned", "from"), rows)
         for note in notes_on(pins):
             say(note)
@@ -325,10 +301,6 @@ _IMAGE = CommandLine(
         _WHEELHOUSE,
         _OFFLINE,
         option("--copy SRC:DST", "copy a file or directory into the image", repeated=True),
-        option("--conda FILE", "conda environment file, which cotainr installs in the image", Path),
-        option("--system NAME", "with --conda: name of a system in cotainr, for its base image"),
-        option("--gpu-kind KIND", f"with --conda: {_SAID_KINDS}; packages for others are refused", choices=_GPU_KINDS),
-        option("--accept-licenses", "you accept the licence of Miniforge, which cotainr installs"),
         option("--sandbox", "make a directory that can be changed, not one file"),
         option("--site SITE", "site of the image site:NAME"),
         option("--login USER", "user name at the registry (default: the one that docker login has kept)"),
@@ -380,7 +352,6 @@ _LOCK = CommandLine(
         option(
             "--gpu-kind KIND", f"GPUs of the target: {_SAID_KINDS}; packages for others are refused", choices=_GPU_KINDS
         ),
-        option("--conda-prefix DIR", "with a conda file: the environment that conda has made of it", Path),
         option("--find-links DIR", "folder of wheels that are here already", Path),
         option("--offline", "look only in --find-links"),
         JSON,
