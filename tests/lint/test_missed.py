@@ -199,6 +199,16 @@ _FOUND = {
         "/tmp/$SLURM_JOB_ID stays on the node's own disk",
         _GPU + "mkdir -p /tmp/$SLURM_JOB_ID\npython t.py /tmp/$SLURM_JOB_ID\n",
     ),
+    "a name in front of the file that may set it": (
+        "variable-never-set",
+        "nothing sets code",
+        _GPU + "source $code/env.sh\npython t.py --step $step\n",
+    ),
+    "the port that accelerate takes": (
+        "port-fixed",
+        "accelerate takes port 29500",
+        _HEAD + "#SBATCH --gres=gpu:2\naccelerate launch --multi_gpu --num_processes=2 t.py\n",
+    ),
     "hosts under one name": (
         "input-of-every-job",
         "every job writes hosts, which line 7 reads",
@@ -354,6 +364,8 @@ _RIGHT = {
     ),
     "data that is removed": ("left-on-node", _GPU + "cp -r d /tmp/x\npython t.py /tmp/x\nrm -rf /tmp/x\n"),
     "data in the job's own folder": ("left-on-node", _GPU + "cp -r d $TMPDIR\npython t.py $TMPDIR/d\n"),
+    "a name of a site": ("variable-never-set", _GPU + "source $my_ALL_CCFRWORK/env\npython t.py\n"),
+    "the port of a configuration": ("port-fixed", _GPU + "accelerate launch --multi_gpu --config_file c.yml t.py\n"),
     "hosts with the job's number": (
         "input-of-every-job",
         _TWO + "scontrol show hostnames > hosts.$SLURM_JOB_ID\nmpirun --hostfile hosts.$SLURM_JOB_ID ./x\n",

@@ -197,7 +197,8 @@ def _fixed_ports(job: BatchScript) -> Iterator[Hit]:
                 yield Hit(place, f"the port {port} is the same in every job")
     for stage in takes_none[:1]:
         reads = f"{stage.name} does not read MASTER_PORT: it" if job.shell.assigned("MASTER_PORT") else stage.name
-        instead = "Give --standalone to torchrun, or --master_port with a port of this job."
+        option = "--main_process_port" if stage.name == "accelerate" else "--master_port"
+        instead = f"Give --standalone to torchrun, or {option} with a port of this job."
         yield Hit(stage.word.place, f"{reads} takes port 29500, as in every job", instead)
     if not agents:
         yield from _server_ports(job, said)
@@ -215,6 +216,10 @@ def _fixed_ports(job: BatchScript) -> Iterator[Hit]:
 
 def _takes_default_port(job: BatchScript, stage: Stage) -> bool:
     """Tell whether an agent on one node is given no port at all, so that it takes 29500."""
+    if stage.name == "accelerate":
+        several = stage.has("--multi_gpu", "--multi-gpu") or (stage.text("--num_processes") or "1") not in {"0", "1"}
+        told = stage.has("--config_file", "--config-file", "--num_machines", *_PORT_OPTIONS)
+        return several and not told and not stage.hidden and (job.nodes or 1) == 1 and job.asks_for_gpus
     if stage.name not in {"torchrun", "torch.distributed.run", "torch.distributed.launch", "deepspeed"} or stage.hidden:
         return False
     if (job.nodes or 1) > 1 or not job.asks_for_gpus or any("$" in name for name, _ in stage.options):

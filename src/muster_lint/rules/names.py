@@ -28,8 +28,16 @@ _HEAD = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gres=gpu:1\n#SBATCH --cpus-pe
 def find_never_set(job: BatchScript) -> Iterator[Hit]:
     """Yield a variable that the script reads and does not set before, where its name is hardly the environment's."""
     is_given = re.search(r"--export[= ](?!NONE|ALL\b(?!,))", job.text)
-    if not job.directives or reads_settings(job) or job.shell.error or is_given:
+    if not job.directives or job.shell.error or is_given:
         return
+    settings = _settings_of(job)
+    for hit in _never_set(job):
+        if not settings or hit.place.line <= settings[0].place.line:  # what is read there may set it from there on
+            yield hit
+
+
+def _never_set(job: BatchScript) -> Iterator[Hit]:
+    """Yield such variables of the whole script, whatever it reads."""
     known = {each.name for each in job.assignments} | job.declared
     works = [launch for launch in job.launches if is_work(job, launch) or launch.stage("step")]
     words = [word for launch in works for word in launch.command.words]
@@ -64,11 +72,16 @@ def find_never_set(job: BatchScript) -> Iterator[Hit]:
 
 def reads_settings(job: BatchScript) -> bool:
     """Tell whether the script reads a file, or evaluates a text, that may set or read its variables."""
-    return any(
-        (each.program in {"source", "."} and not re.search(_QUIET_SOURCES, text_of(each)))
-        or (each.program == "eval" and not re.search(_QUIET_TEXTS, text_of(each)))
+    return bool(_settings_of(job))
+
+
+def _settings_of(job: BatchScript) -> list[SimpleCommand]:
+    return [
+        each
         for each in job.shell.commands
-    )
+        if (each.program in {"source", "."} and not re.search(_QUIET_SOURCES, text_of(each)))
+        or (each.program == "eval" and not re.search(_QUIET_TEXTS, text_of(each)))
+    ]
 
 
 def _rootless_paths(words: list[Word], known: set[str]) -> Iterator[Hit]:
@@ -95,7 +108,7 @@ def _unset_elsewhere(job: BatchScript, known: set[str], is_told: bool) -> Iterat
         foreign = rf"{_OF_ENVIRONMENT}|{_OF_MODULES}|{_OF_SHELL}|ARGS|OPT|FLAG|EXTRA"
         is_foreign = re.search(foreign, name) is not None or _is_of_module(job, name)
         capital = name[0].isupper()
-        if meant or not (told[capital] or is_asked or is_named or (is_foreign and capital)):
+        if meant or not (told[capital] or is_asked or is_named or (is_foreign and not name.islower())):
             told[capital] = True
             known.add(name)
             message = f"nothing sets {name}: it is empty{meant}"
