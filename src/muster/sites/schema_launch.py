@@ -1,8 +1,6 @@
 """The parts of a profile that say how ranks start: launchers, variables, modules, images."""
 
-from __future__ import annotations
-
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Optional
 
 from msgspec import Meta, field
 
@@ -25,108 +23,108 @@ from muster.sites.schema_words import (
 class SiteLaunch(Part, frozen=True, kw_only=True):
     """How the ranks start inside the allocation."""
 
-    allowed: tuple[Launcher, ...] | None = None
-    preferred: Launcher | None = None
+    allowed: Optional[tuple[Launcher, ...]] = None
+    preferred: Optional[Launcher] = None
     refused: dict[str, Text] = field(default_factory=dict)
     """Launcher → why not here."""
 
-    mpi: str | None = None
+    mpi: Optional[str] = None
     """srun --mpi for programs that use MPI; ranks of torch need none."""
 
-    mpi_types: tuple[str, ...] | None = None
+    mpi_types: Optional[tuple[str, ...]] = None
     mpi_by_stack: dict[str, str] = field(default_factory=dict)
     """Software stack → srun --mpi."""
 
-    srun: tuple[Flag, ...] | None = None
+    srun: Optional[tuple[Flag, ...]] = None
     """Flags of every step, whole."""
 
     srun_by_stack: dict[str, tuple[Flag, ...]] = field(default_factory=dict)
     stack_by_flag: dict[str, str] = field(default_factory=dict)
     """A flag of srun or sbatch that brings a software stack, as `--uenv` does → that stack."""
 
-    mpirun: tuple[Word, ...] | None = None
+    mpirun: Optional[tuple[Word, ...]] = None
     """Words after mpirun: mapping, binding, --mca."""
 
-    mpirun_starts_with: Literal["slurm", "ssh"] | None = None
+    mpirun_starts_with: Optional[Literal["slurm", "ssh"]] = None
     """How mpirun reaches the other hosts; over ssh the environment has to be passed with -x."""
 
-    kills_on_bad_exit: bool | None = None
+    kills_on_bad_exit: Optional[bool] = None
     """Whether the site's slurm.conf sets KillOnBadExit."""
 
-    slurm: str | None = None
+    slurm: Optional[str] = None
     """Version seen there."""
 
-    concurrent_steps_max: Count | None = None
+    concurrent_steps_max: Optional[Count] = None
 
-    queues_from_jobs: bool | None = None
+    queues_from_jobs: Optional[bool] = None
     """Whether a job can queue another one: sbatch works on the compute nodes. Where it does not, `submit --until-done`
     queues all links at once."""
 
-    hang_s: Count | None = None
+    hang_s: Optional[Count] = None
     """Seconds without a sign of life after which a queued job hangs, where nobody gives --hang; the default is 1800."""
 
 
 class SiteRendezvous(Part, frozen=True, kw_only=True):
     """Where the ranks meet."""
 
-    host: Literal["as-is", "suffix", "interface", "numeric"] | None = None
-    suffix: str | None = None
+    host: Optional[Literal["as-is", "suffix", "interface", "numeric"]] = None
+    suffix: Optional[str] = None
     """For `suffix`: what is put behind the host's name."""
 
-    interface: str | None = None
+    interface: Optional[str] = None
     """For `interface`: the network whose address is taken."""
 
-    port_low: Annotated[int, Meta(ge=1024, le=65535, description="a port from 1024 to 65535")] | None = None
-    port_high: Annotated[int, Meta(ge=1024, le=65535, description="a port from 1024 to 65535")] | None = None
-    reserved_ports: bool | None = None
+    port_low: Optional[Annotated[int, Meta(ge=1024, le=65535, description="a port from 1024 to 65535")]] = None
+    port_high: Optional[Annotated[int, Meta(ge=1024, le=65535, description="a port from 1024 to 65535")]] = None
+    reserved_ports: Optional[bool] = None
     """Slurm reserves a port for a step (MpiParams=ports=…)."""
 
-    published_port: Text | None = None
+    published_port: Optional[Text] = None
     """What the site's own examples do."""
 
-    ipv4_only: bool | None = None
+    ipv4_only: Optional[bool] = None
 
 
 class Devices(Part, frozen=True, kw_only=True):
     """Which GPUs a rank sees, and which it uses."""
 
-    visibility: Literal["all", "one"] | None = None
-    variable: EnvName | None = None
+    visibility: Optional[Literal["all", "one"]] = None
+    variable: Optional[EnvName] = None
     """The variable that narrows it."""
 
-    cut_by_site: bool | None = None
+    cut_by_site: Optional[bool] = None
     """True: the site's srun shows each task one GPU, unless `variable` is set before it."""
 
-    order: tuple[Number, ...] | None = None
+    order: Optional[tuple[Number, ...]] = None
     """All GPUs, in the order in which local ranks should take them; none: 0, 1, 2 …"""
 
-    site_advice: Text | None = None
+    site_advice: Optional[Text] = None
     """What the site says where that differs, and why Muster shows all."""
 
 
 class Binding(Part, frozen=True, kw_only=True):
     """Which cores a rank gets."""
 
-    kind: Literal["none", "mask", "map", "closest"] | None = None
-    needs_whole_node: bool | None = None
-    site_example: Text | None = None
+    kind: Optional[Literal["none", "mask", "map", "closest"]] = None
+    needs_whole_node: Optional[bool] = None
+    site_example: Optional[Text] = None
 
 
 class SiteVariable(Part, frozen=True, kw_only=True):
     """One environment variable of the ranks."""
 
     name: EnvName
-    value: str | None = None
+    value: Optional[str] = None
     """{job_id}, {run_dir} and {node_tmp} stand for what only the job knows; `$` stays `$`."""
 
-    value_of: EnvName | None = None
+    value_of: Optional[EnvName] = None
     """The variable of the job whose value this one takes, where modules decide it."""
 
     prepended: bool = False
     """True: the value goes before the list that the variable holds already, as in LD_LIBRARY_PATH."""
 
     unset: bool = False
-    when: When | None = None
+    when: Optional[When] = None
     required: bool = False
     """True: without it the job is wrong, slow or dead; a user who sets it otherwise is told."""
 
@@ -137,34 +135,34 @@ class SiteVariable(Part, frozen=True, kw_only=True):
     """Variables that may not be set beside it."""
 
     reason: Text
-    short: Text | None = None
+    short: Optional[Text] = None
     """The reason in eight words or fewer, for the line of the script; needed where the reason itself is longer."""
 
-    source: str | None = None
+    source: Optional[str] = None
 
 
 class Modules(Part, frozen=True, kw_only=True):
     """The module system."""
 
-    system: Literal["lmod", "tmod", "none"] | None = None
-    where: Literal["everywhere", "compute"] | None = None
+    system: Optional[Literal["lmod", "tmod", "none"]] = None
+    where: Optional[Literal["everywhere", "compute"]] = None
     """Where the module command exists."""
 
-    init: tuple[str, ...] | None = None
+    init: Optional[tuple[str, ...]] = None
     """Files to read before `module` is there."""
 
-    purge: bool | None = None
-    use: tuple[str, ...] | None = None
-    load: tuple[str, ...] | None = None
+    purge: Optional[bool] = None
+    use: Optional[tuple[str, ...]] = None
+    load: Optional[tuple[str, ...]] = None
     """What a torch job without a container loads; `A|B`: the first of these that the site has."""
 
-    torch: tuple[str, ...] | None = None
+    torch: Optional[tuple[str, ...]] = None
     """What brings Python and torch, for a job that names no environment, module or image; `A|B` as in `load`."""
 
     by_kind: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Kind of node → modules that stand before all others, where each kind has a tree of its own."""
 
-    catalogue: tuple[str, ...] | None = None
+    catalogue: Optional[tuple[str, ...]] = None
     """Other modules that are known to be there."""
 
     renamed: dict[str, str] = field(default_factory=dict)
@@ -178,21 +176,21 @@ class SiteCommand(Part, frozen=True, kw_only=True):
     where: Literal["login", "batch", "node", "task"]
     """login: before submitting; batch: once, before the step; node: once per node before its ranks; task: in each."""
 
-    when: When | None = None
+    when: Optional[When] = None
     verdict: Literal["kept", "dropped", "offered"] = "kept"
     reason: Text
-    source: str | None = None
+    source: Optional[str] = None
 
 
 class Bind(Part, frozen=True, kw_only=True):
     """A path of the host that a container needs."""
 
     path: str
-    to: str | None = None
-    when: When | None = None
+    to: Optional[str] = None
+    when: Optional[When] = None
     verdict: Literal["kept", "dropped", "offered"] = "kept"
     reason: Text
-    source: str | None = None
+    source: Optional[str] = None
 
 
 class Container(Part, frozen=True, kw_only=True):
@@ -200,18 +198,18 @@ class Container(Part, frozen=True, kw_only=True):
 
     engine: ImageEngine
     preferred: bool = False
-    verb: Literal["exec", "run"] | None = None
-    flags: tuple[Word, ...] | None = None
+    verb: Optional[Literal["exec", "run"]] = None
+    flags: Optional[tuple[Word, ...]] = None
     gpu_flag: bool = True
     """False: the engine's own flag for GPUs (--nv, --rocm) does harm there."""
 
     entrypoint_stacks: tuple[str, ...] = ()
     """Software stacks of images whose entrypoint has to run."""
 
-    srun: tuple[Flag, ...] | None = None
-    modules: tuple[str, ...] | None = None
-    module_use: tuple[str, ...] | None = None
-    stack: str | None = None
+    srun: Optional[tuple[Flag, ...]] = None
+    modules: Optional[tuple[str, ...]] = None
+    module_use: Optional[tuple[str, ...]] = None
+    stack: Optional[str] = None
     """The software stack of an image of which the site says nothing else."""
 
     binds: tuple[Bind, ...] = ()
@@ -219,37 +217,37 @@ class Container(Part, frozen=True, kw_only=True):
     """Annotations of the engine."""
 
     hooks_by_stack: dict[str, dict[str, str]] = field(default_factory=dict)
-    definition: Text | None = None
+    definition: Optional[Text] = None
     """How an image is described."""
 
     build: tuple[Text, ...] = ()
     """How an image is made there."""
 
-    cache: EnvName | None = None
+    cache: Optional[EnvName] = None
     """Variable that moves its cache."""
 
     notes: tuple[Text, ...] = ()
-    source: str | None = None
+    source: Optional[str] = None
 
 
 class Image(Part, frozen=True, kw_only=True):
     """An image that the site keeps."""
 
     path: str
-    newest: str | None = None
+    newest: Optional[str] = None
     """Pattern of the files of which the newest is taken where `path` is not there."""
 
-    engine: str | None = None
-    stack: str | None = None
+    engine: Optional[str] = None
+    stack: Optional[str] = None
     """The name that `when.stacks` uses."""
 
-    torch: str | None = None
-    gpu_library: Text | None = None
-    verb: Literal["exec", "run"] | None = None
-    activation: tuple[Word, ...] | None = None
-    arch: Literal["x86_64", "aarch64"] | None = None
-    reason: Text | None = None
+    torch: Optional[str] = None
+    gpu_library: Optional[Text] = None
+    verb: Optional[Literal["exec", "run"]] = None
+    activation: Optional[tuple[Word, ...]] = None
+    arch: Optional[Literal["x86_64", "aarch64"]] = None
+    reason: Optional[Text] = None
     gone: bool = False
     """True: an older text names it, and it is no longer there."""
 
-    source: str | None = None
+    source: Optional[str] = None

@@ -1,8 +1,6 @@
 """The parts of a profile that say what a node is, and how a job asks for nodes: queues, rules, memory."""
 
-from __future__ import annotations
-
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Optional
 
 from msgspec import Meta, field
 
@@ -17,45 +15,45 @@ ONE_THREAD = frozenset({"--hint=nomultithread", "--threads-per-core=1"})
 class NodeKind(Part, frozen=True, kw_only=True):
     """One kind of node."""
 
-    title: Text | None = None
-    nodes: Count | None = None
+    title: Optional[Text] = None
+    nodes: Optional[Count] = None
     """How many of them there are."""
 
-    arch: Literal["x86_64", "aarch64"] | None = None
-    gpu: Text | None = None
-    gpu_kind: GpuKind | None = None
-    gpu_type: str | None = None
+    arch: Optional[Literal["x86_64", "aarch64"]] = None
+    gpu: Optional[Text] = None
+    gpu_kind: Optional[GpuKind] = None
+    gpu_type: Optional[str] = None
     """Type of its GPUs in a typed gres, where the kinds of node differ in it: gpu:TYPE:N."""
 
-    gpus: Number | None = None
+    gpus: Optional[Number] = None
     """Logical GPUs: what Slurm counts and what a rank gets."""
 
-    gpus_physical: Number | None = None
-    gpu_memory_mib: Count | None = None
-    cores: Count | None = None
-    threads_per_core: Count | None = None
-    reserved_cores: Cores | None = None
+    gpus_physical: Optional[Number] = None
+    gpu_memory_mib: Optional[Count] = None
+    cores: Optional[Count] = None
+    threads_per_core: Optional[Count] = None
+    reserved_cores: Optional[Cores] = None
     """Cores that no job gets."""
 
-    cores_per_gpu: Count | None = None
-    cores_per_gpu_required: bool | None = None
+    cores_per_gpu: Optional[Count] = None
+    cores_per_gpu_required: Optional[bool] = None
     """True: another ratio is refused or leaves GPUs idle."""
 
-    memory_mib: Count | None = None
-    memory_usable: Size | None = None
+    memory_mib: Optional[Count] = None
+    memory_usable: Optional[Size] = None
     """What a job can ask for."""
 
-    mem_per_gpu: Size | None = None
+    mem_per_gpu: Optional[Size] = None
     """A GPU's share, where it differs from `memory.mem_per_gpu`: a slice of a GPU has less."""
 
-    numa: tuple[Cores, ...] | None = None
+    numa: Optional[tuple[Cores, ...]] = None
     """First hardware thread of the cores of each NUMA domain."""
 
-    gpu_numa: tuple[Number, ...] | None = None
+    gpu_numa: Optional[tuple[Number, ...]] = None
     """NUMA domain of each logical GPU."""
 
-    nics: Number | None = None
-    local_disk: Text | None = None
+    nics: Optional[Number] = None
+    local_disk: Optional[Text] = None
 
 
 # ---------------------------------------------------------------- how to ask
@@ -65,41 +63,40 @@ class Forbidden(Part, frozen=True, kw_only=True):
     """A flag that the site refuses, or that does harm there."""
 
     flag: Annotated[str, Meta(pattern=r"^[a-z][a-z-]*$", description="a long flag without its hyphens")]
-    value: str | None = None
+    value: Optional[str] = None
     """None: whatever its value."""
 
     reason: Text
-    instead: Text | None = None
-    source: str | None = None
+    instead: Optional[Text] = None
+    source: Optional[str] = None
 
 
 class SiteRequest(Part, frozen=True, kw_only=True):
     """How an allocation is asked for."""
 
-    gpus: Literal["gres", "gpus-per-node", "gpus-per-task", "gpus", "whole-node"] | None = None
-    cpus: Literal["cores", "threads"] | None = None
+    gpus: Optional[Literal["gres", "gpus-per-node", "gpus-per-task", "gpus", "whole-node"]] = None
+    cpus: Optional[Literal["cores", "threads"]] = None
     """What --cpus-per-task counts there."""
 
-    gpu_type: str | None = None
+    gpu_type: Optional[str] = None
     """Type in a typed gres: gpu:TYPE:N."""
 
-    gres_names: tuple[str, ...] | None = None
-    required: (
+    gres_names: Optional[tuple[str, ...]] = None
+    required: Optional[
         tuple[
             Literal["account", "partition", "qos", "constraint", "time", "nodes", "cpus-per-task", "mem", "gpus"], ...
         ]
-        | None
-    ) = None
+    ] = None
     """Selectors without which the site refuses the job, or silently takes another."""
 
-    account_pattern: str | None = None
+    account_pattern: Optional[str] = None
     """Regular expression of a valid account."""
 
-    account_suffix: dict[str, str] | None = None
+    account_suffix: Optional[dict[str, str]] = None
     """Kind of node → suffix of the account."""
 
-    account_example: str | None = None
-    constraint: dict[str, str] | None = None
+    account_example: Optional[str] = None
+    constraint: Optional[dict[str, str]] = None
     """Kind of node → constraint that selects it."""
 
     requeue: Literal["asked", "never", "always"] = "asked"
@@ -108,27 +105,27 @@ class SiteRequest(Part, frozen=True, kw_only=True):
     export: Literal["none", "all"] = "none"
     """What a job takes of the submitting shell's environment; all: where the site says to leave --export alone."""
 
-    slurm_cpus: Literal["cores", "threads"] | None = None
+    slurm_cpus: Optional[Literal["cores", "threads"]] = None
     """What Slurm's own node has as CPUs: threads, where only --hint or --threads-per-core makes one CPU a core."""
 
-    time_min: Walltime | None = None
+    time_min: Optional[Walltime] = None
     """The shortest time that a job of any queue may ask for."""
 
-    time_max: Walltime | None = None
+    time_max: Optional[Walltime] = None
     """The longest time that a job of any queue may ask for."""
 
-    sharing: Literal["exclusive", "shared", "by partition"] | None = None
+    sharing: Optional[Literal["exclusive", "shared", "by partition"]] = None
     whole_nodes: bool = False
     """True: a job with GPUs has all GPUs of each of its nodes, and asks for them."""
 
-    silent_defaults: tuple[Text, ...] | None = None
+    silent_defaults: Optional[tuple[Text, ...]] = None
     """What the site does, without a word, with an incomplete request."""
 
     forbidden: tuple[Forbidden, ...] = ()
-    sbatch: tuple[Flag, ...] | None = None
+    sbatch: Optional[tuple[Flag, ...]] = None
     """Flags of every job, whole."""
 
-    features: tuple[str, ...] | None = None
+    features: Optional[tuple[str, ...]] = None
     optional: dict[str, Text] = field(default_factory=dict)
     """Flags that are the site's own and may be useful: flag → what it does."""
 
@@ -136,8 +133,8 @@ class SiteRequest(Part, frozen=True, kw_only=True):
 class TimeBin(Part, frozen=True, kw_only=True):
     """A walltime limit that depends on the size of the job."""
 
-    nodes_max: Count | None = None
-    gpus_max: Count | None = None
+    nodes_max: Optional[Count] = None
+    gpus_max: Optional[Count] = None
     """GPUs of all nodes together."""
 
     time_max: Walltime
@@ -146,11 +143,11 @@ class TimeBin(Part, frozen=True, kw_only=True):
 class Queue(Part, frozen=True, kw_only=True):
     """One partition or quality of service."""
 
-    purpose: (
-        Literal["production", "debug", "interactive", "large", "long", "test", "cpu", "transfer", "special"] | None
-    ) = None
-    title: Text | None = None
-    node: str | None = None
+    purpose: Optional[
+        Literal["production", "debug", "interactive", "large", "long", "test", "cpu", "transfer", "special"]
+    ] = None
+    title: Optional[Text] = None
+    node: Optional[str] = None
     """Kind of node, as `nodes` names it; of several kinds the one that a job gets that names no type of GPU."""
 
     other_nodes: tuple[str, ...] = ()
@@ -159,70 +156,70 @@ class Queue(Part, frozen=True, kw_only=True):
     qos: tuple[str, ...] = ()
     """The QOS that jobs of this partition may have; the first is asked for where a job names none."""
 
-    gpus: Number | None = None
+    gpus: Optional[Number] = None
     """Logical GPUs of its nodes; 0: none."""
 
-    gpus_min: Number | None = None
+    gpus_min: Optional[Number] = None
     """GPUs that a job has to ask for, on all its nodes together."""
 
-    gpus_max: Count | None = None
+    gpus_max: Optional[Count] = None
     """GPUs that a job, or all jobs of a user, may have at a time, on all nodes together."""
 
-    gpus_per_node: tuple[Count, ...] | None = None
+    gpus_per_node: Optional[tuple[Count, ...]] = None
     """The numbers of GPUs of a node that a job may ask for, where not each number is one."""
 
-    nodes: Count | None = None
-    nodes_min: Count | None = None
-    nodes_max: Count | None = None
-    time_min: Walltime | None = None
-    time_max: Walltime | None = None
-    time_default: Walltime | None = None
+    nodes: Optional[Count] = None
+    nodes_min: Optional[Count] = None
+    nodes_max: Optional[Count] = None
+    time_min: Optional[Walltime] = None
+    time_max: Optional[Walltime] = None
+    time_default: Optional[Walltime] = None
     time_by_nodes: tuple[TimeBin, ...] = ()
-    node_minutes_max: Count | None = None
+    node_minutes_max: Optional[Count] = None
     """Nodes × minutes of one job."""
 
-    preempted: Literal["requeue", "cancel", "suspend"] | None = None
+    preempted: Optional[Literal["requeue", "cancel", "suspend"]] = None
     """What becomes of its jobs where others may take their nodes; none: nobody may, or it is not known."""
 
-    jobs_running: Count | None = None
-    jobs_queued: Count | None = None
-    sharing: Literal["exclusive", "shared"] | None = None
+    jobs_running: Optional[Count] = None
+    jobs_queued: Optional[Count] = None
+    sharing: Optional[Literal["exclusive", "shared"]] = None
     default: bool = False
     """What a job gets that names none."""
 
     open: bool = True
     """False: on request, down, or not yet there."""
 
-    needs: Text | None = None
+    needs: Optional[Text] = None
     """What a project needs before its jobs may run here; a job is planned, with a warning."""
 
-    fair_use: Text | None = None
+    fair_use: Optional[Text] = None
     notes: tuple[Text, ...] = ()
-    source: str | None = None
+    source: Optional[str] = None
 
 
 class QueueRule(Part, frozen=True, kw_only=True):
     """The queue that follows from a request; the first rule that holds decides, and what the user names wins."""
 
     when: When = field(default_factory=When)
-    partition: str | None = None
-    qos: str | None = None
+    partition: Optional[str] = None
+    qos: Optional[str] = None
     reason: Text
-    source: str | None = None
+    source: Optional[str] = None
 
 
 class SiteMemory(Part, frozen=True, kw_only=True):
     """How memory is asked for."""
 
-    policy: Literal["whole-node", "explicit", "per-gpu", "per-core", "forbidden", "free"] | None = None
+    policy: Optional[Literal["whole-node", "explicit", "per-gpu", "per-core", "forbidden", "free"]] = None
     """whole-node: all of it comes with the node; explicit: must be asked for; forbidden: must not."""
 
-    mem: Size | None = None
+    mem: Optional[Size] = None
     """What a whole node asks for where it has to."""
 
-    mem_per_gpu: Size | None = None
-    default_per_cpu: Size | None = None
+    mem_per_gpu: Optional[Size] = None
+    default_per_cpu: Optional[Size] = None
     """What a job gets for each CPU where it asks for none."""
 
-    zero_allowed: bool | None = None
+    zero_allowed: Optional[bool] = None
     """Whether --mem=0 is accepted."""

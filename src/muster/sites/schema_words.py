@@ -1,9 +1,7 @@
 """The words of a profile: what a value may look like, where a fact comes from, and when an entry holds."""
 
-from __future__ import annotations
-
 import datetime as dt
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Optional
 
 from msgspec import Meta, Struct
 
@@ -63,7 +61,7 @@ class Source(Part, frozen=True, kw_only=True):
     at: Text
     """Where it can be opened again: an address, or OWNER/NAME @COMMIT with the path in it."""
 
-    dated: dt.date | None = None
+    dated: Optional[dt.date] = None
     """Date of the copy that was read."""
 
     checked: dt.date
@@ -79,11 +77,11 @@ class Fact(Part, frozen=True, kw_only=True):
     source: Text
     """Name in `sources`."""
 
-    reason: Text | None = None
-    where: Text | None = None
+    reason: Optional[Text] = None
+    where: Optional[Text] = None
     """Page or section of the source."""
 
-    says: Text | None = None
+    says: Optional[Text] = None
     """The sentence of the source that a rule rests on, as it stands there. It holds for this key alone: without it a
     demand is Muster's own caution, and no message names the site as its author."""
 
@@ -92,7 +90,7 @@ class Unpublished(Part, frozen=True, kw_only=True):
     """A key for which nothing is published: looked for on `checked`, not found."""
 
     checked: dt.date
-    note: Text | None = None
+    note: Optional[Text] = None
 
 
 class Offer(Part, frozen=True, kw_only=True):
@@ -110,34 +108,34 @@ class Offer(Part, frozen=True, kw_only=True):
 class When(Part, frozen=True, kw_only=True):
     """When an entry holds; every condition given must hold."""
 
-    nodes_min: Count | None = None
-    nodes_max: Count | None = None
-    gpus_min: Count | None = None
+    nodes_min: Optional[Count] = None
+    nodes_max: Optional[Count] = None
+    gpus_min: Optional[Count] = None
     """Logical GPUs per node that the job asks for, at least."""
 
-    gpus_max: Number | None = None
-    all_gpus_max: Count | None = None
+    gpus_max: Optional[Number] = None
+    all_gpus_max: Optional[Count] = None
     """GPUs of all nodes together, at most."""
 
-    whole_node: bool | None = None
+    whole_node: Optional[bool] = None
     """True: the job has all GPUs of its nodes."""
 
-    time_max: Walltime | None = None
-    launchers: tuple[Launcher, ...] | None = None
-    stacks: tuple[str, ...] | None = None
+    time_max: Optional[Walltime] = None
+    launchers: Optional[tuple[Launcher, ...]] = None
+    stacks: Optional[tuple[str, ...]] = None
     """Software stacks of this site: a container kind or an environment kind, as `containers` and `images` name them."""
 
-    container: bool | None = None
+    container: Optional[bool] = None
     """True: only in a container; False: only without one."""
 
-    gpu_kinds: tuple[str, ...] | None = None
+    gpu_kinds: Optional[tuple[str, ...]] = None
     """Kinds of node, as `nodes` names them."""
 
-    nccl_below: str | None = None
+    nccl_below: Optional[str] = None
     """Versions of NCCL that need it; unknown versions do not."""
 
-    trial: bool | None = None
+    trial: Optional[bool] = None
     """The user asked for a debugging run."""
 
-    workload: Text | None = None
+    workload: Optional[Text] = None
     """Needed by some programs only: never set by itself, offered by this name."""
