@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Union
 
 import msgspec
+from msgspec.structs import replace
 
 from muster_bench.factors import bus_factor
 
@@ -190,7 +191,6 @@ _LISTS: tuple[tuple[type, str], ...] = (
 
 def add(series: Series, record: Record) -> Series:
     """Return the series with one more record; what follows a new start is a new series."""
-    from msgspec.structs import replace
 
     if isinstance(record, Start):
         return Series(start=record, unreadable=series.unreadable)
@@ -205,7 +205,6 @@ def add(series: Series, record: Record) -> Series:
 
 def read_series(lines: Iterable[str]) -> Series:
     """Return the last series in the lines of a log or results file."""
-    from msgspec.structs import replace
 
     series = Series()
     for line in lines:

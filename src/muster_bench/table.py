@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec import to_builtins
+
 from muster.older import zip_equal
 from muster_bench.judge import Judgement, Remark
 from muster_bench.order import format_bytes
@@ -110,7 +112,6 @@ def node_cells(row: CollectiveRow) -> tuple[str, ...]:
 
 def document(series: Series, judgements: Sequence[Judgement], findings: Sequence[Remark], site: str) -> dict[str, Any]:
     """Return the stable JSON of `--json`."""
-    from msgspec import to_builtins
 
     return {
         "site": site,
@@ -128,13 +129,11 @@ def document(series: Series, judgements: Sequence[Judgement], findings: Sequence
 
 
 def _share(share: Share) -> dict[str, Any]:
-    from msgspec import to_builtins
 
     return {**to_builtins(share), "of_peak": share.of_peak}
 
 
 def _row(row: CollectiveRow, judgement: Judgement) -> dict[str, Any]:
-    from msgspec import to_builtins
 
     row_fields: dict[str, Any] = to_builtins(row)
     row_fields.pop("kind", None)

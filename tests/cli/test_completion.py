@@ -63,7 +63,7 @@ _LINES = [
     ("muster run --site lum", ["lumi"]),
     ("muster run --launcher tor", ["torchrun"]),
     ("muster plan --as w", ["why", "words"]),
-    ("muster build image --gpu-kind c", ["cpu", "cuda"]),
+    ("muster build venv --gpu-kind c", ["cpu", "cuda"]),
     ("muster completion z", ["zsh"]),
 ]
 

@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -92,7 +93,6 @@ def _asked_before(plan: Plan, environment: Mapping[str, str], say: Callable[[str
 
     salloc would wait for nodes that will never be, and refuse with status 1 and no hint: sbatch is asked first.
     """
-    from functools import partial
 
     from muster.act.refusal import check_taken, misfit_of
     from muster.slurm.submit import ask_whether_taken

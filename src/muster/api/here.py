@@ -9,16 +9,16 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from muster.act.prepare import request_for
 from muster.api.local import write_ending
+from muster.job.options import parse
+from muster.look.probe import look
+from muster.start import prepare_run, run_here
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the ranks; the status is that of the first rank that failed."""
-    from muster.act.prepare import request_for
-    from muster.job.options import parse
     from muster.look.place import RunPlace
-    from muster.look.probe import look
-    from muster.start import prepare_run, run_here
 
     directory, *typed = arguments
     facts, request = request_for(look(), *parse(typed))

@@ -19,11 +19,11 @@ from muster.api.hints import hints_shown
 from muster.api.result import Result, TookTooLong, ended_badly, output_text, rank_text, wait_in_thread
 from muster.follow.watch import output_of_run
 from muster.model.failure import Failure, exit_words
+from muster.model.plan import Plan
 from muster.runner import DEVNULL, STDOUT, run, shell_status, start
 from muster.slurm.states import Phase, State
 
 if TYPE_CHECKING:
-    from muster.model.plan import Plan
     from muster.runner import Process
 
 _LOOK_S = 0.05

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any, Literal, overload
 
 import msgspec
 from msgspec.structs import replace
@@ -19,15 +19,12 @@ from muster.errors import RequestError
 from muster.facts import Facts
 from muster.job.request import Request
 from muster.look.probe import look, settings_notes
-from muster.model.plan import Engine, Note
+from muster.model.plan import Engine, Note, Reason
 from muster.model.plan import Plan as Value
 from muster.render.document import plan_as_json
 from muster.render.explain import explain, plan_as_text
 from muster.render.script import job_script
 from muster.start import prepare_job, prepare_run, queue
-
-if TYPE_CHECKING:
-    from muster.model.plan import Reason
 
 
 class Decision(msgspec.Struct, frozen=True):

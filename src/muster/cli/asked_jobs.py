@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from muster.errors import RequestError, SiteError
 from muster.follow.cases import JobCase, JobSources, find_cases, ids_with_links
 from muster.follow.cases import run_of as find_run_of
 
@@ -30,7 +31,6 @@ def ids_or_newest(words: Words) -> tuple[str, ...]:
     from muster.act.record import recent_runs
     from muster.cli.job_words import plain
     from muster.cli.output import say
-    from muster.errors import RequestError
 
     if words.operands:
         return job_ids(words)
@@ -95,7 +95,6 @@ def with_links(ids: Sequence[str]) -> tuple[str, ...]:
 
 def running_case(asked_id: str, found_cases: Sequence[JobCase], verb: str) -> JobCase:
     """Return the job that is meant; refused where it does not run, or is an array of which several tasks run."""
-    from muster.errors import RequestError, SiteError
 
     running = [case for case in found_cases if case.job is not None and case.job.state.name == "RUNNING"]
     if len(running) == 1:
@@ -110,7 +109,6 @@ def running_case(asked_id: str, found_cases: Sequence[JobCase], verb: str) -> Jo
 
 def only_case(asked_id: str, found_cases: Sequence[JobCase], verb: str) -> JobCase:
     """Return the one job that an id means; an array of several is refused."""
-    from muster.errors import RequestError
 
     if len(found_cases) > 1:
         message = f"{asked_id} is an array of {len(found_cases)} jobs"

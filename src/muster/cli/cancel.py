@@ -11,6 +11,7 @@ from muster.cli.job_words import other_owner
 from muster.cli.output import print_json, say
 from muster.errors import CommandFailed, RequestError, SiteError
 from muster.follow.cases import JobCase
+from muster.follow.packs import job_of_row, neighbours_of
 from muster.job.option import option
 
 if TYPE_CHECKING:
@@ -52,7 +53,6 @@ def main(words: Words) -> int:
 
 def _refuse_row_of_many(case: JobCase) -> None:
     """Refuse to cancel one row of several that share a job: Slurm ends all of them or none."""
-    from muster.follow.packs import job_of_row, neighbours_of
 
     array, _, row = case.asked.partition("_")
     if case.run is not None and case.run.rows_per_job > 1 and row.isdigit():

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import muster
 from muster.cli.asked_jobs import cluster, scheduler, state
 from muster.cli.command_line import JSON, CommandLine, Words
 from muster.cli.job_words import plain
@@ -51,7 +52,6 @@ def main(words: Words) -> int:
 
 
 def _question(words: Words) -> CleanRules:
-    import muster
     from muster.act.clean import CleanRules
 
     data = os.environ.get("XDG_DATA_HOME") or f"{os.environ.get('HOME') or Path.home()}/.local/share"

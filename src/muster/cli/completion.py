@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from muster.cli.command_line import CommandLine, Words
 from muster.cli.verbs import VERBS, command_of
 from muster.errors import RequestError, UnknownName
@@ -209,7 +211,6 @@ def _sites() -> Iterator[Candidate]:
 
 def _jobs() -> Iterator[Candidate]:
     """Yield the user's jobs that Slurm knows; a controller that does not answer at once is not waited for."""
-    from msgspec.structs import replace
 
     from muster.cli.asked_jobs import scheduler
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -116,7 +117,6 @@ def _choose(typed_name: str, pages: Sequence[Page]) -> Page:
 
 def _contents(pages: Sequence[Page]) -> Iterator[str]:
     import shutil
-    import textwrap
 
     width = max(20, min(shutil.get_terminal_size().columns, 120))
     column = max(len(page.name) for page in pages) + 4

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 from muster.follow.cases import JobCase
+from muster.slurm.states import Phase
 
 # The keys of a job in every --json, in their order.
 JSON_KEYS = (
@@ -16,7 +18,6 @@ JSON_KEYS = (
 
 def as_json(case: JobCase) -> dict[str, Any]:
     """Return a job with stable keys; what is not known is null. Times are ISO 8601 in UTC."""
-    from muster.slurm.states import Phase
 
     job = case.job
     own_fields = {
@@ -55,6 +56,5 @@ def as_json(case: JobCase) -> dict[str, Any]:
 
 
 def _iso(seconds: int | None) -> str | None:
-    import datetime as dt
 
     return None if seconds is None else dt.datetime.fromtimestamp(seconds, tz=dt.timezone.utc).isoformat()

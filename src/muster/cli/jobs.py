@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from muster.cli.asked_jobs import cluster, run_of, scheduler
@@ -12,6 +13,7 @@ from muster.cli.job_json import as_json
 from muster.cli.job_words import ended_how, plain, when
 from muster.cli.output import print_json, print_table, say
 from muster.follow.cases import JobCase
+from muster.slurm.states import Phase
 
 if TYPE_CHECKING:
     from muster.slurm.jobs import SlurmJob
@@ -46,7 +48,6 @@ def _links_among(jobs: Sequence[SlurmJob]) -> dict[str, str]:
 
     The links of a job have one comment: where it stands alone, no file is read.
     """
-    from pathlib import Path
 
     from muster.follow.links import link_of
 
@@ -79,7 +80,6 @@ def _never_began(job: SlurmJob) -> bool:
 
 def _what(job: SlurmJob) -> str:
     """Return the one thing worth saying of a job in this state."""
-    from muster.slurm.states import Phase
 
     phase = job.state.phase
     if phase is Phase.WAITING:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -20,7 +22,6 @@ def start_by_name(verb: str, words: Sequence[str]) -> None:
     """Become `muster VERB` with the typed secrets in the environment: everybody may read the words of a process."""
     if not any("--env" in word for word in words):
         return
-    import os
 
     from muster.plan.secret import passed_by_name
     from muster.runner import become, own_command
@@ -50,7 +51,6 @@ _UNITS = frozenset(
 
 def _refuse_split_value(launch: TypedLaunch) -> None:
     """Refuse a unit that stands alone behind a number: `--mem 4 GB` would run the command GB."""
-    import re
     from shutil import which
 
     if not launch.command or launch.command[0].lower() not in _UNITS or which(launch.command[0]) is not None:

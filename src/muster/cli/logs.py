@@ -9,13 +9,16 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from muster.cli.asked_jobs import cases, cluster, ids_or_newest, only_case, scheduler, state, with_links
 from muster.cli.command_line import CommandLine, Words
 from muster.cli.job_words import row_line, words_of_waiting
 from muster.cli.output import harmless, say
-from muster.errors import RequestError, SchedulerSilent, SiteError
+from muster.errors import MachineLacks, NoSlurm, RequestError, SchedulerSilent, SiteError
 from muster.follow.cases import JobCase
 from muster.job.option import option, parse_count
+from muster.slurm.states import Phase
 
 if TYPE_CHECKING:
     from muster.act.record import Run
@@ -85,7 +88,6 @@ def _show_named(output_file: Path, asked_id: str, words: Words) -> int:
 
 def _of_no_line(case: JobCase, output: JobOutput, rank: int | None) -> str:
     """Return what it means that no line is there, as far as it is known."""
-    from muster.slurm.states import Phase
 
     subject = f"job {case.asked}" if rank is None else f"rank {rank} of job {case.asked}"
     if case.phase.is_over:
@@ -110,7 +112,6 @@ def _rank(text: str) -> int:
 
 def _case(asked_id: str, slurm: Scheduler, *, follow: bool) -> JobCase:
     """Return the job: Slurm says whether it is the one of our record, which is read also while Slurm is silent."""
-    from msgspec.structs import replace
 
     from muster.act.record import find_run
 
@@ -131,7 +132,6 @@ def _case(asked_id: str, slurm: Scheduler, *, follow: bool) -> JobCase:
 
 def _asked(slurm: Scheduler, asked_id: str) -> Answer:
     """Return what Slurm knows of the job; for a job of Muster's the answer may be missing."""
-    from muster.errors import MachineLacks, NoSlurm
     from muster.follow.scheduler import Answer
 
     try:
@@ -186,7 +186,6 @@ def _of_role(output: JobOutput, role: str | None) -> JobOutput:
 
 def _follow(case: JobCase, slurm: Scheduler, asked: Words) -> int:
     """Print what is new until the job is over; then once more, as its last words may have come in between."""
-    from msgspec.structs import replace
 
     from muster.follow.scheduler import pauses
     from muster.follow.watch import Follower
@@ -224,7 +223,6 @@ def _follow(case: JobCase, slurm: Scheduler, asked: Words) -> int:
 
 def _status_of(case: JobCase) -> int:
     """Return the exit status of a job that is over; refused where nothing tells it."""
-    from muster.slurm.states import Phase
 
     if case.phase is Phase.ENDED_WELL:
         return 0
@@ -236,7 +234,6 @@ def _status_of(case: JobCase) -> int:
 
 def _look(case: JobCase, slurm: Scheduler) -> tuple[JobCase, bool]:
     """Return the job as it is now, and whether it is over. A silent controller is asked again later."""
-    from msgspec.structs import replace
 
     answer = slurm.jobs(with_links([case.asked]))
     is_chain = case.run is not None and case.run.links

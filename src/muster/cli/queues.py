@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import asdict
+
 from muster.cli.asked_jobs import scheduler
 from muster.cli.command_line import JSON, CommandLine, Words
 from muster.cli.output import print_json, print_table
+from muster.units import format_walltime
 
 if TYPE_CHECKING:
     from muster.slurm.partitions import Partition
@@ -25,13 +28,11 @@ def main(words: Words) -> int:
 
 
 def _as_json(partition: Partition, waiting: int) -> dict[str, Any]:
-    from msgspec.structs import asdict
 
     return {**asdict(partition), "nodes_by_state": dict(partition.nodes_by_state), "waiting_jobs": waiting}
 
 
 def _row(partition: Partition, waiting: int) -> tuple[object, ...]:
-    from muster.units import format_walltime
 
     limit = "none" if partition.time_limit_s is None else format_walltime(partition.time_limit_s)
     most_nodes = partition.most_nodes or "any"

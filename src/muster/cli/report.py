@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import re
 import sys
 import time
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from muster import __version__
 from muster.cli.asked_jobs import cases, cluster, ids_or_newest, only_case, scheduler, state, with_links
 from muster.cli.command_line import CommandLine, Words
 from muster.cli.job_words import plain
@@ -140,9 +142,7 @@ def _slurm(case: JobCase, slurm: Scheduler) -> str:
 
 
 def _versions(case: JobCase, slurm: Scheduler) -> dict[str, Any]:
-    import platform
 
-    from muster import __version__
     from muster.follow.support import plan_of, torch_of
 
     return {

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 
 from muster.cli.command_line import QUIET, VERBOSE, CommandLine, Words, fields_but
 from muster.cli.launching import facts_and_request, need_command, start_by_name, warn
 from muster.cli.output import say
 from muster.errors import SchedulerSilent
 from muster.job.option import option, parse_count
+from muster.parts import service
 
 
 def main(words: Words) -> int:
     """Run; the status is the one of the first rank that failed."""
     start_by_name("run", words.without())
-    from functools import partial
 
     from muster.cli.closing import close, say_alone, say_of_rank, wait_words
     from muster.look.place import RunPlace, place_of, refuse_in_every_rank
@@ -22,8 +23,6 @@ def main(words: Words) -> int:
 
     launch, quiet = words.launch, words.quiet
     if words.rehearse or words.ranks is not None:
-        from muster.parts import service
-
         status: int = service("rehearsal")(launch, is_asked=words.rehearse, ranks=words.ranks, quiet=quiet)
         return status
     facts, request = facts_and_request(launch, quiet=quiet)

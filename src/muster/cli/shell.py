@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from muster.cli.command_line import QUIET, CommandLine, Words, fields_but
@@ -9,6 +10,8 @@ from muster.cli.launching import facts_and_request, warn
 from muster.cli.output import say
 from muster.errors import MachineLacks, RequestError
 from muster.job.option import option, parse_count
+from muster.job.options import read_words
+from muster.rank.hostlist import expand
 
 if TYPE_CHECKING:
     from muster.follow.cases import JobCase
@@ -64,13 +67,10 @@ def main(words: Words) -> int:
 
 def _attach(words: Words) -> int:
     """Become a shell beside a rank of a job that runs."""
-    import os
 
     from muster.act.attach import attach
     from muster.cli.asked_jobs import ask, cases, running_case
     from muster.follow.roles import role_of, stands_of
-    from muster.job.options import read_words
-    from muster.rank.hostlist import expand
 
     job_id, *rest = words.operands
     behind = read_words(rest, {name: COMMAND.own[name] for name in ("role", "rank")})
@@ -93,7 +93,6 @@ def _attach(words: Words) -> int:
 def _host_of(case: JobCase, rank: int) -> str:
     """Return the host of a rank of a job of one program, whose ranks fill one node after the other."""
     from muster.follow.find_output import find_output
-    from muster.rank.hostlist import expand
 
     hosts = expand(case.job.node_list or "") if case.job is not None else []
     output = find_output(case.job, case.run, case.asked)

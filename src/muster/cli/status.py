@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,8 @@ from muster.cli.job_json import as_json
 from muster.cli.job_words import ended_how, other_owner, plain, row_line, when
 from muster.cli.output import at_words, print_json
 from muster.follow.cases import JobCase
+from muster.slurm.states import Phase
+from muster.units import format_walltime
 
 if TYPE_CHECKING:
     from muster.slurm.jobs import SlurmJob
@@ -64,8 +67,6 @@ def headline(case: JobCase) -> str:
 
 
 def _details(job: SlurmJob) -> Iterator[tuple[str, str]]:
-    from muster.slurm.states import Phase
-    from muster.units import format_walltime
 
     waiting = job.state.phase is Phase.WAITING
     nodes = f"{job.nodes} node{'s' * (job.nodes != 1)}" if job.nodes is not None else ""
@@ -88,10 +89,6 @@ def _details(job: SlurmJob) -> Iterator[tuple[str, str]]:
 
 def _left(job: SlurmJob) -> str:
     """Return what is left of a running job's time."""
-    import time
-
-    from muster.slurm.states import Phase
-    from muster.units import format_walltime
 
     if job.state.phase is not Phase.RUNNING or job.started is None or job.time_limit_s is None:
         return ""

@@ -16,6 +16,9 @@ from muster.follow.cases import JobCase
 from muster.follow.last_words import last_words
 from muster.follow.signatures import tells_of_peer
 from muster.parts import service_if_there
+from muster.slurm.reasons import Clears
+from muster.slurm.states import Phase
+from muster.units import format_memory
 
 if TYPE_CHECKING:
     from muster.follow.watch import JobOutput
@@ -44,7 +47,6 @@ def main(words: Words) -> int:
 
 def explain_case(case: JobCase) -> Iterator[str]:
     """Yield the lines that explain a job."""
-    from muster.slurm.states import Phase
 
     yield headline(case)
     yield from (f"  {text}" for text in (*row_line(case), *case.earlier_runs()))
@@ -66,7 +68,6 @@ def _unseen(case: JobCase) -> Iterator[str]:
 
 
 def _waiting(job: SlurmJob) -> Iterator[str]:
-    from muster.slurm.reasons import Clears
 
     reason = job.reason
     detail = f" ({plain(reason.detail)})" if reason.detail else ""
@@ -107,7 +108,6 @@ def _neighbours(case: JobCase) -> Iterator[str]:
 
 def _ended(case: JobCase) -> Iterator[str]:
     from muster.model.failure import FailureKind
-    from muster.slurm.states import Phase
 
     job = case.job
     if job is not None and job.state.phase is Phase.ENDED_WELL:
@@ -186,7 +186,6 @@ def _which_node(job: SlurmJob) -> Iterator[str]:
 def _of_status(job: SlurmJob | None, failure: Failure | None) -> Iterator[str]:
     """Yield what the exit status itself tells to do; of a SIGKILL, whose sender no system names, what Slurm counted."""
     from muster.model.failure import KILLED_STATUS, hint_of_status
-    from muster.units import format_memory
 
     status = failure.status if failure is not None else job.status if job is not None else None
     hint = hint_of_status(status)
@@ -265,7 +264,6 @@ def _known(lines: Sequence[str], failure: Failure | None) -> dict[str, str] | No
 
 def case_as_json(case: JobCase) -> dict[str, Any]:
     """Return what `status --json` gives, and the reasons."""
-    from muster.slurm.states import Phase
 
     job = case.job
     document: dict[str, Any] = {

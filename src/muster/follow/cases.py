@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msgspec.structs import replace
+
 from muster.errors import RequestError, SchedulerSilent
 from muster.follow.heard import Accounting, Heard
 from muster.follow.packs import holds, job_of_row, jobs_of_rows, neighbours_of, tasks_of
+from muster.slurm.states import Phase
 
 if TYPE_CHECKING:  # a page of help needs none of these
     from pathlib import Path
@@ -15,7 +18,6 @@ if TYPE_CHECKING:  # a page of help needs none of these
     from muster.act.record import Run
     from muster.follow.scheduler import Answer, Scheduler
     from muster.slurm.jobs import SlurmJob
-    from muster.slurm.states import Phase
 
 
 class JobCase(NamedTuple):
@@ -41,7 +43,6 @@ class JobCase(NamedTuple):
     @property
     def is_told(self) -> bool:
         """Return whether the job is over, and to ask again would tell no more of its end."""
-        from muster.slurm.states import Phase
 
         if self.phase is Phase.ENDED:
             return self.job is None and self.heard.is_final
@@ -50,7 +51,6 @@ class JobCase(NamedTuple):
     @property
     def is_waiting(self) -> bool:
         """Return whether Slurm holds the job in its queue."""
-        from muster.slurm.states import Phase
 
         return self.job is not None and self.job.state.phase is Phase.WAITING
 
@@ -273,8 +273,6 @@ def run_of(asked_id: str, jobs: Sequence[SlurmJob], place: JobSources, *, is_sil
         if not any(is_of(run, job) for job in jobs):
             return None
         if not run.cluster:  # of an earlier Muster: now its cluster is known
-            from msgspec.structs import replace
-
             forget(place.state, run)
             run = replace(run, cluster=place.cluster)
             register(place.state, run)

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msgspec.structs import replace
+
 from muster.errors import RequestError, nearest_name
 from muster.job.option import Option, OriginKind, ValueOrigin, convert
 from muster.slurm.flags import instead_of, is_flag, name_of_letter
@@ -208,7 +210,6 @@ def _job_of_roles(
     settings: Mapping[str, tuple[Any, ValueOrigin]], values: Mapping[str, Any], origins: Mapping[str, ValueOrigin]
 ) -> Request:
     """Return the request of a job with roles: each role has what holds for all, and over it what is its own."""
-    from msgspec.structs import replace
 
     common = {name: value for name, value in values.items() if name != "roles"}
     job = request_from(settings, common, origins, ())

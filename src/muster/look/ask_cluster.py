@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -98,8 +100,6 @@ def ask_cluster(
 def _groups() -> tuple[str, ...]:
     """Return the groups of this user by name; those without a name are left out."""
     import grp
-    import os
-    from contextlib import suppress
 
     names = []
     for number in (os.getgid(), *os.getgroups()):

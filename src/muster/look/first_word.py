@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import sys
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -78,8 +80,6 @@ def _unreadable(path: Path, shown_name: str, *, is_own: bool) -> Iterator[str]:
 
     For another Python it is most likely broken too.
     """
-    import ast
-    import warnings
 
     try:
         source = path.read_bytes()

@@ -15,6 +15,7 @@ from muster.model.plan import Engine
 from muster.plan.nested import file_of_launcher
 from muster.plan.python_environment import environment_of
 from muster.plan.site_terms import forks_may_crash
+from muster.rank.vendors import vendor_here
 from muster.sites.site import Site
 
 _LARGEST_SETTINGS_BYTES = 1 << 20
@@ -63,7 +64,6 @@ def _look_at_environment(request: Request, facts: Facts, engine: Engine) -> Fact
     facts = replace(facts, venv=read_record(Path(facts.working_directory, request.venv or "")))
     if engine is not Engine.HERE:
         return facts
-    from muster.rank.vendors import vendor_here
 
     vendor = vendor_here()
     return replace(facts, machine=os.uname().machine, gpu_kind=vendor.kind if vendor else None)

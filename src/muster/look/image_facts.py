@@ -16,6 +16,7 @@ from muster.facts import Facts, ImageFacts, VenvFacts
 from muster.images import engine_named, engines_in_options
 from muster.job.request import Request
 from muster.look.venv_record import version_of_venv
+from muster.older import tomllib
 from muster.plan.image_engine import reference_of
 from muster.plan.image_paths import absolute_paths
 from muster.plan.python_environment import venv_in_image
@@ -378,7 +379,6 @@ def _glibc_of_packages(folder: Path) -> tuple[int, int] | None:
 
 
 def _toml_error(path: Path) -> str | None:
-    from muster.older import tomllib
 
     try:
         tomllib.loads(path.read_text(encoding="utf-8"))

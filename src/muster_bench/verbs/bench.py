@@ -13,13 +13,13 @@ from muster.cli.launching import facts_and_request, start_by_name
 from muster.cli.output import print_json, print_table, say
 from muster.errors import RequestError
 from muster.job.option import option, parse_count
+from muster.job.request import Request
 from muster.older import zip_equal
-from muster.runner import own_command
+from muster.runner import own_command, start
 from muster_bench.verbs.measure import INTERRUPTED, measure, read_lines, read_log, terminal_room
 
 if TYPE_CHECKING:
     from muster.facts import Facts
-    from muster.job.request import Request
     from muster_bench.history import History
     from muster_bench.judge import Judgement, Remark
     from muster_bench.order import Order
@@ -108,7 +108,6 @@ def _command(verb: str, rest: Sequence[str], order: Order, facts: Facts, request
 
 
 def _submit(command: Sequence[str], words: Words) -> int:
-    from muster.runner import start
 
     process = start([*command[:4], *(["--quiet"] if words.quiet else []), *command[4:]])
     status = process.wait()

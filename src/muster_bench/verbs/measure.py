@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TextIO
 
+from msgspec.structs import replace
+
 from muster.cli.command_line import Words
 from muster.cli.output import say
 from muster.errors import RequestError
@@ -41,8 +43,6 @@ def measure(command: Sequence[str], words: Words) -> tuple[Series, int]:
                 try:
                     record = read_line(line)
                 except ValueError:
-                    from msgspec.structs import replace
-
                     series = replace(series, unreadable=series.unreadable + 1)
                     continue
                 if record is None:

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from muster.cli.command_line import Words
 from muster.cli.output import print_json, print_table, say
 from muster.errors import RequestError
@@ -89,7 +91,6 @@ def _measure(most: int, facts: Facts, request: Request, words: Words) -> list[St
 
 
 def _conclude(rows: Sequence[StartRow], facts: Facts, words: Words) -> int:
-    import msgspec
 
     from muster.act.record import state_directory
     from muster_bench.start_page import phase_cells, start_page

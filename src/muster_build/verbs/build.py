@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from muster.cli.command_line import JSON, QUIET, CommandLine, Words
-from muster.cli.output import say
+from muster.cli.output import print_json, print_table, say
 from muster.errors import RequestError, SiteError
+from muster.images.reference import ImageReference, Scheme
 from muster.job.option import option
 from muster.rank.vendors import KINDS
-from muster.runner import own_command
+from muster.runner import become, own_command
 
 if TYPE_CHECKING:
     from muster.sites.site import Site
@@ -168,7 +169,6 @@ def _target(site: Site) -> tuple[str | None, str | None]:
 
 
 def _lock(words: Words) -> int:
-    from muster.cli.output import print_json, print_table
     from muster_build.lock import LockOrder, build_lock, notes_on, read_pins
 
     names = (
@@ -212,7 +212,6 @@ def _source(words: Words) -> ImageSource | None:
     source = parse_source(getattr(words, "from"))
     if source.site_name is None:
         return source
-    from muster.images.reference import ImageReference, Scheme
     from muster.job.request import Request
     from muster.look.probe import look
     from muster.plan.image_engine import reference_of
@@ -250,7 +249,6 @@ def _login(words: Words, order: ImageOrder) -> Login | None:
 
 def _shell(words: Words) -> int:
     from muster.look.image_facts import look_at_path
-    from muster.runner import become
     from muster_build.engine import find_builder
 
     sandbox = Path(words.operands[0])

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import linecache
 import os
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from muster.cli.job_words import plain
 from muster.errors import MusterError
 from muster.follow.cases import JobCase
+from muster.follow.packs import directory_of_row
 
 if TYPE_CHECKING:
     from muster_check.stacks.judge import Verdict
@@ -30,8 +33,6 @@ def explain_running(case: JobCase) -> Iterator[str]:
     if not reported.endswith(plain(verdict.sentence)):
         yield f"  {plain(verdict.sentence)}"
     if verdict.where is not None:
-        import linecache
-
         text = linecache.getline(verdict.where.file, verdict.where.line).strip()
         yield f"    {plain(verdict.where.file)}:{verdict.where.line}" + (f" | {plain(text)}" if text else "")
     yield from (f"  {plain(text)}" for text in words)
@@ -43,7 +44,6 @@ def explain_running(case: JobCase) -> Iterator[str]:
 
 def look_at_ranks(case: JobCase) -> tuple[Verdict, tuple[str, ...]]:
     """Return what the ranks of a running job do, from two looks at all of them, and what torch and NCCL say."""
-    from muster.follow.packs import directory_of_row
     from muster.rank.hostlist import expand
     from muster_check.stacks.ask import StackQuestion, ask_job, find_spy
     from muster_check.stacks.judge import judge_job
@@ -67,7 +67,6 @@ def look_at_ranks(case: JobCase) -> tuple[Verdict, tuple[str, ...]]:
 
 def _last_output(case: JobCase) -> Iterator[str]:
     """Yield when the job wrote last, and its last line."""
-    import time
 
     from muster.follow.find_output import find_output
     from muster.follow.watch import last_lines

@@ -8,17 +8,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional
 
+import msgspec
+from msgspec.structs import replace
+
 from muster.act.prepare import plan_for
 from muster.cli.command_line import JSON, CommandLine, Words, fields_but
 from muster.cli.launching import facts_and_request, start_by_name
 from muster.cli.output import print_json, print_table, say
 from muster.errors import RequestError
+from muster.images.reference import NO_IMAGE
 from muster.job.option import option
+from muster.job.request import Request
+from muster.launchers import launcher_named
 from muster.runner import own_command
 
 if TYPE_CHECKING:
     from muster.facts import Facts
-    from muster.job.request import Request
     from muster.model.plan import Plan
     from muster.rank.finding import Finding
     from muster_check.ranks.facts import CheckedWorld
@@ -47,7 +52,6 @@ def _gathered(request: Request, rest: Sequence[str], facts: Facts, words: Words)
         if words.save:
             _save(Path(words.save), (), login, {})
         return CheckedWorld(login=login), []
-    from muster.images.reference import NO_IMAGE
     from muster_check.job import expected_of, look_at_job
 
     plan = _plan(request, facts, rest)
@@ -72,7 +76,6 @@ def _gathered(request: Request, rest: Sequence[str], facts: Facts, words: Words)
 
 def _rank_by_rank(plan: Plan) -> list[str]:
     """Return the words for a check without torchrun's agents, which hold the port at which its ranks meet."""
-    from muster.launchers import launcher_named
 
     replacement = launcher_named(plan.launcher).rank_by_rank(plan.engine)
     return [] if replacement is None else ["--launcher", replacement]
@@ -85,7 +88,6 @@ def _asks_for_a_job(request: Request) -> bool:
 
 def _plan(request: Request, facts: Facts, typed_words: Sequence[str]) -> Plan:
     """Return the plan of this very launch; that of the launch itself is the same."""
-    from msgspec.structs import replace
 
     from muster.look.place import RunPlace, place_of
     from muster.model.plan import Engine
@@ -111,7 +113,6 @@ def _save(path: Path, documents: Sequence[Any], login: Any, expected: Any) -> No
 
 
 def _saved(path: Path) -> CheckedWorld:
-    import msgspec
 
     from muster_check.ranks.facts import Expected, Node, Rank, world_of
 

@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from muster import __version__
 from muster.cli.command_line import JSON, CommandLine, Words, read_launch
 from muster.cli.output import print_json, say
+from muster.errors import RequestError, SiteError
 from muster.job.option import option
 
 if TYPE_CHECKING:
@@ -26,8 +28,6 @@ def _survey(words: Words) -> Survey:
         look(), job=words.srun if words.job or words.srun or words.reach else None, reach=_host(words.reach)
     )
     if answers.cluster is None and not set(answers.answers) - OF_THE_SHELL:
-        from muster.errors import SiteError
-
         reason = next(iter(not_answered(answers).values()), "")
         hint = "type it on a login node of the cluster; for mistakes in a file of yours: muster site show FILE --why"
         raise SiteError(f"Slurm answers nothing here: {reason}", hint)
@@ -56,7 +56,6 @@ def _status(survey: Survey, findings: Sequence[WrongFact] = (), *, unproved: str
 
 def _host(text: str | None) -> str | None:
     """Return the host of --reach, where it is a host's name."""
-    from muster.errors import RequestError
     from muster_check.survey.place import HOST
 
     if text is not None and not HOST.fullmatch(text):
@@ -142,7 +141,6 @@ def _by_table(keys: Sequence[str]) -> str:
 
 
 def _report(words: Words) -> int:
-    from muster import __version__
     from muster.look.probe import look
     from muster.sites.load import choose_site
     from muster_check.survey.ask import private_of

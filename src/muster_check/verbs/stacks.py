@@ -11,7 +11,9 @@ from muster.cli.asked_jobs import ask, cases, ids_or_newest, running_case
 from muster.cli.command_line import JSON, CommandLine, Words
 from muster.cli.output import print_json, say
 from muster.errors import RequestError, UnknownName
+from muster.follow.packs import directory_of_row
 from muster.job.option import option
+from muster.rank.hostlist import expand
 from muster.units import shown, whole_number
 
 if TYPE_CHECKING:
@@ -120,8 +122,6 @@ def _ask_here(rank: int | None, options: Sequence[str]) -> str:
 
 def _ask_job(ids: Sequence[str], rank: int | None, options: Sequence[str]) -> tuple[str, tuple[str, ...]]:
     """Return what the hosts of a running job answer, and their names."""
-    from muster.follow.packs import directory_of_row
-    from muster.rank.hostlist import expand
     from muster_check.stacks.ask import StackQuestion, ask_job, find_spy
 
     case = running_case(ids[0], cases(ids, ask(ids)), "stacks")

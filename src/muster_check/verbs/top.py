@@ -15,7 +15,9 @@ from muster.cli.command_line import CommandLine, Words
 from muster.cli.job_words import plain
 from muster.errors import RequestError
 from muster.follow.cases import JobCase
+from muster.follow.packs import directory_of_row
 from muster.job.option import option, parse_count
+from muster.rank.hostlist import expand
 
 if TYPE_CHECKING:
     from muster_check.stacks.screen import Screen
@@ -36,7 +38,6 @@ def main(words: Words) -> int:
     """Show the screen until q is pressed or the job ends; on no terminal once."""
     ids = ids_or_newest(words)
     case = running_case(ids[0], cases(ids, ask(ids)), "top")
-    from muster.follow.packs import directory_of_row
     from muster_check.stacks.ask import StackQuestion, find_spy
     from muster_check.stacks.stream import StepWatch
 
@@ -128,7 +129,6 @@ class _Top:
 
     def screen(self) -> Screen:
         """Return the screen as it is now."""
-        from muster.rank.hostlist import expand
         from muster_check.stacks.judge import judge_job
         from muster_check.stacks.screen import Screen
 

@@ -27,12 +27,12 @@ from muster.slurm.allocation import hold_nodes
 from muster.slurm.submit import ask_whether_taken
 from muster.slurm.variables import scheduler_environment
 from muster_lab import labs
+from muster_lab.first import FirstProcess
 from muster_lab.registry import LabRegistry
 from muster_lab.spec import LabSpec
 
 if TYPE_CHECKING:
     from muster.runner import Process
-    from muster_lab.first import FirstProcess
 
 _ORDINARY_USER = "alice"
 _PROBE_PATIENCE_S = 180.0

@@ -13,13 +13,13 @@ from muster.act.prepare import plan_for
 from muster.cli.launching import facts_and_request, need_command, warn
 from muster.cli.output import say
 from muster.errors import RequestError
+from muster.facts import Facts
+from muster.job.request import Request
+from muster.model.plan import Plan
 from muster.plan.sweep import command_of_row
 
 if TYPE_CHECKING:
     from muster.cli.command_line import TypedLaunch
-    from muster.facts import Facts
-    from muster.job.request import Request
-    from muster.model.plan import Plan
     from muster.probe.judge import Point
     from muster.sites.schema import Profile
     from muster_lab.rehearse.cluster import Performance, RehearsalLab, Written

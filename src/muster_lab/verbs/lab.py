@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from muster.cli.command_line import JSON, CommandLine, Words
 from muster.cli.output import at_words, print_json, print_table, say
+from muster.errors import RequestError
 from muster.job.option import option, parse_count, parse_memory
 from muster.units import Memory
 from muster_lab.words import PARTITION_GRAMMAR, SLURM_VERSIONS
@@ -136,8 +137,6 @@ def _fault(words: Words) -> int:
     takes, _ = _FAULT_WORDS[fault]
     fewest = len([word for word in takes.split() if not word.startswith("[")])
     if not fewest <= len(target) <= len(takes.split()):
-        from muster.errors import RequestError
-
         hint = f"muster lab fault {fault} {takes}".rstrip()
         raise RequestError(f"{fault} takes {takes or 'no host'}, not {' '.join(target) or 'nothing'}", hint)
     undo = f"undo it: muster lab fault{_name_option(words.name)} restore"
