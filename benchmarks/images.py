@@ -27,7 +27,7 @@ from muster.model.plan import Plan
 from muster.model.words import Fragment
 from muster.plan.build import make_plan
 from muster.render.image import step_words
-from muster.render.script import prologue_text
+from muster.render.own_text import prologue_text
 from muster.runner import checked, run
 from muster.sites.load import load
 from muster_lab.apptainer import apptainer_cache, prepared_apptainer, relocated

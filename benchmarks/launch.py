@@ -27,8 +27,9 @@ from muster.job.options import parse, request_from
 from muster.launchers import launcher_named
 from muster.model.plan import Plan
 from muster.plan.build import make_plan
+from muster.render.own_text import prologue_text
 from muster.render.parts import compose
-from muster.render.script import job_script, prologue_text
+from muster.render.script import job_script
 from muster.runner import DEVNULL, checked, end_group, run, start
 from muster.sites.load import load
 

@@ -17,7 +17,8 @@ from muster.model.words import quote
 from muster.render.explain import explain
 from muster.render.folder import texts_of_folder
 from muster.render.image import step_words, with_step_flags
-from muster.render.script import job_script, own_text, prologue_text
+from muster.render.own_text import own_text, prologue_text
+from muster.render.script import job_script
 from muster.runner import run
 from plugins.wide import sampled
 

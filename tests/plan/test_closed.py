@@ -17,8 +17,9 @@ from muster.model.words import Fragment
 from muster.render.explain import explain
 from muster.render.folder import read_words, texts_of_folder
 from muster.render.image import step_words
+from muster.render.own_text import prologue_text
 from muster.render.parts import compose, kept, part
-from muster.render.script import job_script, prologue_text
+from muster.render.script import job_script
 from muster.runner import run
 
 

@@ -18,8 +18,9 @@ from muster.job.options import parse, request_from
 from muster.model.plan import Plan
 from muster.model.words import WIDTH
 from muster.render.folder import folder_name, texts_of_folder
+from muster.render.own_text import own_text
 from muster.render.parts import part, part_files
-from muster.render.script import job_part, own_text
+from muster.render.script import job_part
 from muster.runner import run
 from slurm.clusters import cluster, kind_line, partition_line
 

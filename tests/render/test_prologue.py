@@ -18,8 +18,8 @@ from muster.launchers import launcher_named
 from muster.launchers.base import KEEPER
 from muster.rank import contract
 from muster.rank.hostlist import compress, first
+from muster.render.own_text import prologue_text
 from muster.render.parts import compose
-from muster.render.script import prologue_text
 from muster.runner import run
 
 

@@ -21,7 +21,8 @@ from muster.plan.secret import variables_to_hand_over
 from muster.rank import contract
 from muster.rank.vendors import vendor_here
 from muster.render.image import step_words
-from muster.render.script import STALE, job_script, prologue_text, told_to_tasks
+from muster.render.own_text import STALE, prologue_text
+from muster.render.script import job_script, told_to_tasks
 from muster.runner import become, run
 from muster.slurm.allocation import hold_nodes
 from muster.slurm.variables import scheduler_environment

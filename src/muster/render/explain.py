@@ -14,7 +14,8 @@ from muster.model.words import Hidden, Word, quote
 from muster.plan.gate import REASON
 from muster.render.functions import functions_in
 from muster.render.image import with_step_flags
-from muster.render.script import lines_of_job, own_text
+from muster.render.own_text import own_text
+from muster.render.script import lines_of_job
 
 
 def explain(plan: Plan) -> Iterator[tuple[str, str, Reason]]:
