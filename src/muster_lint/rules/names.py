@@ -99,9 +99,11 @@ def _unset_elsewhere(job: BatchScript, known: set[str], is_told: bool) -> Iterat
     """Yield the first such variable, and the first in capitals, outside of the work's own words."""
     told = {True: is_told, False: False}
     for name, word, reader in _readings(job):
+        if name in known:
+            continue
         shows = isinstance(reader, SimpleCommand) and reader.program in {"echo", "printf", "[", "[[", "test", "read"}
         meant = _meant(job, name)
-        if name in known or (shows and not meant) or _has_default(word, name) or re.search(r"_rc$|^PS1$", name):
+        if (shows and not meant) or _has_default(word, name) or re.search(r"_rc$|^PS1$", name):
             continue
         is_asked = re.search(rf"\$\{{{name}:?[-=?+]|(\[|\btest)\s[^\n]*\$\{{?{name}\b|\bcase\s+\W*{name}\b", job.body)
         is_named = any(re.search(rf"\b{name}\b", text) for _, text in job.shell.comments)
@@ -151,6 +153,8 @@ def _set_behind(job: BatchScript) -> Iterator[Hit]:
     """Yield the first variable that is read above the place where the script sets it."""
     for name, word, reader in _readings(job):
         own = [each for each in job.shell.assigned(name) if not each.of_command]
+        if not own or min(each.place for each in own) <= word.place:
+            continue
         place = word.place_of(name)
         is_bare = isinstance(reader, Assignment) and reader.may_not_run
         apart = is_bare or (
@@ -199,7 +203,7 @@ def _meant(job: BatchScript, name: str) -> str:
         longest = max(ends, key=len)
         return f": did you mean ${{{longest}}}{name[len(longest) :]}?"
     for each in job.shell.assignments:
-        if not (each.exported or each.of_command or _is_mentioned(job, each.name)) and _is_near(each.name, name):
+        if not (each.exported or each.of_command) and _is_near(each.name, name) and not _is_mentioned(job, each.name):
             return f": did you mean {each.name}, which nothing reads?"
     return ""
 
