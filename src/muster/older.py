@@ -73,7 +73,8 @@ def standard_modules() -> frozenset[str]:
     from pkgutil import iter_modules
     from sysconfig import get_path
 
-    places = (get_path("stdlib"), f"{get_path('platstdlib')}/lib-dynload")
+    built = get_path("platstdlib", vars={"platbase": sys.base_exec_prefix})  # not that of a virtual environment
+    places = (get_path("stdlib"), f"{built}/lib-dynload")
     return frozenset({*sys.builtin_module_names, *(module.name for module in iter_modules(places))})
 
 
