@@ -1,4 +1,4 @@
-"""Small decisions of the core, each by the smallest value that it decides on; the ways of older Pythons run here too."""
+"""Small decisions of the core, each by the smallest value that it decides on; older Pythons have their ways too."""
 
 from __future__ import annotations
 
