@@ -77,7 +77,7 @@ def _check_room(shape: Shape, node: NodeShape, count: int, option: str) -> None:
             raise RequestError(
                 f"{option}: {count} rows × {each} {name}{'s' * (each != 1)} = {count * each}, "
                 f"but a node has {held} ({node.origin})",
-                hint=f"--sweep-per-node {held // each}" if held >= each else f"fewer {name}s for a row",
+                hint=f"--sweep-per-node {held // each}",
             )
 
 
