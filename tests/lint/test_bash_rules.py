@@ -534,6 +534,211 @@ _NOT_FOUND = {
 }
 
 
+_ARRAY = _ONE + "#SBATCH --array={}\nseeds=(1 2 3)\npython t.py ${{seeds[$SLURM_ARRAY_TASK_ID]}}\n"
+_MORE_FOUND = {
+    "nodes-disagree": (
+        _NODES + "srun torchrun --nnodes 4 t.py\n",
+        _NODES + "srun torchrun --nnodes=1 t.py\n",
+        _FOUR + "torchrun --nnodes 2 t.py\n",
+    ),
+    "gpus-in-all": (
+        _HEAD + "#SBATCH --nodes=2 --gpus=8\n" + _RUN,
+        _HEAD + "#SBATCH --gpus=4\npython t.py\n",
+        _HEAD + "#SBATCH --gpus=a100:16\npython t.py\n",
+    ),
+    "visible-devices-literal": (
+        _FOUR + "export CUDA_VISIBLE_DEVICES=4\npython t.py\n",
+        _FOUR + "export CUDA_VISIBLE_DEVICES=0,1\npython t.py\n",
+        _FOUR + "CUDA_VISIBLE_DEVICES=0 python t.py\n",
+        _GPU + "export CUDA_VISIBLE_DEVICES=1\npython t.py\n",
+    ),
+    "step-without-command": (
+        _TWO + "srun -K\npython t.py\n",
+        _TWO + "srun bash $1\n",
+        _TWO + "srun bash ${1}\n",
+        _TWO + "srun --ntasks 4\n",
+    ),
+    "agent-on-first-node": (
+        _NODES + "torchrun --nnodes 2 t.py\n",
+        _NODES + "torchrun --nnodes $SLURM_NNODES t.py\n",
+        _NODES + "torchrun t.py\n",
+        _NODES + "accelerate launch t.py\n",
+    ),
+    "ray-driver-everywhere": (_TWO + "ray start --head\nsrun python t.py\n",),
+    "threads-too-many": (
+        _ONE + "export OMP_NUM_THREADS=5\npython t.py\n",
+        _ONE + "OMP_NUM_THREADS=5 python t.py\n",
+        _HEAD + "#SBATCH -N1\nexport OMP_NUM_THREADS=${SLURM_CPUS_PER_TASK:-2}\npython t.py\n",
+        _ONE + "#SBATCH --gres=gpu:4\nexport OMP_NUM_THREADS=2\ntorchrun --nproc_per_node 4 t.py\n",
+    ),
+    "array-beyond-list": (
+        _ARRAY.format("0-3"),
+        _ARRAY.format("0-1"),
+        _ARRAY.format("1-2"),
+        _ARRAY.format("1-2%4"),
+        _ONE + "#SBATCH --array=0-3\nSLURM_ARRAY_TASK_ID=1\npython t.py $SLURM_ARRAY_TASK_ID\n",
+    ),
+    "docker-in-job": (
+        _GPU + "docker run i\n",
+        _GPU + "sudo docker exec c x\n",
+        _GPU + "nvidia-docker run i\n",
+        _GPU + "docker-compose up\n",
+    ),
+    "download-in-job": (
+        _GPU + "wget https://a/b\npython t.py\n",
+        _GPU + "curl -O https://a/b\npython t.py\n",
+        _GPU + "curl https://a/b > c\npython t.py\n",
+        _GPU + "curl https://a/b | tar x\npython t.py\n",
+        _GPU + "git clone https://a/b\npython t.py\n",
+        _GPU + "apptainer exec --nv docker://a/b python t.py\n",
+    ),
+    "code-changes-in-job": (_GPU + "git pull\npython t.py\n", _GPU + "git -C /x checkout main\npython t.py\n"),
+    "python-on-first-node": (_NODES + "python train.py\n",),
+    "variable-never-read": (
+        _GPU + "epochs=10\npython train.py --epochs 90\n",
+        _GPU + "run='srun python train.py'\npython train.py\n",
+    ),
+}
+_MORE_NOT_FOUND = {
+    "nodes-disagree": (
+        _NODES + "srun torchrun --nnodes 2 t.py\n",
+        _NODES + "srun torchrun --nnodes $N t.py\n",
+        _NODES + "srun -N 1 torchrun --nnodes 1 t.py\n",
+        _NODES + "srun -n 1 torchrun --nnodes 1 t.py\n",
+        _NODES + "srun torchrun t.py\n",
+        _FOUR + "torchrun --nnodes 2 t.py\nssh n2 torchrun t.py\n",
+        _NODES + "torchrun --nnodes 4 t.py\n",
+        _FOUR + "torchrun --nnodes 1 t.py\n",
+    ),
+    "gpus-in-all": (
+        _HEAD + "#SBATCH --nodes=2 --gpus=8 --gpus-per-node=4\n" + _RUN,
+        _HEAD + "#SBATCH --nodes=1 --gpus=4\npython t.py\n",
+        _HEAD + "#SBATCH --gpus=1\npython t.py\n",
+        _HEAD + "#SBATCH --gpus=4\nsrun -K python t.py\n",
+        _HEAD + "#SBATCH --gpus=4\ndate\n",
+        _HEAD + "#SBATCH --gpus=4 --nodelist=n1\npython t.py\n",
+    ),
+    "visible-devices-literal": (
+        _FOUR + "export CUDA_VISIBLE_DEVICES=0,1,2,3\npython t.py\n",
+        _FOUR + "export CUDA_VISIBLE_DEVICES=$SLURM_LOCALID\npython t.py\n",
+        _FOUR + "export CUDA_VISIBLE_DEVICES=\npython t.py\n",
+        _FOUR + "if x; then export CUDA_VISIBLE_DEVICES=0; fi\npython t.py\n",
+        _FOUR + "CUDA_VISIBLE_DEVICES=0 python t.py &\nCUDA_VISIBLE_DEVICES=1 python t.py &\nwait\n",
+        _HEAD + "#SBATCH -N1\nexport CUDA_VISIBLE_DEVICES=0\npython t.py\n",
+        _FOUR + "srun --gres=gpu:2 env CUDA_VISIBLE_DEVICES=0,1 python t.py\n",
+        _FOUR + "OTHER=0 python t.py\n",
+    ),
+    "step-without-command": (
+        _TWO + "srun --version\n",
+        _TWO + "srun -n4 < script\n",
+        _TWO + "srun $FLAGS\n",
+        _TWO + "if [ $# = 1 ]; then srun bash $1; fi\n",
+        _TWO + "bash $1\n",
+        _TWO + "srun bash $2\n",
+        _TWO + "srun --multi-prog conf\n",
+    ),
+    "agent-on-first-node": (
+        _FOUR + "torchrun --nnodes 2 t.py\n",
+        _NODES + "srun torchrun --nnodes 2 t.py\n",
+        _NODES + "mpirun torchrun --nnodes 2 t.py\n",
+        _NODES + "x=$(torchrun --nnodes 2 t.py)\n",
+        _NODES + "torchrun --standalone t.py\n",
+        _NODES + "f() { torchrun --nnodes 2 t.py; }\n",
+        _NODES + "for n in a b; do torchrun --nnodes 2 t.py; done\n",
+        _NODES + "torchrun $MORE t.py\n",
+        _NODES + "ssh b torchrun --nnodes 2 t.py\n",
+        _NODES + "srun date\ntorchrun --nnodes 2 t.py\n",
+        _NODES + "deepspeed --hostfile h t.py\n",
+    ),
+    "ray-driver-everywhere": (
+        _TWO + "ray start --head\nsrun -n 1 python t.py\n",
+        _TWO + "ray start --head\nsrun -N 1 python t.py\n",
+        _TWO + "ray start --head\nsrun -w n1 python t.py\n",
+        _TWO + "ray start --head\nsrun python t.py $SLURM_PROCID\n",
+        _TWO + "ray start --head\nx=$(srun python t.py)\n",
+        _TWO + "ray start --head\npython t.py\n",
+        _TWO + "srun python t.py\n",
+        _TWO + "ray start --head\nsrun python\n",
+        _GPU + "ray start --head\nsrun python t.py\n",
+    ),
+    "threads-too-many": (
+        _ONE + "export OMP_NUM_THREADS=4\npython t.py\n",
+        _ONE + "export OTHER=5\npython t.py\n",
+        _ONE + "export OMP_NUM_THREADS=$N\npython t.py\n",
+        _ONE + "export OMP_NUM_THREADS=${SLURM_CPUS_PER_TASK:-8}\npython t.py\n",
+        _HEAD + "#SBATCH -N1\nexport OMP_NUM_THREADS=${SLURM_CPUS_PER_TASK:-1}\npython t.py\n",
+        _HEAD + "#SBATCH -N1 --exclusive\nexport OMP_NUM_THREADS=${SLURM_CPUS_PER_TASK:-2}\npython t.py\n",
+        _ONE + "#SBATCH --gres=gpu:4\nexport OMP_NUM_THREADS=1\ntorchrun --nproc_per_node 4 t.py\n",
+        _ONE + "#SBATCH --gres=gpu:4\nexport OMP_NUM_THREADS=2\ntorchrun --nproc_per_node 2 t.py\n",
+        "#!/bin/bash\nexport OMP_NUM_THREADS=500\npython t.py\n",
+    ),
+    "array-beyond-list": (
+        _ARRAY.format("0-2"),
+        _ARRAY.format("0,9"),
+        _ARRAY.format("0-9").replace("seeds=(1 2 3)", "seeds=(1 2 3)\nseeds=(1 2)"),
+        _ARRAY.format("0-9").replace("(1 2 3)", "(*.txt)"),
+        _ARRAY.format("0-9").replace("(1 2 3)", "($A 2)"),
+        _ARRAY.format("0-9").replace("seeds=", "if x; then seeds=").replace("3)", "3); fi"),
+        _ARRAY.format("0-9").replace("seeds[$SLURM_ARRAY_TASK_ID]", "seeds[0]"),
+        _ONE + "#SBATCH --array=3\nSLURM_ARRAY_TASK_ID=1\npython t.py\n",
+        _ONE + "#SBATCH --array=0-3\nSLURM_ARRAY_TASK_ID=1 python t.py\n",
+        _ONE + "#SBATCH --array=0-3\nif x; then SLURM_ARRAY_TASK_ID=1; fi\npython t.py $SLURM_ARRAY_TASK_ID\n",
+        _ONE + "#SBATCH --array=0-3\nSLURM_ARRAY_TASK_ID=$1\npython t.py $SLURM_ARRAY_TASK_ID\n",
+    ),
+    "docker-in-job": (
+        _GPU + "docker ps\n",
+        _GPU + "# podman\ndocker run i\n",
+        _GPU + "docker run hello-world\n",
+        _GPU + "docker run i true\n",
+        "#!/bin/bash\ndocker run i\n",
+        _GPU + "echo docker run i\n",
+    ),
+    "download-in-job": (
+        _GPU + "wget http://localhost:8000/x\npython t.py\n",
+        _GPU + "curl https://a/b\npython t.py\n",
+        _GPU + "curl -X POST https://a/b > c\npython t.py\n",
+        _GPU + "curl -o c -d x https://a/b\npython t.py\n",
+        _GPU + "curl -o c a/b\npython t.py\n",
+        _GPU + "[ -e b ] || wget https://a/b\npython t.py\n",
+        _GPU + "if x; then wget https://a/b; fi\npython t.py\n",
+        _GPU + "python t.py\nwget https://a/b\n",
+        _GPU + "apptainer exec --nv i.sif python t.py\n",
+    ),
+    "code-changes-in-job": (
+        _GPU + "git clone https://a/b\ngit pull\npython t.py\n",
+        _GPU + "cd $TMPDIR\ngit pull\npython t.py\n",
+        _GPU + "if x; then git pull; fi\npython t.py\n",
+        _GPU + "f() { git pull; }\npython t.py\n",
+        _GPU + "x=$(git stash list; git pull)\npython t.py\n",
+        _GPU + "git status\npython t.py\n",
+        _GPU + "git pull\n",
+    ),
+    "python-on-first-node": (
+        _FOUR + "python train.py\n",
+        _NODES + "srun date\npython train.py\n",
+        _NODES + "ssh n2 x\npython train.py\n",
+        _NODES + "for i in 1 2; do python train.py; done\n",
+        _NODES + "x=$(python train.py)\n",
+        _NODES + "f() { python train.py; }\n",
+        _NODES + "python prepare.py\n",
+        _NODES + "python launch_train.py\n",
+    ),
+    "variable-never-read": (
+        _GPU + "epochs=10\npython train.py --epochs $epochs\n",
+        _GPU + "export epochs=10\npython train.py --epochs 90\n",
+        _GPU + "epochs=90\npython train.py --epochs 90\n",
+        _GPU + "epochs=10 python train.py --epochs 90\n",
+        _GPU + "set -a\nepochs=10\npython train.py --epochs 90\n",
+        _GPU + "epochs=$1\npython train.py --epochs 90\n",
+        _GPU + "epochs=10\npython train.py --epochs --other\n",
+        _GPU + "epochs=10\npython train.py --epochs\n",
+        _GPU + "run='srun python train.py'\n$run\n",
+        _GPU + "run='srun python'\npython train.py\n",
+        _GPU + "epochs=10\nenv\npython train.py --epochs 90\n",
+    ),
+}
+
+
 def _rows(scripts: dict[str, tuple[str, ...]]) -> list[tuple[str, str]]:
     return [(rule, text) for rule, texts in scripts.items() for text in texts]
 
@@ -542,11 +747,11 @@ def _rules(text: str) -> set[str]:
     return {finding.rule for finding in lint_source(source_of("job.slurm", text))}
 
 
-@pytest.mark.parametrize(("rule", "text"), _rows(_FOUND))
+@pytest.mark.parametrize(("rule", "text"), [*_rows(_FOUND), *_rows(_MORE_FOUND)])
 def test_a_fault_is_found(rule: str, text: str) -> None:
     assert rule in _rules(text)
 
 
-@pytest.mark.parametrize(("rule", "text"), _rows(_NOT_FOUND))
+@pytest.mark.parametrize(("rule", "text"), [*_rows(_NOT_FOUND), *_rows(_MORE_NOT_FOUND)])
 def test_what_is_no_fault_is_not_found(rule: str, text: str) -> None:
     assert rule not in _rules(text)
