@@ -86,19 +86,10 @@ def _apart(edits: list[Edit]) -> list[Edit]:
     """Return the edits that do not touch each other; insertions at one place all count."""
     kept_edits: list[Edit] = []
     for edit in edits:
-        if (
-            not kept_edits
-            or _ends_before(kept_edits[-1].place, edit.place)
-            or (_is_insertion(edit) and _is_insertion(kept_edits[-1]))
-        ):
+        if not kept_edits or _ends_before(kept_edits[-1].place, edit.place):
             kept_edits.append(edit)
     return kept_edits
 
 
 def _ends_before(first: TextSpan, second: TextSpan) -> bool:
     return (first.end_line, first.end_column) <= (second.line, second.column)
-
-
-def _is_insertion(edit: Edit) -> bool:
-    place = edit.place
-    return (place.line, place.column) == (place.end_line, place.end_column)
