@@ -277,3 +277,73 @@ def test_a_world_without_ranks_and_one_without_nodes_are_judged() -> None:
     _, login_node, expected = healthy()
     assert judge(world_of([], login_node, expected)) == []
     assert [found.what for found in judge(world_of([], None, {}))] == []
+
+
+def _told_of_login(login_part: dict[str, Any], node_part: dict[str, Any]) -> list[str]:
+    """What is said of a login node and its compute nodes that have these parts."""
+    ranks, login_node, expected = healthy()
+    for part, place in ((login_part, login_node), *((node_part, rank["node"]) for rank in ranks if "node" in rank)):
+        for key, value in part.items():
+            place[key] = {**place[key], **value} if isinstance(value, dict) else value
+    return [found.evidence for found in judge(world_of(ranks, login_node, expected)) if found.what.startswith("login")]
+
+
+@pytest.mark.parametrize(
+    ("login_part", "node_part", "says"),
+    [
+        ({}, {}, ""),
+        ({"software": {"machine": "aarch64"}}, {}, "the login node is aarch64"),
+        ({"software": {"machine": ""}}, {}, ""),
+        ({}, {"software": {"machine": ""}}, ""),
+        ({"software": {"glibc": "2.39"}}, {}, "glibc is 2.39 here and 2.34"),
+        ({"software": {"glibc": "2.4"}}, {}, ""),
+        ({"software": {"glibc": ""}}, {}, ""),
+        ({"software": {"glibc": "2.39"}}, {"software": {"glibc": ""}}, ""),
+        ({"software": {"python": "3.12.1"}}, {}, "python is 3.12.1 here and 3.11.9"),
+        ({"software": {"torch": ""}}, {}, ""),
+        ({}, {"software": {"torch": ""}}, ""),
+        ({"environment": {"LOADEDMODULES": "a:b"}}, {"environment": {"LOADEDMODULES": "b"}}, "not in the job: a"),
+        ({"environment": {"LOADEDMODULES": "a:b"}}, {"environment": {"LOADEDMODULES": ""}}, ""),
+        ({"environment": {"LOADEDMODULES": "b"}}, {"environment": {"LOADEDMODULES": "a:b"}}, ""),
+        ({"mounts": {"/home/ada/project": "nfs"}}, {}, "/home/ada/project is on nfs here and on lustre"),
+        ({"mounts": {"/tmp": "tmpfs"}}, {}, ""),
+        ({"mounts": {"/elsewhere": "nfs"}}, {}, ""),
+        ({"mounts": {"/w": ""}}, {"mounts": {"/w": "nfs"}}, "/w is on another file system here"),
+        ({"egress": True}, {"egress": False}, "has no way out"),
+        ({"egress": True}, {"egress": None}, ""),
+        ({"egress": False}, {"egress": False}, ""),
+    ],
+)
+def test_what_differs_from_the_login_node_is_told(
+    login_part: dict[str, Any], node_part: dict[str, Any], says: str
+) -> None:
+    told = _told_of_login(login_part, node_part)
+    assert bool(told) == bool(says), told
+    assert all(says in sentence for sentence in told)
+
+
+@pytest.mark.parametrize(
+    ("rule", "is_missing"),
+    [("=mlx5_9", True), ("=mlx5_9:1,mlx5_0", True), ("=mlx5_0:1", False), ("mlx5_9", False), ("^=mlx5_9", False)],
+)
+def test_a_card_that_is_named_whole_has_to_be_there(rule: str, is_missing: bool) -> None:
+    told = [found.evidence for found in findings(env(NCCL_IB_HCA=rule)) if found.what == "RDMA cards"]
+    assert told == (["mlx5_9 is not there on node1, node2"] if is_missing else [])
+
+
+def test_an_interface_that_is_down_everywhere_is_another_matter_than_one_that_is_down_on_a_node() -> None:
+    def remedies(change: Break) -> list[str]:
+        return [found.remedy for found in findings(change) if found.what == "interfaces"]
+
+    gone = [{"name": "lo", "up": True, "addresses": ["127.0.0.1"], "mtu": 65536}]
+    (one,), (everywhere,) = remedies(of_node("interfaces", gone)), remedies(_of_all_nodes("interfaces", gone))
+    assert "exclude the node" in one
+    assert "name an interface" in everywhere
+    half = [
+        *gone,
+        {"name": "ib0", "up": False, "addresses": ["10.0.0.9"]},
+        {"name": "ib0x", "up": True, "addresses": []},
+    ]
+    prefix = _all(of_node("interfaces", half), env(NCCL_SOCKET_IFNAME="ib0"))
+    told = [found.evidence for found in findings(prefix) if found.what == "interfaces"]
+    assert any("ib0 has no address on node2" in sentence for sentence in told), told
