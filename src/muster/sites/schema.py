@@ -4,7 +4,7 @@ Everything is optional but the name, so that a layer may say one thing only. The
 description in the published JSON Schema and the words of `muster site show`.
 
 The annotations of the four files of the schema are values, not texts (Optional[…], and no `from __future__`): msgspec
-would evaluate each of 300 texts at every start that reads a profile, 8 ms of 80.
+would evaluate each of 300 texts at every start that reads a profile, 4 ms of 80.
 """
 
 from typing import Annotated, Literal, Optional, Union
