@@ -550,6 +550,7 @@ with warnings.catch_warnings():
 
 
 def _serve(mutations: Sequence[Mutation], words: argparse.Namespace, place: Path, *, of_labs: bool = False) -> None:
+    """Let a fork of this process judge what can be judged in place, and wait for its end."""
     server = os.fork()
     if server == 0:
         _become_server(_Server(mutations, words, place, of_labs=of_labs))

@@ -191,7 +191,6 @@ _LISTS: tuple[tuple[type, str], ...] = (
 
 def add(series: Series, record: Record) -> Series:
     """Return the series with one more record; what follows a new start is a new series."""
-
     if isinstance(record, Start):
         return Series(start=record, unreadable=series.unreadable)
     if isinstance(record, Refused):
@@ -205,7 +204,6 @@ def add(series: Series, record: Record) -> Series:
 
 def read_series(lines: Iterable[str]) -> Series:
     """Return the last series in the lines of a log or results file."""
-
     series = Series()
     for line in lines:
         try:

@@ -112,7 +112,6 @@ def node_cells(row: CollectiveRow) -> tuple[str, ...]:
 
 def document(series: Series, judgements: Sequence[Judgement], findings: Sequence[Remark], site: str) -> dict[str, Any]:
     """Return the stable JSON of `--json`."""
-
     return {
         "site": site,
         "complete": series.complete,
@@ -129,12 +128,10 @@ def document(series: Series, judgements: Sequence[Judgement], findings: Sequence
 
 
 def _share(share: Share) -> dict[str, Any]:
-
     return {**to_builtins(share), "of_peak": share.of_peak}
 
 
 def _row(row: CollectiveRow, judgement: Judgement) -> dict[str, Any]:
-
     row_fields: dict[str, Any] = to_builtins(row)
     row_fields.pop("kind", None)
     return {

@@ -110,6 +110,14 @@ def test_each_rank_of_this_machine_sees_its_own_gpu_where_that_is_asked(
     )
 
 
+def test_ranks_that_ask_for_no_gpu_get_no_number_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty CUDA_VISIBLE_DEVICES would hide every GPU of the machine."""
+    monkeypatch.setattr("muster.act.launch.vendor_here", lambda: VENDORS[0])
+    result = muster_run("-g", "0", "--visibility", "one", "--", "sh", "-c", "echo ${CUDA_VISIBLE_DEVICES-unset}")
+
+    assert result.stdout == "unset\n", result.stderr
+
+
 def test_ranks_that_ignore_the_request_to_end_are_killed_after_the_grace_time() -> None:
     stubborn = 'trap "" TERM; [ "$RANK" = 1 ] && exit 5; while :; do sleep 0.1; done'
 

@@ -94,7 +94,6 @@ def _asked_before(plan: Plan, environment: Mapping[str, str], say: Callable[[str
 
     salloc would wait for nodes that will never be, and refuse with status 1 and no hint: sbatch is asked first.
     """
-
     from muster.act.refusal import check_taken, misfit_of
     from muster.slurm.submit import ask_whether_taken
 
@@ -234,7 +233,7 @@ def _shared_environment(plan: Plan, environment: Mapping[str, str]) -> dict[str,
             contract.PORT_CHOSEN: "1",
         }
     )
-    if plan.visibility == "one":
+    if plan.visibility == "one" and shape.gpus_per_node:
         result.update(_numbered_gpus(shape.gpus_per_node, result))
     if plan.rendezvous.closed:
         result[contract.DOOR_KEY] = os.urandom(32).hex()

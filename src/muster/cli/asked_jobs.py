@@ -95,7 +95,6 @@ def with_links(ids: Sequence[str]) -> tuple[str, ...]:
 
 def running_case(asked_id: str, found_cases: Sequence[JobCase], verb: str) -> JobCase:
     """Return the job that is meant; refused where it does not run, or is an array of which several tasks run."""
-
     running = [case for case in found_cases if case.job is not None and case.job.state.name == "RUNNING"]
     if len(running) == 1:
         return running[0]
@@ -109,7 +108,6 @@ def running_case(asked_id: str, found_cases: Sequence[JobCase], verb: str) -> Jo
 
 def only_case(asked_id: str, found_cases: Sequence[JobCase], verb: str) -> JobCase:
     """Return the one job that an id means; an array of several is refused."""
-
     if len(found_cases) > 1:
         message = f"{asked_id} is an array of {len(found_cases)} jobs"
         raise RequestError(message, hint=f"name one: muster {verb} {found_cases[0].shown_id}")

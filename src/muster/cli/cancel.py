@@ -53,7 +53,6 @@ def main(words: Words) -> int:
 
 def _refuse_row_of_many(case: JobCase) -> None:
     """Refuse to cancel one row of several that share a job: Slurm ends all of them or none."""
-
     array, _, row = case.asked.partition("_")
     if case.run is not None and case.run.rows_per_job > 1 and row.isdigit():
         rows = neighbours_of(int(row), case.run)

@@ -211,7 +211,6 @@ def _sites() -> Iterator[Candidate]:
 
 def _jobs() -> Iterator[Candidate]:
     """Yield the user's jobs that Slurm knows; a controller that does not answer at once is not waited for."""
-
     from muster.cli.asked_jobs import scheduler
 
     for job in replace(scheduler(), timeout_s=_PATIENCE_S).mine().jobs:

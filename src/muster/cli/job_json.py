@@ -18,7 +18,6 @@ JSON_KEYS = (
 
 def as_json(case: JobCase) -> dict[str, Any]:
     """Return a job with stable keys; what is not known is null. Times are ISO 8601 in UTC."""
-
     job = case.job
     own_fields = {
         "ours": case.run is not None or bool(job and job.is_ours),
@@ -56,5 +55,4 @@ def as_json(case: JobCase) -> dict[str, Any]:
 
 
 def _iso(seconds: int | None) -> str | None:
-
     return None if seconds is None else dt.datetime.fromtimestamp(seconds, tz=dt.timezone.utc).isoformat()

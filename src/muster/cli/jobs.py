@@ -48,7 +48,6 @@ def _links_among(jobs: Sequence[SlurmJob]) -> dict[str, str]:
 
     The links of a job have one comment: where it stands alone, no file is read.
     """
-
     from muster.follow.links import link_of
 
     how_often = Counter(job.comment for job in jobs if job.is_ours)
@@ -80,7 +79,6 @@ def _never_began(job: SlurmJob) -> bool:
 
 def _what(job: SlurmJob) -> str:
     """Return the one thing worth saying of a job in this state."""
-
     phase = job.state.phase
     if phase is Phase.WAITING:
         expected = job.expected_start

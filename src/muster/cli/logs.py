@@ -88,7 +88,6 @@ def _show_named(output_file: Path, asked_id: str, words: Words) -> int:
 
 def _of_no_line(case: JobCase, output: JobOutput, rank: int | None) -> str:
     """Return what it means that no line is there, as far as it is known."""
-
     subject = f"job {case.asked}" if rank is None else f"rank {rank} of job {case.asked}"
     if case.phase.is_over:
         places = ", ".join(str(path) for path in output.named if path.is_file())
@@ -112,7 +111,6 @@ def _rank(text: str) -> int:
 
 def _case(asked_id: str, slurm: Scheduler, *, follow: bool) -> JobCase:
     """Return the job: Slurm says whether it is the one of our record, which is read also while Slurm is silent."""
-
     from muster.act.record import find_run
 
     has_record = find_run(state(), asked_id.partition("_")[0], cluster()) is not None
@@ -186,7 +184,6 @@ def _of_role(output: JobOutput, role: str | None) -> JobOutput:
 
 def _follow(case: JobCase, slurm: Scheduler, asked: Words) -> int:
     """Print what is new until the job is over; then once more, as its last words may have come in between."""
-
     from muster.follow.scheduler import pauses
     from muster.follow.watch import Follower
 
@@ -223,7 +220,6 @@ def _follow(case: JobCase, slurm: Scheduler, asked: Words) -> int:
 
 def _status_of(case: JobCase) -> int:
     """Return the exit status of a job that is over; refused where nothing tells it."""
-
     if case.phase is Phase.ENDED_WELL:
         return 0
     if case.job is not None and case.phase is Phase.ENDED_BADLY:
@@ -234,7 +230,6 @@ def _status_of(case: JobCase) -> int:
 
 def _look(case: JobCase, slurm: Scheduler) -> tuple[JobCase, bool]:
     """Return the job as it is now, and whether it is over. A silent controller is asked again later."""
-
     answer = slurm.jobs(with_links([case.asked]))
     is_chain = case.run is not None and case.run.links
     # Of the links accounting may know the first alone.

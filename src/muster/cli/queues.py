@@ -28,12 +28,10 @@ def main(words: Words) -> int:
 
 
 def _as_json(partition: Partition, waiting: int) -> dict[str, Any]:
-
     return {**asdict(partition), "nodes_by_state": dict(partition.nodes_by_state), "waiting_jobs": waiting}
 
 
 def _row(partition: Partition, waiting: int) -> tuple[object, ...]:
-
     limit = "none" if partition.time_limit_s is None else format_walltime(partition.time_limit_s)
     most_nodes = partition.most_nodes or "any"
     gres = f", {' '.join(partition.gres)}" if partition.gres else ""

@@ -142,7 +142,6 @@ def _slurm(case: JobCase, slurm: Scheduler) -> str:
 
 
 def _versions(case: JobCase, slurm: Scheduler) -> dict[str, Any]:
-
     from muster.follow.support import plan_of, torch_of
 
     return {

@@ -67,7 +67,6 @@ def main(words: Words) -> int:
 
 def _attach(words: Words) -> int:
     """Become a shell beside a rank of a job that runs."""
-
     from muster.act.attach import attach
     from muster.cli.asked_jobs import ask, cases, running_case
     from muster.follow.roles import role_of, stands_of

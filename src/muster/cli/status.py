@@ -67,7 +67,6 @@ def headline(case: JobCase) -> str:
 
 
 def _details(job: SlurmJob) -> Iterator[tuple[str, str]]:
-
     waiting = job.state.phase is Phase.WAITING
     nodes = f"{job.nodes} node{'s' * (job.nodes != 1)}" if job.nodes is not None else ""
     yield "nodes", " on ".join(part for part in (nodes, job.node_list or "") if part)
@@ -89,7 +88,6 @@ def _details(job: SlurmJob) -> Iterator[tuple[str, str]]:
 
 def _left(job: SlurmJob) -> str:
     """Return what is left of a running job's time."""
-
     if job.state.phase is not Phase.RUNNING or job.started is None or job.time_limit_s is None:
         return ""
     left_s = int(job.started + job.time_limit_s - time.time())

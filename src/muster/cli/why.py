@@ -47,7 +47,6 @@ def main(words: Words) -> int:
 
 def explain_case(case: JobCase) -> Iterator[str]:
     """Yield the lines that explain a job."""
-
     yield headline(case)
     yield from (f"  {text}" for text in (*row_line(case), *case.earlier_runs()))
     if case.job is not None and case.job.state.phase is Phase.WAITING:
@@ -68,7 +67,6 @@ def _unseen(case: JobCase) -> Iterator[str]:
 
 
 def _waiting(job: SlurmJob) -> Iterator[str]:
-
     reason = job.reason
     detail = f" ({plain(reason.detail)})" if reason.detail else ""
     yield f"  {plain(reason.code)}: {reason.sentence}{detail}"
@@ -264,7 +262,6 @@ def _known(lines: Sequence[str], failure: Failure | None) -> dict[str, str] | No
 
 def case_as_json(case: JobCase) -> dict[str, Any]:
     """Return what `status --json` gives, and the reasons."""
-
     job = case.job
     document: dict[str, Any] = {
         **as_json(case),

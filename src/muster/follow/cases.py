@@ -43,7 +43,6 @@ class JobCase(NamedTuple):
     @property
     def is_told(self) -> bool:
         """Return whether the job is over, and to ask again would tell no more of its end."""
-
         if self.phase is Phase.ENDED:
             return self.job is None and self.heard.is_final
         return self.phase.is_over
@@ -51,7 +50,6 @@ class JobCase(NamedTuple):
     @property
     def is_waiting(self) -> bool:
         """Return whether Slurm holds the job in its queue."""
-
         return self.job is not None and self.job.state.phase is Phase.WAITING
 
     @property

@@ -210,7 +210,6 @@ def _job_of_roles(
     settings: Mapping[str, tuple[Any, ValueOrigin]], values: Mapping[str, Any], origins: Mapping[str, ValueOrigin]
 ) -> Request:
     """Return the request of a job with roles: each role has what holds for all, and over it what is its own."""
-
     common = {name: value for name, value in values.items() if name != "roles"}
     job = request_from(settings, common, origins, ())
     for_all = {name: (getattr(job, name), origin) for name, origin in job.origins.items()}

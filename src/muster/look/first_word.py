@@ -80,7 +80,6 @@ def _unreadable(path: Path, shown_name: str, *, is_own: bool) -> Iterator[str]:
 
     For another Python it is most likely broken too.
     """
-
     try:
         source = path.read_bytes()
         if len(source) > _LONGEST_SCRIPT_BYTES:

@@ -379,7 +379,6 @@ def _glibc_of_packages(folder: Path) -> tuple[int, int] | None:
 
 
 def _toml_error(path: Path) -> str | None:
-
     try:
         tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

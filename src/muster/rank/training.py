@@ -21,7 +21,6 @@ _MOST_WORKERS = 8  # more than this per rank mostly fight over memory bandwidth
 
 def ddp(world: Together, model: Any, batchnorm_group: Optional[int], stride: int, **options: Any) -> Any:
     """See `World.ddp`."""
-
     for name, tensor in chain(model.named_parameters(), model.named_buffers()):
         if tensor.device != world.device:
             raise WireupError(

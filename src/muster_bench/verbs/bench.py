@@ -108,7 +108,6 @@ def _command(verb: str, rest: Sequence[str], order: Order, facts: Facts, request
 
 
 def _submit(command: Sequence[str], words: Words) -> int:
-
     process = start([*command[:4], *(["--quiet"] if words.quiet else []), *command[4:]])
     status = process.wait()
     if status == 0:

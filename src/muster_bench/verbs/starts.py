@@ -91,7 +91,6 @@ def _measure(most: int, facts: Facts, request: Request, words: Words) -> list[St
 
 
 def _conclude(rows: Sequence[StartRow], facts: Facts, words: Words) -> int:
-
     from muster.act.record import state_directory
     from muster_bench.start_page import phase_cells, start_page
     from muster_bench.starts import PHASES, read_rows

@@ -67,7 +67,6 @@ def look_at_ranks(case: JobCase) -> tuple[Verdict, tuple[str, ...]]:
 
 def _last_output(case: JobCase) -> Iterator[str]:
     """Yield when the job wrote last, and its last line."""
-
     from muster.follow.find_output import find_output
     from muster.follow.watch import last_lines
 

@@ -76,7 +76,6 @@ def _gathered(request: Request, rest: Sequence[str], facts: Facts, words: Words)
 
 def _rank_by_rank(plan: Plan) -> list[str]:
     """Return the words for a check without torchrun's agents, which hold the port at which its ranks meet."""
-
     replacement = launcher_named(plan.launcher).rank_by_rank(plan.engine)
     return [] if replacement is None else ["--launcher", replacement]
 
@@ -88,7 +87,6 @@ def _asks_for_a_job(request: Request) -> bool:
 
 def _plan(request: Request, facts: Facts, typed_words: Sequence[str]) -> Plan:
     """Return the plan of this very launch; that of the launch itself is the same."""
-
     from muster.look.place import RunPlace, place_of
     from muster.model.plan import Engine
 
@@ -113,7 +111,6 @@ def _save(path: Path, documents: Sequence[Any], login: Any, expected: Any) -> No
 
 
 def _saved(path: Path) -> CheckedWorld:
-
     from muster_check.ranks.facts import Expected, Node, Rank, world_of
 
     hint = "give a file of muster check --save"
