@@ -48,6 +48,7 @@ _TITLES = {
     "status": "Failures that nobody notices",
     "agents": "torchrun, accelerate, deepspeed, mpirun",
     "programs": "What the job runs",
+    "idle": "What a job holds and does not use",
     "names": "The script's own variables",
     "meeting": "Where the ranks meet",
     "shell": "The shell",

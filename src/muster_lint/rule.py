@@ -23,6 +23,7 @@ _ROOMS = (
     "status",
     "agents",
     "programs",
+    "idle",
     "names",
     "meeting",
     "shell",

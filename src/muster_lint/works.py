@@ -101,6 +101,24 @@ _TOOLS = AT_ONCE | frozenset(
 """Commands that are not the work of a job."""
 
 
+_PROGRAM = re.compile(
+    r"#+!?\s*([A-Z_]+=\S* )*(time )?(srun|mpirun|mpiexec|ibrun|python[\d.]*|torchrun|accelerate launch|deepspeed"
+    r"|singularity|apptainer|bash|sh|Rscript|julia|matlab|gmx|namd2|lmp\w*|\./\S+)\s"
+    r".*(\.(py|sh|R|jl|sif|exe|out|in|inp)\b|\s--?[a-z]|\./\S)|#+!?\s*\./\S+\s*$"
+)
+"""A comment that is a program with its arguments."""
+
+
+def switched_off(job: BatchScript) -> list[int]:
+    """Return the lines of a script that start a program, but are comments."""
+    places = [(place, text) for place, text in job.shell.comments if not text.startswith("#SBATCH")]
+    return [
+        place.line
+        for place, text in places
+        if _PROGRAM.match(text) and "setup.py" not in text and not job.lines[place.line - 1][: place.column - 1].strip()
+    ]
+
+
 def starts_ranks(job: BatchScript, command: SimpleCommand) -> bool:
     """Tell whether a command's words, with all that the script gives their variables, start Python or a launcher."""
     names = {name for word in command.words for name in word.names}

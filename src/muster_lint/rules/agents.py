@@ -10,6 +10,7 @@ from muster_lint.job import BatchScript
 from muster_lint.launch import LaunchCommand, Stage, is_of_one_node
 from muster_lint.rule import rule
 from muster_lint.samples import AGENT, MEET, NODES
+from muster_lint.sizes import number_of
 from muster_lint.values import Hit, Severity
 
 
@@ -99,11 +100,11 @@ def find_fixed_ids(job: BatchScript) -> Iterator[Hit]:
 def find_missing_node_rank(job: BatchScript) -> Iterator[Hit]:
     """Yield agents with a static meeting point over several nodes that do not say which node they are."""
     for launch, stage in _agents(job):
-        if stage.name not in {"torchrun", "torch.distributed.run", "torch.distributed.launch"}:
+        if stage.name not in _TORCHRUNS:
             continue
         nodes = stage.text("--nnodes")
-        static = stage.has("--master-addr", "--master_addr") and not stage.has(
-            "--rdzv-backend", "--rdzv_backend", "--rdzv-endpoint", "--rdzv_endpoint"
+        static = stage.has("--master-addr", "--master_addr", "--rdzv-endpoint", "--rdzv_endpoint") and not stage.has(
+            "--rdzv-backend", "--rdzv_backend"
         )
         if (
             static
@@ -112,6 +113,68 @@ def find_missing_node_rank(job: BatchScript) -> Iterator[Hit]:
             and _under_step(job, launch)
         ):
             yield Hit(stage.word.place, "every node takes itself for node 0")
+
+
+@rule(
+    "rendezvous-missing",
+    Severity.HANGS,
+    "torchrun over several nodes without a meeting point",
+    why="""torchrun does not read MASTER_ADDR. Without --rdzv-endpoint and without --master-addr every agent looks for the others on its own node, at 127.0.0.1,
+    and waits there until its time-out of 10 or 15 minutes.""",
+    instead='Add --rdzv-backend=c10d --rdzv-endpoint="$head:$port", with $head the first host of the job.',
+    source="pytorch/pytorch torch/distributed/run.py (get_rdzv_endpoint)",
+    bad=NODES + 'srun --kill-on-bad-exit=1 torchrun --nnodes="$SLURM_JOB_NUM_NODES" --nproc-per-node=4 train.py\n',
+    good=NODES + MEET + "srun --kill-on-bad-exit=1 " + AGENT,
+)
+def find_missing_meetings(job: BatchScript) -> Iterator[Hit]:
+    """Yield agents of several nodes that are told no meeting point."""
+    if "PET_" in job.text or job.nodes == 1:
+        return
+    for launch, stage in _agents(job):
+        following = "".join(job.lines[launch.command.place.end_line : launch.command.place.end_line + 1]).lstrip()
+        is_cut = following.startswith("--")  # options-alone says so
+        is_apart = (
+            is_cut
+            or launch.unknown
+            or stage.has(*_MEETS_AT)
+            or _reads_settings(stage)
+            or not _reaches_nodes(job, launch)
+        )
+        told = stage.text("--nnodes", "--num_machines") or ""
+        if is_apart or told in {"", "1", "1:1"}:
+            continue
+        fewest = number_of(None if job.task_of(launch) else job, told.partition(":")[0])
+        of_job = re.fullmatch(r"\$\{?SLURM_(JOB_NUM_NODES|NNODES)\}?", told) is not None
+        nodes = job.nodes if of_job else fewest
+        unknown = "" if nodes else "how many nodes the job has" if of_job else f"what {told} holds"
+        if (nodes is not None and nodes < 2) or not (nodes or of_job or (job.nodes or 1) > 1):
+            continue
+        if stage.name == "accelerate":
+            unknown, message = "what accelerate's own settings name", "accelerate is told no --main_process_ip"
+        elif stage.name not in _TORCHRUNS:
+            continue
+        elif stage.has("--rdzv-backend", "--rdzv_backend"):
+            message = "every node looks for the others at its own localhost: there is no --rdzv-endpoint"
+        else:
+            message = "every node looks for the others at its own 127.0.0.1"
+            message += ": torchrun does not read MASTER_ADDR" if job.shell.assigned("MASTER_ADDR") else ""
+        yield Hit(stage.word.place, message, unknown=unknown)
+
+
+_TORCHRUNS = {"torchrun", "torch.distributed.run", "torch.distributed.launch"}
+_MEETS_AT = (
+    "--rdzv-endpoint", "--rdzv_endpoint", "--master-addr", "--master_addr", "--standalone", "--main_process_ip", "--main-process-ip",
+    "--config_file", "--config-file", "--rdzv-conf", "--rdzv_conf",
+)  # fmt: skip
+
+
+def _reaches_nodes(job: BatchScript, launch: LaunchCommand) -> bool:
+    """Tell whether a command runs on the nodes of a job: by srun with more than one task, or by an MPI launcher."""
+    task = job.task_of(launch)
+    step = launch.stage("step") or (task.launch.stage("step") if task is not None else None)
+    if step is None:
+        return launch.stage("mpi") is not None
+    return step.text("-N", "--nodes") != "1" and step.text("-n", "--ntasks") != "1"
 
 
 @rule(

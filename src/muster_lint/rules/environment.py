@@ -16,7 +16,7 @@ from muster_lint.rule import rule
 from muster_lint.samples import STEP, TASKS
 from muster_lint.sizes import cpus_of_node, number_of, uses_of
 from muster_lint.values import Hit, Severity, TextSpan
-from muster_lint.works import is_work
+from muster_lint.works import is_work, switched_off
 
 _CONDA_SOURCE = "conda/conda docs/source/dev-guide/deep-dives/activation.md (conda activate is a shell function)"
 
@@ -217,7 +217,7 @@ def _asks_a_version(launch: LaunchCommand) -> bool:
 )
 def find_installs(job: BatchScript) -> Iterator[Hit]:
     """Yield pip, conda and the like in a job that does more; one finding for the batch host, one for the tasks."""
-    if not job.directives or all(_sets_up(job, each) for each in job.launches):
+    if not job.directives or (all(_sets_up(job, each) for each in job.launches) and not switched_off(job)):
         return
     for launch in job.launches:
         command, step = _started(launch), launch.stage("step")

@@ -12,7 +12,7 @@ from muster_lint.rule import rule
 from muster_lint.rules.names import reads_settings
 from muster_lint.sizes import has_whole_nodes, tasks_of, uses_of
 from muster_lint.values import Hit, Severity
-from muster_lint.works import MODEL_SERVER, copies, is_work, text_of
+from muster_lint.works import MODEL_SERVER, copies, is_work, switched_off, text_of
 
 _HEAD = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gres=gpu:1\n#SBATCH --cpus-per-task=4\n#SBATCH --time=01:00:00\n"
 _TWO = (
@@ -114,7 +114,8 @@ def find_unasked_gpus(job: BatchScript) -> Iterator[Hit]:
     if "constraint" in job.header and "gpu" in (job.header["constraint"].value or ""):
         return  # a site that gives its GPUs with the node
     works = [each for each in job.launches if is_work(job, each) and not each.command.in_substitution]
-    if not job.directives or job.asks_for_gpus or other & job.header.keys() or not works or has_whole_nodes(job):
+    has_work = bool(works or switched_off(job))
+    if not job.directives or job.asks_for_gpus or other & job.header.keys() or not has_work or has_whole_nodes(job):
         return
     if re.search(r"--gres|--gpus|-G\s*\d", job.body):
         return

@@ -156,7 +156,8 @@ def find_unread(job: BatchScript) -> Iterator[Hit]:
         port = "" if agents[0].has("--rdzv-backend", "--rdzv_backend") else ": it takes 29500"
         for each in job.shell.assigned("MASTER_PORT") if not re.search(r"\$\{?MASTER_PORT|PET_", job.body) else ():
             message = f"{agents[0].name} does not read MASTER_PORT{port}"
-            if not each.may_not_run:  # else it is for what another branch starts
+            takes_it = port and each.value is not None and each.value.value == "29500"
+            if not (each.may_not_run or takes_it):  # else it is for what another branch starts, or changes nothing
                 yield Hit(each.place, message, 'Give it --master_port "$MASTER_PORT".')
 
 
