@@ -41,6 +41,25 @@ def test_the_output_of_one_rank_is_byte_exact() -> None:
     assert muster_run("--", "printf", "a\\nb").stdout == "a\nb"
 
 
+def test_a_rank_has_no_descriptor_that_muster_itself_was_given(tmp_path: Path) -> None:
+    """A pipe that a rank held open would never come to its end for whoever reads it."""
+    with (tmp_path / "given").open("w") as given:
+        listed = run([*MUSTER, "run", "--here", "--", "ls", "/proc/self/fd"], pass_fds=[given.fileno()])
+
+    assert listed.stdout.split() == ["0", "1", "2", "3"]  # the last is the folder that ls reads
+
+
+def test_a_rank_starts_in_its_folder_and_muster_stays_in_its_own(tmp_path: Path) -> None:
+    program = (
+        "import os, sys; from muster.act.supervise import Member, supervise; "
+        "supervise([Member(0, ('pwd',), {**os.environ, 'PWD': ''})], label=False, grace_s=1.0, "
+        "working_directory=sys.argv[1]); print(os.getcwd(), len(os.listdir('/proc/self/fd')))"
+    )
+    result = run([sys.executable, "-u", "-c", program, str(tmp_path)], cwd="/")
+
+    assert result.stdout == f"{tmp_path}\n/ 4\n", result.stderr
+
+
 def test_the_first_rank_that_failed_is_named_and_gives_the_status() -> None:
     result = muster_run("--ntasks-per-node", "3", "--", "sh", "-c", '[ "$RANK" = 1 ] && exit 7; exec sleep 60')
 

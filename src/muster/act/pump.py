@@ -103,16 +103,12 @@ class Pump:
         self,
         target: Target,
         *,
-        reader: int | None = None,
         kept_bytes: int = 0,
         form: Form | None = None,
         take_chunk: Callable[[bytes], None] = lambda _: None,
     ) -> None:
-        """Read `reader`, or a pipe of its own where there is none. `take_chunk` is told what comes, before its form."""
-        self.writer = -1
-        self.reader = reader if reader is not None else -1
-        if reader is None:
-            self.reader, self.writer = os.pipe()
+        """Read a pipe of its own. `take_chunk` is told what comes, before its form."""
+        self.reader, self.writer = os.pipe()
         self.target = target
         self.open = True
         self.bytes_read = 0

@@ -10,18 +10,14 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
 from muster.act.guard import Guard, guarded
-from muster.act.pump import Form, Labels, Pump, Tail, Target, go_on, waited_for
-from muster.runner import DEVNULL, PIPE, shell_status, start
-
-if TYPE_CHECKING:
-    from muster.runner import Process
+from muster.act.pump import Labels, Pump, Tail, Target, go_on, waited_for
+from muster.runner import shell_status, spawn
 
 # A pipe holds 1 MiB at most.
 _MOST_CHUNKS = 16
@@ -57,40 +53,37 @@ class Outcome(msgspec.Struct, frozen=True):
 
 class _Running(msgspec.Struct):
     member: Member
-    process: Process
+    pid: int
     own_group: bool
     guard: Guard
     pidfd: int
-    pumps: list[Pump] = msgspec.field(default_factory=list)
-    errors: Tail | None = None
+    pumps: list[Pump]
+    errors: Tail | None
     status: int | None = None
-
-    def add_pump(
-        self, reader: int, target: Target, form: Form | None, take: Callable[[bytes], None] = lambda _: None
-    ) -> None:
-        self.pumps.append(Pump(target, reader=reader, form=form, take_chunk=take))
 
     def watch(self) -> None:
         if self.own_group:
-            self.guard.watch_group(self.process.pid)
+            self.guard.watch_group(self.pid)
         else:
-            self.guard.watch_process(self.process.pid)
+            self.guard.watch_process(self.pid)
 
     def reap(self) -> None:
         """Take the status; the guard forgets the number unless it is that of a group that still has processes."""
-        self.status = shell_status(self.process.wait())
+        if self.status is not None:
+            return
+        self.status = shell_status(os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1]))
         os.close(self.pidfd)
         try:
-            os.killpg(self.process.pid, 0)
+            os.killpg(self.pid, 0)
         except ProcessLookupError:
-            self.guard.forget(self.process.pid)
+            self.guard.forget(self.pid)
 
     def send(self, number: int) -> None:
         try:
             if self.own_group:
-                os.killpg(self.process.pid, number)
+                os.killpg(self.pid, number)
             elif self.status is None:
-                self.process.send_signal(number)
+                os.kill(self.pid, number)
         except ProcessLookupError:
             pass
 
@@ -114,6 +107,8 @@ class _Settings(msgspec.Struct, frozen=True):
     guard: Guard
     out: Target
     errors: Target
+    nothing: int
+    """A descriptor that is always at its end: only rank 0 may read."""
 
 
 def supervise(
@@ -126,19 +121,21 @@ def supervise(
     signals = _Signals()
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
+    nothing = os.open(os.devnull, os.O_RDONLY)
     handled = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     old_wakeup = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     old = {number: signal.signal(number, signals.note) for number in handled}
     try:
         with guarded(members[0].environment, grace_s) as guard:
-            settings = _Settings(label, working_directory, grace_s, [] if report else None, guard, Target(1), Target(2))
+            reports: list[Tail] | None = [] if report else None
+            settings = _Settings(label, working_directory, grace_s, reports, guard, Target(1), Target(2), nothing)
             outcome = _run(members, settings, signals, reader)
     finally:
         signal.set_wakeup_fd(old_wakeup)
         for number, handler in old.items():
             signal.signal(number, handler)
-        os.close(reader)
-        os.close(writer)
+        for descriptor in (reader, writer, nothing):
+            os.close(descriptor)
     return replace(outcome, reports=tuple(report.text for report in settings.reports or ()))
 
 
@@ -153,37 +150,42 @@ def _run(members: Sequence[Member], settings: _Settings, signals: _Signals, read
     finally:
         for child in running:
             child.send(signal.SIGKILL)
-            child.process.wait()
+            child.reap()
+            for pump in child.pumps:
+                os.close(pump.reader)
         settings.guard.finish()
 
 
 def _start(member: Member, settings: _Settings) -> _Running:
     # Rank 0 may read the terminal, which only the foreground group is allowed to do.
     own_group = member.rank != 0 or not sys.stdin.isatty()
-    pipe = PIPE if settings.label else None
     reports = settings.reports
-    # A rank without a label keeps the terminal; elsewhere its last lines are read on the way, for the cause.
-    is_read = settings.label or reports is not None or not os.isatty(2)
-    process = start(
-        member.argv,
-        env=member.environment,
-        cwd=settings.working_directory,
-        stdin=None if member.rank == 0 else DEVNULL,
-        stdout=pipe,
-        stderr=PIPE if is_read else None,
-        own_group=own_group,
-    )
-    running = _Running(member, process, own_group, settings.guard, os.pidfd_open(process.pid))
-    running.watch()
     label = f"{member.rank}: ".encode()
-    if process.stdout is not None:
-        running.add_pump(process.stdout.fileno(), settings.out, Labels(label))
-    if process.stderr is not None:
-        running.errors = Tail(_END_BYTES if reports is None else _KEPT_BYTES)
+    pumps = {1: Pump(settings.out, form=Labels(label))} if settings.label else {}
+    errors = None
+    # A rank without a label keeps the terminal; elsewhere its last lines are read on the way, for the cause.
+    if settings.label or reports is not None or not os.isatty(2):
+        errors = Tail(_END_BYTES if reports is None else _KEPT_BYTES)
         form = Labels(label) if settings.label and reports is None else None
-        running.add_pump(process.stderr.fileno(), settings.errors, form, running.errors.take)
+        pumps[2] = Pump(settings.errors, form=form, take_chunk=errors.take)
         if reports is not None:
-            reports.append(running.errors)
+            reports.append(errors)
+    files = {} if member.rank == 0 else {0: settings.nothing}
+    files.update({number: pump.writer for number, pump in pumps.items()})
+    try:
+        pid = spawn(
+            member.argv,
+            member.environment,
+            files=files,
+            own_group=own_group,
+            inherits=False,
+            folder=settings.working_directory,
+        )
+    finally:
+        for pump in pumps.values():
+            os.close(pump.writer)
+    running = _Running(member, pid, own_group, settings.guard, os.pidfd_open(pid), list(pumps.values()), errors)
+    running.watch()
     return running
 
 

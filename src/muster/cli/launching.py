@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from muster.act.prepare import request_for
 from muster.cli.output import say
 from muster.errors import RequestError
+from muster.look.programs import on_path
 
 if TYPE_CHECKING:
     from muster.cli.command_line import TypedLaunch
@@ -51,9 +52,7 @@ _UNITS = frozenset(
 
 def _refuse_split_value(launch: TypedLaunch) -> None:
     """Refuse a unit that stands alone behind a number: `--mem 4 GB` would run the command GB."""
-    from shutil import which
-
-    if not launch.command or launch.command[0].lower() not in _UNITS or which(launch.command[0]) is not None:
+    if not launch.command or launch.command[0].lower() not in _UNITS or on_path(launch.command[0], os.environ):
         return
     unit, size = launch.command[0], len(launch.command)
     typed = re.search(r"(?:^| )(-\S+[ =]\d+)$", " ".join(launch.typed[:-size]))

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from muster.older import zip_equal
 
@@ -25,6 +25,13 @@ def harmless(text: str) -> str:
     if text.isprintable():
         return text
     return _NOT_SHOWN.sub(lambda match: match[1] or f"\\x{ord(match[0]):02x}", text)
+
+
+def leave(status: int) -> NoReturn:
+    """Write the answer out and leave at once: an interpreter's own end costs a launch 3 ms."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
 
 
 def print_json(value: Any) -> None:

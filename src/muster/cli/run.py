@@ -7,7 +7,7 @@ from functools import partial
 
 from muster.cli.command_line import QUIET, VERBOSE, CommandLine, Words, fields_but
 from muster.cli.launching import facts_and_request, need_command, start_by_name, warn
-from muster.cli.output import say
+from muster.cli.output import leave, say
 from muster.errors import SchedulerSilent
 from muster.job.option import option, parse_count
 from muster.parts import service
@@ -47,7 +47,7 @@ def main(words: Words) -> int:
         say_of_rank(plan, outcome, quiet=quiet)
     if outcome.unmet is not None:
         say_alone(plan, outcome.unmet)
-    return outcome.status
+    return leave(outcome.status)
 
 
 COMMAND = CommandLine(

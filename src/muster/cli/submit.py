@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from muster.cli.command_line import JSON, QUIET, CommandLine, Words, fields_but
 from muster.cli.launching import facts_and_request, warn
-from muster.cli.output import print_json, say
+from muster.cli.output import leave, print_json, say
 
 
 def main(words: Words) -> int:
@@ -21,7 +21,7 @@ def main(words: Words) -> int:
         print_json({"job": submission.job, "directory": str(submission.directory), "adopted": submission.adopted})
     else:
         print(submission.job)
-    return 0
+    return leave(0)
 
 
 COMMAND = CommandLine(
