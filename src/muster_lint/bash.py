@@ -264,6 +264,11 @@ class ShellText(msgspec.Struct, frozen=True, dict=True):
             by_name.setdefault(each.name, []).append(each)
         return by_name
 
+    @cached_property
+    def own_names(self) -> tuple[str, ...]:
+        """The names that the script sets for itself: not exported, and not before one command alone."""
+        return tuple(dict.fromkeys(each.name for each in self.assignments if not (each.exported or each.of_command)))
+
     def assigned(self, name: str) -> tuple[Assignment, ...]:
         """Return the assignments to a variable, in order."""
         return tuple(self._by_name.get(name, ()))

@@ -198,13 +198,12 @@ def _end_of(place: TextSpan) -> TextSpan:
 
 def _meant(job: BatchScript, name: str) -> str:
     """Return the question for a name that ends where another was meant to, or that differs from one which nothing reads."""
-    ends = [each.name for each in job.shell.assignments if re.fullmatch(rf"{each.name}_\d*", name)]
-    if ends and re.search(rf"\${name}\b", job.body):
-        longest = max(ends, key=len)
-        return f": did you mean ${{{longest}}}{name[len(longest) :]}?"
-    for each in job.shell.assignments:
-        if not (each.exported or each.of_command) and _is_near(each.name, name) and not _is_mentioned(job, each.name):
-            return f": did you mean {each.name}, which nothing reads?"
+    beginning = re.sub(r"_\d*$", "", name)
+    if beginning != name and job.shell.assigned(beginning) and re.search(rf"\${name}\b", job.body):
+        return f": did you mean ${{{beginning}}}{name[len(beginning) :]}?"
+    for near in job.shell.own_names:
+        if _is_near(near, name) and not _is_mentioned(job, near):
+            return f": did you mean {near}, which nothing reads?"
     return ""
 
 

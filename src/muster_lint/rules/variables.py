@@ -177,6 +177,7 @@ def find_visible_devices(job: BatchScript) -> Iterator[Hit]:
     sizes = {job.gpus_per_node, *_gpus_of_steps(job)}
     if not job.gpus_per_node:
         return
+    is_alone = _is_alone(job)
     assignments = (
         job.assignments if _keeps_devices(job) else [each for task in job.tasks for each in task.shell.assignments]
     )
@@ -192,7 +193,7 @@ def find_visible_devices(job: BatchScript) -> Iterator[Hit]:
                 f"the job has {gpus} GPU{'s' if gpus != 1 else ''} of a node, numbered from 0: there is no {beyond[0]}"
             )
             yield Hit(each.place, message, unknown="whether the site shows a job its own GPUs alone")
-        elif gpus and len(devices) < gpus and len(devices) not in sizes and _is_alone(job):
+        elif gpus and len(devices) < gpus and len(devices) not in sizes and is_alone:
             message = f"{len(devices)} of {gpus} GPUs of the job are used"
             yield Hit(each.place, message, severity=Severity.SLOW)
 
