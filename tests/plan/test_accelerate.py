@@ -129,6 +129,8 @@ def _typed(words: list[str]) -> dict[str, str]:
         ("# x\n---\na: no # yes\nb: 'x # y'\nc: \"\"\n", {"a": False, "b": "x # y", "c": ""}),
         ("a:\n  b: 1e-5\n  c: 1.5\nd:\ne: {}\n", {"a": {"b": "1e-5", "c": 1.5}, "d": None, "e": None}),
         ("a: x:y/z#w\n", {"a": "x:y/z#w"}),
+        ("a: YES\nb: True\nc: tRUE\n", {"a": True, "b": True, "c": "tRUE"}),
+        ("a:\n  b: 1\n  c: 2\nd:\n   e: 3\n", {"a": {"b": 1, "c": 2}, "d": {"e": 3}}),
     ],
 )
 def test_plain_yaml_is_read(text: str, value: object) -> None:
@@ -149,6 +151,10 @@ def test_plain_yaml_is_read(text: str, value: object) -> None:
         "a: 1:30\n",
         "a\n",
         "a: b\n  c\n",
+        "a: b\n  c: 1\n",
+        "a:\n  b: 1\n   c: 2\n",
+        "a: b: c\n",
+        "a: b:\n",
     ],
 )
 def test_other_yaml_is_refused(text: str) -> None:
@@ -175,3 +181,86 @@ def test_what_is_not_known_is_a_question(change: dict[str, Any]) -> None:
     config = {"distributed_type": "MULTI_GPU", "num_processes": 8, **change}
 
     assert read_accelerate_config(json.dumps(config), "c.json", {}).question
+
+
+_PLAIN = {
+    "ACCELERATE_MIXED_PRECISION": "no",
+    "ACCELERATE_DYNAMO_BACKEND": "NO",
+    "ACCELERATE_DYNAMO_MODE": "default",
+    "ACCELERATE_DYNAMO_USE_FULLGRAPH": "False",
+    "ACCELERATE_DYNAMO_USE_DYNAMIC": "False",
+    "ACCELERATE_DYNAMO_USE_REGIONAL_COMPILATION": "False",
+}
+_INDUCTOR = {"ACCELERATE_DYNAMO_BACKEND": "INDUCTOR"}
+_OVERLAP = {"ACCELERATE_DYNAMO_MODE": "reduce-overhead"}
+_OF_FSDP = {
+    **_PLAIN,
+    "ACCELERATE_USE_FSDP": "true",
+    "FSDP_VERSION": "1",
+    "FSDP_SHARDING_STRATEGY": "FULL_SHARD",
+    "FSDP_MIN_NUM_PARAMS": "100000000",
+    "FSDP_RESHARD_AFTER_FORWARD": "true",
+    "FSDP_OFFLOAD_PARAMS": "false",
+    "FSDP_FORWARD_PREFETCH": "false",
+    "FSDP_USE_ORIG_PARAMS": "true",
+    "FSDP_CPU_RAM_EFFICIENT_LOADING": "true",
+    "FSDP_SYNC_MODULE_STATES": "true",
+    "FSDP_ACTIVATION_CHECKPOINTING": "false",
+    "FSDP_ACTIVATION_CHECKPOINTING_OFFLOAD": "false",
+}
+_MULTI_GPU = "distributed_type: MULTI_GPU\n"
+_FSDP_FILE = "distributed_type: FSDP\nfsdp_config:\n"
+_DEEPSPEED_FILE = "distributed_type: DEEPSPEED\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "typed", "variables"),
+    [
+        (f"{_MULTI_GPU}num_processes: 8\n", {}, _PLAIN),
+        (f"{_MULTI_GPU}fp16: true\n", {}, {**_PLAIN, "ACCELERATE_MIXED_PRECISION": "fp16"}),
+        (f"{_MULTI_GPU}fp16: true\nmixed_precision: no\n", {}, None),
+        (f"{_MULTI_GPU}mixed_precision: 'bf16'\n", {}, {**_PLAIN, "ACCELERATE_MIXED_PRECISION": "bf16"}),
+        (f"{_MULTI_GPU}debug: true\n", {}, {**_PLAIN, "ACCELERATE_DEBUG_MODE": "true"}),
+        (f"{_MULTI_GPU}enable_cpu_affinity: true\n", {"enable_cpu_affinity": "true"},
+         {**_PLAIN, "ACCELERATE_CPU_AFFINITY": "1"}),
+        (f"{_MULTI_GPU}dynamo_config:\n  dynamo_backend: INDUCTOR\n  dynamo_mode: reduce-overhead\n", {},
+         {**_PLAIN, **_INDUCTOR, **_OVERLAP}),
+        (f"{_MULTI_GPU}dynamo_config:\n  backend: INDUCTOR\n", {}, {**_PLAIN, **_INDUCTOR}),
+        (f"{_MULTI_GPU}dynamo_config: {{}}\ndynamo_backend: INDUCTOR\n", {}, {**_PLAIN, **_INDUCTOR}),
+        (f"{_MULTI_GPU}dynamo_config:\n  dynamo_mode: reduce-overhead\ndynamo_backend: 'NO'\n", {}, _PLAIN),
+        (f"{_MULTI_GPU}dynamo_backend: ''\n", {}, _PLAIN),
+        ("distributed_type: 'NO'\n", {}, {**_PLAIN, "ACCELERATE_USE_CPU": "False"}),
+        ("distributed_type: 'NO'\nnum_processes: 1\n", {}, {**_PLAIN, "ACCELERATE_USE_CPU": "False"}),
+        (f"{_FSDP_FILE}  fsdp_version: 1\n", {}, _OF_FSDP),
+        (f"{_FSDP_FILE}  fsdp_auto_wrap_policy: SIZE_BASED_WRAP\n  fsdp_use_orig_params: False\n", {},
+         {**_OF_FSDP, "FSDP_AUTO_WRAP_POLICY": "SIZE_BASED_WRAP", "FSDP_USE_ORIG_PARAMS": "false"}),
+        (f"{_FSDP_FILE}  transformer_layer_cls_to_wrap: Block\n", {},
+         {**_OF_FSDP, "FSDP_TRANSFORMER_CLS_TO_WRAP": "Block"}),
+        (_DEEPSPEED_FILE, {}, {
+            "ACCELERATE_MIXED_PRECISION": "no",
+            "ACCELERATE_CONFIG_DS_FIELDS": "",
+            "ACCELERATE_USE_DEEPSPEED": "true",
+        }),
+        (f"{_DEEPSPEED_FILE}mixed_precision: bf16\ndeepspeed_config:\n  zero_stage: 3\n  zero3_init_flag: True\n", {}, {
+            "ACCELERATE_MIXED_PRECISION": "bf16",
+            "ACCELERATE_CONFIG_DS_FIELDS": "zero_stage,zero3_init_flag,mixed_precision",
+            "ACCELERATE_USE_DEEPSPEED": "true",
+            "ACCELERATE_DEEPSPEED_ZERO_STAGE": "3",
+            "ACCELERATE_DEEPSPEED_ZERO3_INIT": "true",
+        }),
+        (f"{_DEEPSPEED_FILE}mixed_precision: bf16\n", {"mixed_precision": "fp16"}, {
+            "ACCELERATE_MIXED_PRECISION": "fp16",
+            "ACCELERATE_CONFIG_DS_FIELDS": "",
+            "ACCELERATE_USE_DEEPSPEED": "true",
+        }),
+    ],
+)  # fmt: skip
+def test_each_line_of_a_file_becomes_the_variable_that_accelerate_documents(
+    text: str, typed: dict[str, str], variables: dict[str, str] | None
+) -> None:
+    config = read_accelerate_config(text, "config.yaml", typed)
+
+    assert bool(config.question) is (variables is None)
+    assert config.machines == (None if config.question else 1)
+    if variables is not None:
+        assert dict(config.variables) == variables

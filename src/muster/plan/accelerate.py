@@ -115,7 +115,7 @@ _NOT_READ = ("fp8_config", "parallelism_config", "megatron_lm_config", "mpirun_c
 def _arguments(config: Mapping[str, Any], typed: Mapping[str, str]) -> dict[str, Any]:
     """Return accelerate's arguments: what was typed, then the file, then what its parser has by itself."""
     found: dict[str, Any] = dict(_DEFAULTS)
-    dynamo = config.get("dynamo_config") or {}
+    dynamo = config.get("dynamo_config")
     if "dynamo_backend" in config:
         dynamo = {} if config["dynamo_backend"] == "NO" else {"dynamo_backend": config["dynamo_backend"]}
     for prefix, values in (("", config.get("deepspeed_config")), ("fsdp_", config.get("fsdp_config")),
@@ -193,7 +193,7 @@ def _read_yaml(text: str) -> dict[str, Any]:
         if indent and (inner is None or (inner and indent != depth)):
             raise ValueError(line)
         place = inner if indent and inner is not None else result
-        depth = indent or depth
+        depth = indent
         if key in place:
             raise ValueError(line)
         place[key] = _scalar(value)
@@ -201,7 +201,7 @@ def _read_yaml(text: str) -> dict[str, Any]:
             inner = {} if not value else None
             if inner is not None:
                 place[key] = inner
-    return {key: (None if value == {} and isinstance(value, dict) else value) for key, value in result.items()}
+    return {key: (None if value == {} else value) for key, value in result.items()}
 
 
 def _without_comment(line: str) -> str:
