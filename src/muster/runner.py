@@ -262,7 +262,7 @@ def _standing_in(folder: str | None) -> Iterator[None]:
     if folder is None or os.path.samefile(folder, "."):  # noqa: PTH121  # no pathlib
         yield
         return
-    before = os.open(".", os.O_RDONLY)
+    before = os.open(".", os.O_PATH)  # a folder that may not be listed is opened too
     try:
         os.chdir(folder)
         yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,3 +24,23 @@ def test_a_program_of_another_machine_is_named(begin: Callable[[list[str]], Any]
     with pytest.raises(MachineLacks, match=r"squeue cannot be started: ") as error:
         begin([str(program)])
     assert error.value.hint == "it is another machine's program, or it is not whole: install it again"
+
+
+def test_a_program_starts_elsewhere_from_a_folder_that_may_not_be_listed(tmp_path: Path) -> None:
+    """An ordinary user may stand in a folder of somebody else that he may only go through."""
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o711)
+    child = os.fork()
+    if child == 0:
+        try:
+            os.chdir(closed)
+            closed.chmod(0o111)
+            if os.geteuid() == 0:
+                os.setgid(20001)
+                os.setuid(20001)
+            pid = spawn(["sh", "-c", '[ "$PWD" = / ]'], {"PATH": "/usr/bin:/bin"}, files={}, folder="/")
+            os._exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+        finally:
+            os._exit(1)
+
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
