@@ -52,6 +52,7 @@ _TITLES = {
     "names": "The script's own variables",
     "meeting": "Where the ranks meet",
     "shell": "The shell",
+    "waiting": "Waits",
     "batch_host": "The batch host",
     "ray": "Ray",
     "environment": "Modules, environments, containers",

@@ -164,6 +164,17 @@ class Branch(msgspec.Struct, frozen=True):
     """Each condition as it is written, and how it has to end; an empty one is one that is not known here."""
 
 
+class AskingLoop(msgspec.Struct, frozen=True):
+    """A `while` or an `until`."""
+
+    place: TextSpan
+    body: TextSpan
+    condition: str
+    """As it is written."""
+
+    is_until: bool
+
+
 class ShellText(msgspec.Struct, frozen=True, dict=True):
     """A script, or the text of `sh -c`."""
 
@@ -186,6 +197,9 @@ class ShellText(msgspec.Struct, frozen=True, dict=True):
     """The loops and branches that stand in no other, each with its first word."""
 
     branches: tuple[Branch, ...] = ()
+    loops: tuple[AskingLoop, ...] = ()
+    """Each while and until."""
+
     bodies: tuple[tuple[TextSpan, str], ...] = ()
     """The functions, each with its name."""
 
@@ -320,6 +334,7 @@ def read_shell(text: str, *, line: int = 1, column: int = 1) -> ShellText:
         ),
         blocks=tuple(reader.blocks),
         long_texts=tuple(reader.long_texts),
+        loops=tuple(reader.loops),
         branches=(*reader.branches, *(() if root.has_error else reader.behind_exit(root))),
         bodies=tuple(reader.bodies),
     )
@@ -370,6 +385,7 @@ class _BashReader:
         self.blocks: list[tuple[TextSpan, str]] = []
         self.long_texts: list[TextSpan] = []
         self.branches: list[Branch] = []
+        self.loops: list[AskingLoop] = []
         self.bodies: list[tuple[TextSpan, str]] = []
         self._order = 0
 
@@ -400,8 +416,10 @@ class _BashReader:
     def _note_branches(self, node: Node) -> None:
         """Note the bodies of an if, a case or a while, each with its conditions."""
         if node.type == "while_statement":
-            condition = self._condition(node) if node.children[0].type == "while" else ""
-            self.branches.append(Branch(self._place(node.children[-1]), ((condition, True),)))
+            condition, repeated = self._condition(node), self._place(node.children[-1])
+            is_until = node.children[0].type == "until"
+            self.branches.append(Branch(repeated, (("" if is_until else condition, True),)))
+            self.loops.append(AskingLoop(self._place(node), repeated, condition, is_until))
         elif node.type == "case_statement":
             items = [child for child in node.children if child.type == "case_item"]
             self.branches += [Branch(self._place(item), (("", True),)) for item in items]

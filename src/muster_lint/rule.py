@@ -27,6 +27,7 @@ _ROOMS = (
     "names",
     "meeting",
     "shell",
+    "waiting",
     "batch_host",
     "ray",
     "environment",

@@ -19,7 +19,7 @@ _HEAD = (
 _SRUN = 'srun --cpus-per-task="$SLURM_CPUS_PER_TASK" --kill-on-bad-exit=1 '
 _START_HEAD = _SRUN + '-N1 -n1 -w "$head" ray start --head --port=6379 --block &\n'
 _JOIN = _SRUN + '-N1 -n1 -x "$head" ray start --address="$head:6379" --block'
-_DRIVER = "until ray status; do sleep 2; done\npython drive.py\n"
+_DRIVER = "until ray status; do kill -0 $! || exit 1; sleep 2; done\npython drive.py\n"
 
 
 def _starts(launches: tuple[LaunchCommand, ...]) -> Iterator[tuple[LaunchCommand, Stage]]:
@@ -88,7 +88,12 @@ def find_blocking_starts(job: BatchScript) -> Iterator[Hit]:
     why="Ray has one driver; the nodes are its workers. srun without -N1 -n1 starts the driver once for each task: each wants the whole cluster.",
     instead="Start it in the batch script without srun, or with srun --overlap -N1 -n1.",
     source=_SOURCE,
-    bad=_HEAD + _START_HEAD + _JOIN + " &\nuntil ray status; do sleep 2; done\n" + _SRUN + "python drive.py\n",
+    bad=_HEAD
+    + _START_HEAD
+    + _JOIN
+    + " &\nuntil ray status; do kill -0 $! || exit 1; sleep 2; done\n"
+    + _SRUN
+    + "python drive.py\n",
     good=_HEAD + _START_HEAD + _JOIN + " &\n" + _DRIVER,
 )
 def find_many_drivers(job: BatchScript) -> Iterator[Hit]:

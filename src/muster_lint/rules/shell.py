@@ -327,11 +327,11 @@ _ASKS = re.compile(r"\bcurl\b|\bnc -z|ray status|health|wait_for|until |/dev/tcp
     Severity.FRAGILE,
     "a server in the background, and at once a program that needs it",
     why="The server needs seconds or minutes until it answers; a program that asks before that stops.",
-    instead='Ask until it answers: until curl -sf "http://localhost:$port/health"; do sleep 2; done, or ray status.',
+    instead='Ask until it answers, or has ended: until curl -sf "http://localhost:$port/health"; do kill -0 $! || exit 1; sleep 2; done.',
     source=sources.BASH,
     bad=_HEAD + "set -e\nvllm serve model &\npython ask.py\nkill $!\n",
     good=_HEAD
-    + "set -e\nvllm serve model &\nuntil curl -sf localhost:8000/health; do sleep 2; done\npython ask.py\nkill $!\n",
+    + "set -e\nvllm serve model &\nuntil curl -sf localhost:8000/health; do kill -0 $! || exit 1; sleep 2; done\npython ask.py\nkill $!\n",
 )
 def find_hasty_programs(job: BatchScript) -> Iterator[Hit]:
     """Yield a program that starts right behind a server in the background."""
