@@ -560,7 +560,7 @@ _WRONG = {
     "ranks that see no GPU": ("fragile", "more-ranks-than-gpus", _EIGHT.replace("tor", 'CUDA_VISIBLE_DEVICES="" tor')),
     "ranks on GPUs": ("breaks", "more-ranks-than-gpus", _EIGHT.replace("tor", "GLOO_SOCKET_IFNAME=a tor")),
     "ranks on named GPUs": ("breaks", "more-ranks-than-gpus", _EIGHT.replace("tor", 'CUDA_VISIBLE_DEVICES="0,1" tor')),
-    "tasks with GPUs each": ("fragile", "agents-on-every-task", _AGENTS.replace("-K", "-K --gpus-per-task=1")),
+    "tasks with GPUs each": ("breaks", "agents-on-every-task", _AGENTS.replace("-K", "-K --gpus-per-task=1")),
     "agents of one host each": ("fragile", "agents-on-every-task", _AGENTS.replace("$h:1", "localhost:0")),
     "agents, a rank elsewhere": ("breaks", "agents-on-every-task", _AGENTS + "srun -K bash -c 'echo $SLURM_PROCID'\n"),
     "agents with a rank in their task": (
@@ -591,7 +591,7 @@ _WRONG = {
     "a mark": ("fragile", "template", _ONE + "#SBATCH -o ${A}/a\n${SETUP}\npython t.py\n"),
     "a late mark": ("breaks", "directive-expands", _ONE + "#SBATCH --mem ${A}\ndate\n${CMD}\n#SBATCH -N2\n"),
     "standalone agents": ("fragile", "agents-on-every-task", _AGENTS.replace("--rdzv-backend=c10d", "--standalone")),
-    "GPUs of tasks": ("fragile", "agents-on-every-task", _AGENTS.replace("#SBATCH --gpus", _PER_TASK, 1)),
+    "GPUs of tasks": ("breaks", "agents-on-every-task", _AGENTS.replace("#SBATCH --gpus", _PER_TASK, 1)),
     "numbered agents of one world": ("breaks", "agents-on-every-task", _TWO + _NUMBERED),
     "a trap behind the work": ("breaks", "trap-waits-for-srun", _USR1 + "trap a USR1\nsrun python t.py\n"),
     "a question of another": ("fragile", "wait-forgets-status", _ONE + "python t.py & date || true\nwait\n"),

@@ -168,20 +168,69 @@ def find_gpus_in_all(job: BatchScript) -> Iterator[Hit]:
 def find_too_many_ranks(job: BatchScript) -> Iterator[Hit]:
     """Yield a launcher told more ranks than a node has GPUs, and a header whose step starts more Python programs."""
     gpus, told = job.gpus_per_node or 0, False
+    yield from _beyond_task(job)
     for use in uses_of(job) if gpus else ():
-        if use.is_agent and (use.ranks or 0) > gpus and not use.program.has("--cpu", "--use_cpu"):
-            place = use.program.place_of(*RANKS_OF_AGENT)
+        ranks = _local_ranks(job, use) or 0
+        if ranks > gpus and "gpus-per-task" not in job.header:
+            place = use.program.place_of(*RANKS_OF_AGENT, "--num_processes")
             names = use.program.name == "deepspeed" and use.program.has("--num_gpus")  # it drops the variable
             named = max((each[1].count(",") + 1 for each in _NAMED.finditer(job.body)), default=0)
-            sees = "which GPUs of the node Slurm hides" if names or named >= (use.ranks or 0) else ""
+            sees = "which GPUs of the node Slurm hides" if names or named >= ranks else ""
             shares = "whether every rank uses one" if _MAY_SHARE.search(job.body) else ""
+            shares = shares or ("how many GPUs the whole node has" if "exclusive" in job.header else "")
             unknown = use.launch.unknown or shares or sees
-            yield Hit(place, f"{use.ranks} ranks of a node share {gpus} GPUs", unknown=unknown)
+            yield Hit(place, f"{ranks} ranks of a node share {gpus} GPUs", unknown=unknown)
         is_of_header = use.step is not None and not _sized(use.step) and "gpus-per-task" not in job.header
         if not use.is_agent and is_of_header and (use.tasks or 0) > gpus and not use.launch.unknown and not told:
             told, directive = True, job.header.get("ntasks-per-node") or job.header["ntasks"]
             message = f"{use.tasks} ranks of a node share {gpus} GPUs"
             yield Hit(directive.place, message, unknown="whether every rank uses one")
+
+
+def _beyond_task(job: BatchScript) -> Iterator[Hit]:
+    """Yield a launcher told more ranks than its task sees GPUs: those of --gpus-per-task."""
+    for use in uses_of(job):
+        gpus, ranks = _gpus_of_task(job, use), _local_ranks(job, use) or 0
+        is_alone = (use.tasks or 1) == 1 and (
+            use.step is not None or job.has_one_task
+        )  # agents-on-every-task says the others
+        if gpus is not None and ranks > gpus and is_alone:
+            shares = "whether every rank uses one" if _MAY_SHARE.search(job.body) else ""
+            whole = "how many GPUs the whole node has" if use.step is None and "exclusive" in job.header else ""
+            unknown = use.launch.unknown or shares or whole or _unknown_binding(job, use)
+            message = f"its task sees {_counted(gpus)} (--gpus-per-task), and it starts {ranks} ranks"
+            yield Hit(use.program.place_of(*RANKS_OF_AGENT, "--num_processes"), message, unknown=unknown)
+
+
+def _counted(gpus: int) -> str:
+    return f"{gpus} GPU{'s' * (gpus != 1)}"
+
+
+def _gpus_of_task(job: BatchScript, use: Use) -> int | None:
+    """Return the GPUs that --gpus-per-task gives the task of a program; None where no such option holds for it."""
+    own = use.step.text("--gpus-per-task") if use.step is not None else None
+    is_sized = use.step is not None and use.step.has("--gres", "--gpus", "-G", "--gpus-per-node", "--tres-per-task")
+    directive = job.header.get("gpus-per-task")
+    asked = own or (directive.value if directive is not None and not is_sized else None) or ""
+    number = re.fullmatch(r"(?:[A-Za-z]\w*:)?([1-9]\d?)", asked)
+    return int(number[1]) if number else None
+
+
+def _unknown_binding(job: BatchScript, use: Use) -> str:
+    """Return what is not known of the GPUs that Slurm shows a task; empty where they are its own alone."""
+    binding = (use.step.text("--gpu-bind") if use.step is not None else None) or ""
+    binding = binding or (job.header["gpu-bind"].value or "" if "gpu-bind" in job.header else "")
+    is_known = not binding or re.match(r"(verbose,|v,)?(per_task|single|map)", binding) is not None
+    return "" if is_known else f"which GPUs --gpu-bind={binding} shows it"
+
+
+def _local_ranks(job: BatchScript, use: Use) -> int | None:
+    """Return how many ranks a launcher starts beside each other; None where that is not known, or it uses no GPU."""
+    if not use.is_agent or use.program.has("--cpu", "--use_cpu"):
+        return None
+    if use.program.name == "accelerate" and use.program.text("--num_machines") in {None, "1"}:
+        return number_of(job, use.program.text("--num_processes") or "") if (job.nodes or 1) == 1 else None
+    return use.ranks
 
 
 _NAMED = re.compile(r"(?:CUDA_VISIBLE_DEVICES=|--include\s+\w+:)[\"']?([\d,]+)")
@@ -215,6 +264,10 @@ def find_many_agents(job: BatchScript) -> Iterator[Hit]:
         if has_own or use.program.has("--standalone") or (is_told and not use.program.has("--nnodes")):
             unknown = unknown or "whether each task is a run of its own"
         message = f"{use.tasks} tasks of each node start {use.program.name}, and each starts all ranks of the node"
+        gpus = _gpus_of_task(job, use)
+        if gpus is not None and (use.ranks or 0) > gpus:
+            message = f"{use.tasks} tasks of each node start {use.program.name}: each sees {_counted(gpus)}, and starts {use.ranks} ranks"
+            unknown = use.launch.unknown or _unknown_binding(job, use)
         yield Hit(use.program.word.place, message, unknown=unknown)
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 from muster_lint import sources
-from muster_lint.bash import AskingLoop, SimpleCommand
+from muster_lint.bash import AskingLoop, Assignment, SimpleCommand
 from muster_lint.job import BatchScript
 from muster_lint.rule import rule
 from muster_lint.values import Hit, Severity, TextSpan
@@ -32,18 +34,39 @@ def find_endless_waits(job: BatchScript) -> Iterator[Hit]:
     """Yield each loop that sleeps until something answers or is there, and asks neither for its process nor for the time."""
     if not job.directives or job.shell.error is not None:
         return
-    for loop in job.shell.loops:
-        inside = [each for each in job.shell.commands if _is_within(each.place, loop.place)]
-        asked = _awaited(job, loop, inside)
-        if asked and not _has_end(job, loop, inside):
-            yield _hit(job, loop, asked)
+    starters = sorted((each for each in job.shell.commands if each.in_background), key=lambda each: each.place)
+    starters = [each for each in starters if not _WATCHES.search(text_of(each))]
+    commands = sorted(job.shell.commands, key=lambda each: each.place)
+    settings = sorted(job.shell.assignments, key=lambda each: each.place)
+    of_commands, of_settings, of_starters = _places(commands), _places(settings), _places(starters)
+    traps = any(each.program == "trap" and "CHLD" in text_of(each) for each in job.shell.commands)
+    for loop in job.shell.loops if not traps else ():
+        inside, set_inside = _between(commands, of_commands, loop.place), _between(settings, of_settings, loop.place)
+        asked = _awaited(job, loop, inside, set_inside)
+        if asked and not _has_end(job, loop, inside, set_inside):
+            index = bisect_left(of_starters, (loop.place.line, loop.place.column))
+            yield _hit(job, loop, asked, starters[max(0, index - _NEAR) : index])
 
 
-def _hit(job: BatchScript, loop: AskingLoop, asked: str) -> Hit:
+_Placed = TypeVar("_Placed", SimpleCommand, Assignment)
+_NEAR = 8
+"""Of more programs in the background the last ones are looked at."""
+
+
+def _between(sorted_ones: list[_Placed], places: list[tuple[int, int]], around: TextSpan) -> list[_Placed]:
+    """Return what lies in a stretch, of what is sorted by its place."""
+    start, end = (around.line, around.column), (around.end_line, around.end_column)
+    return sorted_ones[bisect_left(places, start) : bisect_left(places, end)]
+
+
+def _places(sorted_ones: Sequence[SimpleCommand | Assignment]) -> list[tuple[int, int]]:
+    """Return where each begins."""
+    return [(each.place.line, each.place.column) for each in sorted_ones]
+
+
+def _hit(job: BatchScript, loop: AskingLoop, asked: str, before: list[SimpleCommand]) -> Hit:
     """Return the finding: certain where the loop asks for the server that this script starts."""
     place = TextSpan(loop.place.line, loop.place.column, loop.body.line, loop.body.column)
-    before = [each for each in job.shell.commands if each.in_background and each.place < loop.place]
-    before = [each for each in before if not _WATCHES.search(text_of(each))]
     servers = [each for each in before if _may_be(job, each, asked)]
     if servers:
         return Hit(place, f"if what line {servers[-1].place.line} starts dies, this loop never ends")
@@ -66,7 +89,7 @@ _OF_PORT = re.compile(r"\b(curl|wget|nc|ncat|ray status|redis-cli|pg_isready|oll
 _OF_FILE = re.compile(r"\[\[?\s+-[efsd]\s|\btest -[efsd]\s|\bgrep\b(?!.*\|)")
 
 
-def _awaited(job: BatchScript, loop: AskingLoop, inside: list[SimpleCommand]) -> str:
+def _awaited(job: BatchScript, loop: AskingLoop, inside: list[SimpleCommand], set_inside: list[Assignment]) -> str:
     """Return the question after whose yes a loop of nothing but sleeps and messages ends; empty for another loop."""
     body = [each for each in inside if _is_within(each.place, loop.body)]
     if not any(each.program == "sleep" for each in body) or any(each.program not in _IDLE for each in body):
@@ -81,8 +104,8 @@ def _awaited(job: BatchScript, loop: AskingLoop, inside: list[SimpleCommand]) ->
         negated = re.sub(r"(\[\[?|\btest)\s+!\s", r"\1 ", condition)
         differs = condition if re.search(r"\s!=\s", condition) else ""
         asked = negated if negated != condition else condition[1:] if condition.startswith("!") else differs
-    for each in job.shell.assignments:
-        if _is_within(each.place, loop.place) and each.value is not None and re.search(rf"\${{?{each.name}\b", asked):
+    for each in set_inside:
+        if each.value is not None and re.search(rf"\${{?{each.name}\b", asked):
             asked = each.value.value
     is_alone = not re.search(r"\|\||&&|[\"\w]\s-[ao]\s-[a-z]\s|[<>]\s*\(|-(lt|gt|le|ge|eq|ne)\b", asked)
     return asked.strip() if is_alone and (_OF_PORT.search(asked) or _OF_FILE.search(asked)) else ""
@@ -114,14 +137,12 @@ _IDLE = frozenset(
 )
 
 
-def _has_end(job: BatchScript, loop: AskingLoop, inside: list[SimpleCommand]) -> bool:
-    """Tell whether something else may end the loop: a count, a deadline, a look at the process, a signal."""
+def _has_end(job: BatchScript, loop: AskingLoop, inside: list[SimpleCommand], set_inside: list[Assignment]) -> bool:
+    """Tell whether something else may end the loop: a count, a deadline, a look at the process."""
     text = "\n".join(job.lines[loop.place.line - 1 : loop.place.end_line])
-    inner = [each for each in job.shell.assignments if _is_within(each.place, loop.place)]
-    changes = any(each.value is None or not _OF_PORT.search(each.value.value) for each in inner)
-    traps = any(each.program == "trap" and "CHLD" in text_of(each) for each in job.shell.commands)
+    changes = any(each.value is None or not _OF_PORT.search(each.value.value) for each in set_inside)
     breaks = sum(each.program == "break" for each in inside)
-    return changes or traps or breaks > 1 or _ENDS.search(text) is not None
+    return changes or breaks > 1 or _ENDS.search(text) is not None
 
 
 _ENDS = re.compile(
