@@ -79,15 +79,20 @@ def nearest(name: str, start: Path, home: Path) -> Path | None:
 
 
 def _is_file(path: Path) -> bool:
+    """Return whether there is a file; what has its name and is none is refused: its settings would be missed."""
     try:
-        return stat.S_ISREG(path.stat().st_mode)
+        is_file = stat.S_ISREG(path.stat().st_mode)
     except PermissionError:
         raise RequestError(
             f"{path.parent} is closed to you, so nobody can tell whether a {path.name} in it holds for you",
             hint="cd to a folder that you can enter",
         ) from None
     except OSError:
-        return False
+        is_file = False
+    if not is_file and os.path.lexists(path):
+        kind = "a link that leads to no file" if path.is_symlink() else "not a file"
+        raise RequestError(f"{path} is {kind}", hint=f"remove it: settings are read from {path.name}")
+    return is_file
 
 
 def _device_of(folder: Path) -> int | None:

@@ -95,6 +95,7 @@ def _ask(job: BatchScript) -> Ask:
         ntasks_per_node=job.tasks_per_node or 1,
         cpus_per_task=_number(header.get("cpus-per-task")),
         time_s=seconds_of(header.get("time")),
+        is_unlimited=_is_unlimited(header.get("time")),
         mem=_memory(header.get("mem")),
         partition=header.get("partition"),
         qos=header.get("qos"),
@@ -111,6 +112,14 @@ def seconds_of(text: str | None) -> int | None:
         return parse_walltime_s(text) if text else None
     except RequestError:
         return None
+
+
+def _is_unlimited(text: str | None) -> bool:
+    """Return whether a time is one that Slurm takes, and sets no limit."""
+    try:
+        return bool(text) and not parse_walltime_s(text or "")
+    except RequestError:
+        return False
 
 
 def _memory(text: str | None) -> Memory | None:

@@ -182,6 +182,25 @@ def test_the_folders_of_output_files_are_made_and_of_no_others(tmp_path: Path) -
     assert made(("output", "logs/x"), ("error", "errors/x")) == ["errors", "logs"]
 
 
+def test_an_output_that_is_a_folder_or_cannot_be_written_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def make(name: str) -> None:
+        kept = (Directive("output", name, _PLAN.directives[0].reason),)
+        make_output_folders(replace(_PLAN, working_directory=str(tmp_path), directives=kept), run)
+
+    (tmp_path / "logs").mkdir()
+    make("/dev/null")
+    for name in ("logs", "logs/"):
+        with pytest.raises(RequestError, match="is a folder") as refused:
+            make(name)
+        assert refused.value.hint == "name a file in it: -o logs/%x-%j.log"
+    monkeypatch.setattr(os, "access", lambda path, _: path != tmp_path / "logs")
+    make("x-%j.out")
+    with pytest.raises(RequestError, match=f"you cannot write {tmp_path}/logs"):
+        make("logs/x-%j.out")
+
+
 def test_a_packed_file_is_ones_own_if_nobody_else_can_change_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,3 +58,16 @@ def test_what_was_seen_of_this_node_alone_is_kept_too(tmp_path: Path) -> None:
     assert main(["check", "--save", str(file), "--quiet"]) in {0, 1}
     assert json.loads(file.read_text())["login"]["host"]
     assert main(["check", "--read", str(file), "--quiet"]) in {0, 1}
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_a_node_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    closed = tmp_path / "closed" / "facts.json"
+    closed.parent.mkdir()
+    monkeypatch.setattr("muster_check.verbs.check.os.access", lambda path, _: path != closed.parent)
+    for place, reason in ((closed, "you cannot write it"), (tmp_path, "it is a directory")):
+        assert main(["check", "--here", "--save", str(place)]) == 2
+        told = capsys.readouterr().err
+        assert reason in told
+        assert "looking" not in told

@@ -160,6 +160,15 @@ def test_the_search_ends_at_the_top_of_the_project_and_at_home(tmp_path: Path, t
     assert nearest("muster.toml", start, home) == project / "muster.toml"
 
 
+@pytest.mark.parametrize(
+    ("make", "what"), [(Path.mkdir, "not a file"), (lambda path: path.symlink_to(path), "a link that leads to no file")]
+)
+def test_a_settings_file_that_is_no_file_is_refused(tmp_path: Path, make: Callable[[Path], None], what: str) -> None:
+    make(tmp_path / "muster.toml")
+    with pytest.raises(RequestError, match=f"{tmp_path}/muster.toml is {what}"):
+        nearest("muster.toml", tmp_path, tmp_path)
+
+
 def test_the_search_ends_at_the_border_of_a_file_system() -> None:
     """/proc is one of its own everywhere."""
     assert nearest("etc/passwd", Path("/proc/self"), Path("/nowhere")) is None

@@ -321,3 +321,10 @@ def test_a_request_with_masks_says_nothing_of_it() -> None:
 
     assert [flag for flag in flags(made) if "mask_cpu" in flag]
     assert not any("masks" in note.text for note in made.notes)
+
+
+@pytest.mark.parametrize("time", ["0", "00:00", "infinite", "UNLIMITED"])
+def test_unlimited_time_is_refused_where_the_queue_has_a_limit(time: str) -> None:
+    with pytest.raises(RequestError, match="unlimited time is asked for, but normal allows 12:00:00") as refused:
+        plan("-A", "a", "-t", time, "--", "x", site="clariden")
+    assert refused.value.hint == "--time 12:00:00"

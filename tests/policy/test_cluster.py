@@ -546,6 +546,15 @@ def test_the_counts_of_a_relative_qos_are_per_cent_and_no_limit_here() -> None:
     assert rules == ["time-max", "jobs-max"]
 
 
+def test_unlimited_time_is_more_than_any_partition_allows() -> None:
+    unlimited = Ask(partition="main", is_unlimited=True)
+    known, limited = (accounts("chem|chem||normal|;maxwall=60", MaxTime=limit) for limit in ("UNLIMITED", "1:00:00"))
+    (refusal,) = refusals_here(limited, unlimited)
+    assert refusal.message == "unlimited time is asked for, but main allows 01:00:00"
+    assert refusal.hint.startswith("--time 01:00:00")
+    assert list(refusals_here(known, unlimited)) == []
+
+
 def unsure(**config: str) -> ClusterFacts:
     """Four nodes with GPUs and two without: one drained, one that boots, and a reservation of two."""
     nodes = kind_line("main", 4, gres="gpu:4").splitlines()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -33,6 +34,11 @@ def make_output_folders(plan: Plan, runner: Runner) -> None:
                 f"{option}: the folder {folder} cannot be made: {error.strerror}",
                 hint="name a folder that you can write",
             ) from None
+        file = Path(plan.working_directory, directive.value)
+        if file.is_dir():
+            raise RequestError(f"{option} is a folder", hint=f"name a file in it: {option.rstrip('/')}/%x-%j.log")
+        if not os.access(place := file if file.exists() else folder, os.W_OK):
+            raise RequestError(f"{option}: you cannot write {place}", hint="name a file that you can write")
 
 
 def _is_old(runner: Runner) -> bool:

@@ -28,7 +28,8 @@ _SCRIPTS = {
     "bash": """\
 _muster() {
     local IFS=$'\\n'
-    COMPREPLY=($("${COMP_WORDS[0]}" completion --for bash -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+    COMPREPLY=($("${COMP_WORDS[0]}" completion --for bash -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)) ||
+        COMPREPLY=()
     [[ ${#COMPREPLY[@]} -ne 1 || ${COMPREPLY[0]} != *= ]] || compopt -o nospace
 }
 complete -o default -F _muster muster

@@ -90,7 +90,8 @@ def _of_no_line(case: JobCase, output: JobOutput, rank: int | None) -> str:
     """Return what it means that no line is there, as far as it is known."""
     subject = f"job {case.asked}" if rank is None else f"rank {rank} of job {case.asked}"
     if case.phase.is_over:
-        places = ", ".join(str(path) for path in output.named if path.is_file())
+        files = [file.path for file in output.files()]
+        places = ", ".join(dict.fromkeys(str(path if path in output.named else path.parent) for path in files))
         return f"{subject} wrote nothing to {places}" if places else f"no file of the output of {subject} is here"
     if case.phase is Phase.UNKNOWN:
         return f"no line of {subject} is there, and whether the job has begun is not known: muster status {case.asked}"

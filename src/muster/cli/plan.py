@@ -33,9 +33,10 @@ def main(words: Words) -> int:
     facts, request = facts_and_request(words.launch, quiet=words.quiet)
     plan = plan_for(request, facts, words.launch.typed, engine=Engine.HERE if request.here else Engine.SLURM)
     warn(plan.notes, quiet=words.quiet)
-    if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="surrogateescape")  # words that are not UTF-8 keep their bytes in the script
     text = forms[form](plan)
+    if isinstance(sys.stdout, TextIOWrapper) and form != "why":
+        # A script is UTF-8 whatever the terminal is, as submit writes it; words that are not UTF-8 keep their bytes.
+        sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
     print(at_words(text, sys.stdout) if form == "why" else text, end="")
     return 0
 

@@ -231,6 +231,7 @@ def ask_of_header(asked: Asked, size: Size, launcher: Launcher, directives: Sequ
         ntasks_per_node=shape.ntasks_per_node,
         cpus_per_task=shape.cpus_per_task,
         time_s=request.time.seconds if request.time else None,
+        is_unlimited=request.time is not None and not request.time.seconds,
         mem=request.mem or (Memory.parse(memory) if memory else None),
         partition=header.get("partition"),
         qos=header.get("qos"),

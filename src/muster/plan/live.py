@@ -33,6 +33,7 @@ def ask_of(request: Request) -> Ask:
         ntasks_per_node=request.ntasks_per_node or gpus or 1,
         cpus_per_task=request.cpus_per_task,
         time_s=request.time.seconds if request.time else None,
+        is_unlimited=request.time is not None and not request.time.seconds,
         mem=request.mem,
         partition=request.partition,
         qos=request.qos,

@@ -47,7 +47,7 @@ def situation_of(
         gpus_per_node=shape.gpus_per_node,
         whole_node=whole or site.profile.request.sharing == "exclusive",
         launcher=launcher.site_name or launcher.name,
-        time_s=request.time.seconds if request.time else None,
+        time_s=(request.time.seconds if request.time else None) or None,
         stack=_stack(site, request),
         container=request.image is not None,
         gpu_kind=name,

@@ -57,7 +57,7 @@ def _queue_asked(site: Site, request: Request, kind: str | None) -> Choice:
         nodes=request.nodes or 1,
         gpus_per_node=(most or 0) if gpus is None else gpus,
         whole_node=request.exclusive or bool(most and gpus and gpus >= most),
-        time_s=request.time.seconds if request.time else None,
+        time_s=(request.time.seconds if request.time else None) or None,
         gpu_kind=kind,
         trial=request.trial,
     )

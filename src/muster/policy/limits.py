@@ -5,12 +5,13 @@ Each is one `SlurmBound`. There is one comparison with what the job asks for, an
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterator
 from typing import NamedTuple, Optional
 
 from muster.errors import Refusal
 from muster.policy.given import associations_of, gpus_of, memory_unasked, qos_of
-from muster.policy.rules import Ask, nodes_of
+from muster.policy.rules import UNLIMITED_TIME, Ask, nodes_of
 from muster.slurm.cluster import Limits
 from muster.slurm.cluster_facts import ClusterFacts, PartitionFacts
 from muster.units import format_memory, format_walltime
@@ -86,7 +87,9 @@ def amounts_of(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> di
             text = f"{words} × {minutes} minutes = {amount * minutes}{unasked}"
             amounts[f"{name} minutes{more}"] = (amount * minutes, text)
         amounts[f"time{more}"] = (time_s, f"{format_walltime(time_s)}{unasked}")
-    return amounts
+    # Slurm fits unlimited time to the limits of accounting, but not to that of the partition: there the job waits.
+    in_partition = (sys.maxsize, UNLIMITED_TIME) if ask.is_unlimited else amounts.get("time")
+    return amounts if in_partition is None else {**amounts, "time in the partition": in_partition}
 
 
 _UNASKED_TIME = {None: ", where no time is asked for", 0: ", for -t 0 sets no limit"}
@@ -124,7 +127,7 @@ def bounds_of(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> Ite
     rows: list[_Row] = [
         ("nodes-max", "node", partition.nodes_max, f"{name} allows {{}}"),
         ("nodes-min", "node", partition.nodes_min, f"{name} is for {{}} or more"),
-        ("time-max", "time", partition.time_max_s, f"{name} allows {{}}"),
+        ("time-max", "time in the partition", partition.time_max_s, f"{name} allows {{}}"),
     ]
     held = (row for row in rows if row[0] not in lifted)
     for rule, counts, number, words in (*held, *_of_nodes(cluster, partition, ask)):

@@ -34,6 +34,9 @@ class Ask(msgspec.Struct, frozen=True):
     ntasks_per_node: int = 1
     cpus_per_task: int | None = None
     time_s: int | None = None
+    is_unlimited: bool = False
+    """Whether the request asks for a time without a limit: -t 0, -t infinite."""
+
     mem: Memory | None = None
     partition: str | None = None
     qos: str | None = None
@@ -51,6 +54,9 @@ class Ask(msgspec.Struct, frozen=True):
 
 LEADS_ELSEWHERE = frozenset({"reservation", "nodelist"})
 """Flags with which a job that names no partition may get another one than the default."""
+
+UNLIMITED_TIME = "unlimited time is asked for"
+"""How a refusal names the time of a job that asks for no limit."""
 
 Rule = Callable[[Profile, Ask], Iterator[Refusal]]
 
@@ -270,12 +276,21 @@ def _nodes_there(profile: Profile, ask: Ask) -> Iterator[Refusal]:
             yield Refusal("nodes-max", message, f"-N {count}", key, name, count)
 
 
+def _is_longer(ask: Ask, longest_s: int) -> bool:
+    """Return whether the job asks for more time; one that asks for no time gets what the queue gives."""
+    return ask.is_unlimited or (ask.time_s is not None and ask.time_s > longest_s)
+
+
+def _asked_time(ask: Ask) -> str:
+    return UNLIMITED_TIME if ask.is_unlimited or ask.time_s is None else format_walltime(ask.time_s)
+
+
 def _time_of_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     for kind, name, queue in _queues(profile, ask):
         longest = longest_s(queue, ask.nodes, ask.nodes * ask.gpus_per_node)
-        if ask.time_s is not None and longest is not None and ask.time_s > longest:
+        if longest is not None and _is_longer(ask, longest):
             size = f" for {ask.nodes} nodes" if queue.time_by_nodes else ""
-            message = f"{format_walltime(ask.time_s)}, but {name} allows {format_walltime(longest)}{size}"
+            message = f"{_asked_time(ask)}, but {name} allows {format_walltime(longest)}{size}"
             key = f"{kind}.{name}.time_max"
             yield _with("time", format_walltime(longest), "time-max", message, key, name, longest)
         budget = queue.node_minutes_max
@@ -297,8 +312,8 @@ def _time_of_site(profile: Profile, ask: Ask) -> Iterator[Refusal]:
             message = f"{format_walltime(ask.time_s)}, but {name or profile.name} wants {spelled} or more"
             yield _with("time", spelled, "time-min", message, key, name, least)
     longest = parse_walltime_s(profile.request.time_max) if profile.request.time_max else None
-    if ask.time_s is not None and longest is not None and ask.time_s > longest:
-        message = f"{format_walltime(ask.time_s)}, but {profile.name} allows {format_walltime(longest)}"
+    if longest is not None and _is_longer(ask, longest):
+        message = f"{_asked_time(ask)}, but {profile.name} allows {format_walltime(longest)}"
         yield _with("time", format_walltime(longest), "time-max", message, "request.time_max", limit=longest)
 
 

@@ -128,7 +128,8 @@ def _environment(plan: Plan, rank_answers: Sequence[Seen]) -> Iterator[Point]:
             key=f"environment.{name}",
         )
     if not wrong:
-        yield Point(ok=True, text=f"the environment is the plan's on every rank ({len(plan.variables)} variables)")
+        count = f"{len(plan.variables)} variable{'s' * (len(plan.variables) != 1)}"
+        yield Point(ok=True, text=f"the environment is the plan's on every rank ({count})")
 
 
 def _devices(plan: Plan, rank_answers: Sequence[Seen]) -> Iterator[Point]:

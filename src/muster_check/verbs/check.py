@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -45,8 +46,8 @@ def _gathered(request: Request, rest: Sequence[str], facts: Facts, words: Words)
     from muster_check.ranks.facts import CheckedWorld
     from muster_check.ranks.gather import node_facts
 
-    if words.save and not Path(words.save).parent.is_dir():
-        raise RequestError(f"--save {words.save}: there is no directory {Path(words.save).parent}", hint="make it")
+    if words.save:
+        _check_place(Path(words.save))
     login = node_facts(facts.environment, facts.working_directory)
     if not (_asks_for_a_job(request) or stands_in_allocation(facts)):
         if words.save:
@@ -100,6 +101,15 @@ def _plan(request: Request, facts: Facts, typed_words: Sequence[str]) -> Plan:
         is_within=place is RunPlace.WITHIN,
         stream=True,
     )
+
+
+def _check_place(path: Path) -> None:
+    """Refuse a file of --save that cannot be written, before any node is asked."""
+    if not path.parent.is_dir():
+        raise RequestError(f"--save {path}: there is no directory {path.parent}", hint="make it")
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        reason = "it is a directory" if path.is_dir() else "you cannot write it"
+        raise RequestError(f"--save {path}: {reason}", hint="name a file you can write")
 
 
 def _save(path: Path, documents: Sequence[Any], login: Any, expected: Any) -> None:
@@ -191,11 +201,17 @@ def _show(world: CheckedWorld, findings: Sequence[Finding], words: Words) -> Non
     for finding in findings:
         print(f"{finding.status}: {finding.what}: {finding.evidence}\n    hint: {finding.remedy}", flush=True)
     wrong = [finding for finding in findings if finding.status != NOTE]
-    place = f"{len(world.ranks)} ranks on {len(world.hosts)} hosts" if world.ranks else "this node"
+    place = (
+        f"{_counted(len(world.ranks), 'rank')} on {_counted(len(world.hosts), 'host')}" if world.ranks else "this node"
+    )
     if not wrong:
-        say(f"{place}: nothing is wrong", quiet=quiet)
+        say(f"{place}: nothing wrong was found", quiet=quiet)
     if not world.ranks and not findings:
         say("muster check -N 2 looks at two compute nodes, and at what differs from here", quiet=quiet)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 # --- a log ----------------------------------------------------------------------------------------------------------

@@ -139,7 +139,7 @@ def not_shown(plan: Plan, profile: Profile) -> Iterator[str]:
     fabric = profile.fabric.title or profile.fabric.kind
     if plan.shape.nodes > 1:
         yield (
-            f"the fabric{f' ({fabric})' if fabric else ''}: the ranks met over the lab's own network, with gloo; "
+            f"the fabric{f' ({fabric})' if fabric else ''}: the ranks met over the lab's own network; "
             "no line of NCCL's or of its plugins was executed"
         )
     if plan.shape.gpus_per_node:
