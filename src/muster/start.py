@@ -82,10 +82,11 @@ def prepare_run(request: Request, facts: Facts, typed: Sequence[str], place: Run
     """Return the plan of a launch that is to run now, in its place, and what to say before it does."""
     from muster.act.prepare import plan_for
     from muster.look.place import RunPlace
-    from muster.look.size import sized_by_allocation
 
     is_within = place is RunPlace.WITHIN
     if is_within:
+        from muster.look.size import sized_by_allocation
+
         request = sized_by_allocation(request, facts)
     engine = Engine.HERE if place is RunPlace.HERE else Engine.SLURM
     plan = plan_for(request, facts, typed, engine=engine, is_within=is_within, stream=True)

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 from muster.facts import Facts
 from muster.policy.queues import choose_queue
 from muster.policy.rules import Ask, doubt_of, refusals
-from muster.sites.live import SAID_HERE, how_preempted, how_preempted_by_qos, live_layer
+from muster.sites.live import how_preempted, how_preempted_by_qos, live_layer
 from muster.sites.load import choose_site, load
-from muster.sites.site import Site
+from muster.sites.site import SAID_HERE, Site
 from muster.sites.when import Situation
 from muster.slurm.cluster import QosLimit
 from muster.slurm.cluster_facts import ClusterFacts

@@ -16,7 +16,6 @@ from muster.model.finish import TASK
 from muster.model.plan import Engine, Note, Plan, PreludeKind
 from muster.plan.sweep import command_of_row
 from muster.runner import run
-from muster.slurm.cluster import MPI_TYPES, mpi_offered
 
 LAB_FOLDERS = "MUSTER_LAB_FOLDERS"
 """What `muster lab exec` sets: the folders of /tmp and the like that all hosts of the lab see, one a line."""
@@ -94,6 +93,8 @@ def _check_mpi(mpi_type: str) -> None:
 
     `none` always works.
     """
+    from muster.slurm.cluster import MPI_TYPES, mpi_offered
+
     answer = run(MPI_TYPES.argv)
     offered = mpi_offered(answer.stdout + answer.stderr)  # 22.05 writes to stderr
     if answer.ok and offered and mpi_type not in {*offered, "none"}:

@@ -38,7 +38,6 @@ from muster.plan.launcher import (
     make_step,
     settle_terms,
 )
-from muster.plan.live import live_notes, with_cluster
 from muster.plan.meeting import make_meeting, refuse_unknown_address
 from muster.plan.notes import notes_before, notes_of_files, notes_of_nodes, notes_of_size
 from muster.plan.python_environment import refuse_missing_python
@@ -89,7 +88,7 @@ def make_plan(
     """
     refuse_missing_python(request, facts)
     asked = read_request(request, site, facts, typed=typed, engine=engine, within=within, stream=stream)
-    asked = with_cluster(asked)
+    asked = _with_cluster(asked)
     command = make_command(asked, facts)
     launcher, launcher_reason = choose_launcher(asked.request, site, engine, facts.script)
     asked, size = make_size(asked, facts, launcher)
@@ -191,6 +190,15 @@ def _join(made: Sections) -> Plan:
     return add_comment(plan)
 
 
+def _with_cluster(asked: Asked) -> Asked:
+    """Return the request with what the cluster's word decides. A launch without one does not load what reads it."""
+    if asked.site.cluster is None:
+        return asked
+    from muster.plan.live import with_cluster
+
+    return with_cluster(asked)
+
+
 def _make_image(asked: Asked, facts: Facts, launch: LaunchTerms, launcher: Launcher) -> ImageUse:
     """Return how the image is used. Most launches have none, and do not load what knows of images."""
     request = asked.request
@@ -249,6 +257,7 @@ def _live_notes(
 ) -> Iterator[Note]:
     if asked.site.cluster is not None and asked.has_header:
         from muster.plan.header import ask_of_header
+        from muster.plan.live import live_notes
 
         ask = ask_of_header(asked, size, launcher, directives)
         kind_name, _ = node_kind(asked.site, replace(asked.request, partition=ask.partition))

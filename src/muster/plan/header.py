@@ -23,8 +23,7 @@ from muster.policy.limits import lifted_rules
 from muster.policy.names import say_unlisted, unlisted_names
 from muster.policy.rules import Ask, doubt_of, refusals, say_origin
 from muster.policy.waiting import rules_waited_for
-from muster.sites.live import SAID_HERE
-from muster.sites.site import Site
+from muster.sites.site import SAID_HERE, Site
 from muster.slurm.flags import gpu_type_in_gres
 from muster.units import Memory
 

@@ -56,9 +56,10 @@ def choose_launcher(
 
 def _of_script(script: ScriptFacts | None, site: Site, engine: Engine) -> tuple[Launcher, Reason] | None:
     """Return the launcher whose agent serves the store that the script waits for; None: it waits for none."""
-    launcher = launcher_named("torchrun")
-    allowed = site.profile.launch.allowed
-    if script is None or not script.waits_for_store or launcher.refusal(engine) is not None:
+    if script is None or not script.waits_for_store:
+        return None
+    launcher, allowed = launcher_named("torchrun"), site.profile.launch.allowed
+    if launcher.refusal(engine) is not None:
         return None
     if engine is not Engine.HERE and allowed is not None and launcher.site_name not in allowed:
         return None

@@ -9,17 +9,19 @@ from collections.abc import Collection, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from muster.errors import refused
+from muster.errors import Refusal, refused
 from muster.job.option import OriginKind, ValueOrigin
 from muster.job.request import Request
 from muster.model.plan import Note, Plan
 from muster.plan.asked import Asked
 from muster.policy.cluster import choose_partition, partition_of, why_not_default
-from muster.policy.given import is_slice, kind_for
+from muster.policy.given import is_slice, kind_for, qos_of
+from muster.policy.queues import Choice
 from muster.policy.rules import Ask
-from muster.sites.live import SAID_HERE, signature
-from muster.sites.site import Site
-from muster.slurm.cluster_facts import KindFacts
+from muster.sites.live import signature
+from muster.sites.site import SAID_HERE, Site
+from muster.sites.when import Situation
+from muster.slurm.cluster_facts import ClusterFacts, KindFacts
 from muster.slurm.flags import gpu_type_in_gres, gpus_in_gres
 
 
@@ -112,6 +114,26 @@ def with_cluster(asked: Asked) -> Asked:
     origins = {**request.origins, "partition": origin}
     reasons = {**asked.reasons, "partition": chosen.reason}
     return replace(asked, request=replace(request, partition=chosen.partition, origins=origins), reasons=reasons)
+
+
+def queue_unasked(cluster: ClusterFacts, request: Request) -> tuple[str | None, str | None]:
+    """Return the partition and the QOS that Slurm gives a job that names none."""
+    default = cluster.default_partition
+    return default.name if default else None, qos_of(cluster, ask_of(request))
+
+
+def queue_in_place_of(queue: Choice, asked: Asked, job: Situation, cluster: ClusterFacts) -> Choice:
+    """Return the queue of a job whose rule of the profile names a partition that this cluster does not have."""
+    request, profile = asked.request, asked.site.profile
+    ask = replace(ask_of_asked(asked), nodes=job.nodes, gpus_per_node=job.gpus_per_node)
+    open_partitions = tuple(each for each in cluster.partitions if profile.partitions[each.name].open)
+    known = replace(cluster, partitions=open_partitions)
+    chosen = choose_partition(known, ask, trial=request.trial, any_nodes=not job.gpus_per_node)
+    if chosen.partition is None:
+        message = f"{queue.reason}, and no other partition of this cluster takes this job"
+        hint = "muster queues shows the partitions and their nodes"
+        raise refused((Refusal("unknown-queue", message, hint, "partitions"), SAID_HERE))
+    return replace(queue, partition=chosen.partition, reason=f"{chosen.reason}; {queue.reason}")
 
 
 def live_notes(asked: Asked, ask: Ask, used_keys: Collection[str]) -> Iterator[Note]:

@@ -7,7 +7,6 @@ import msgspec
 from muster.errors import Refusal, RequestError, refused
 from muster.job.request import Request
 from muster.model.plan import Reason, Shape
-from muster.policy.rules import fewer_gpus
 
 
 class NodeShape(msgspec.Struct, frozen=True):
@@ -72,6 +71,8 @@ def _gpus(request: Request, node: NodeShape, asked_gpus: int | None, reasons: di
     if node.gpus is not None and gpus > node.gpus:
         asked_for = "1 GPU per node is asked for" if gpus == 1 else f"{gpus} GPUs per node are asked for"
         message = f"{asked_for}, but {_a_node(node)} has {node.gpus or 'none'}"
+        from muster.policy.rules import fewer_gpus
+
         hint = fewer_gpus(request.nodes or 1, gpus, node.gpus)
         accepted = {"gpus-per-node": str(node.gpus) if node.gpus else None}
         raise refused((Refusal("gpus-max", message, hint, limit=node.gpus, accepted=accepted), node.origin))

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from muster.errors import Refusal, refused
 from muster.job.request import Request
 from muster.model.plan import Directive, Reason, Shape
 from muster.plan.asked import Asked
-from muster.plan.live import ask_of, ask_of_asked
 from muster.plan.site_values import node_kind, reason_for
-from muster.policy.cluster import choose_partition
-from muster.policy.given import memory_unasked, qos_of
-from muster.policy.limits import memory_of_largest
 from muster.policy.masks import threads_counted
 from muster.policy.queues import Choice, choose_queue
-from muster.sites.live import SAID_HERE
-from muster.sites.site import Site
+from muster.sites.site import SAID_HERE, Site
 from muster.sites.when import Situation
-from muster.slurm.cluster_facts import PartitionFacts
 from muster.slurm.flags import gpu_type_in_gres
 from muster.units import parse_memory_mib
+
+if TYPE_CHECKING:
+    from muster.slurm.cluster_facts import PartitionFacts
 
 _REQUEUE = {
     "never": "no job of this site is run again",
@@ -37,9 +33,12 @@ def requeue_of(site: Site, request: Request, queue: Choice) -> tuple[str, Reason
     reason = reason_for(site, "request.requeue", _REQUEUE.get(requeue, ""))
     if requeue != "asked":
         return requeue, reason
-    cluster = site.cluster
-    partition = queue.partition or (cluster.default_partition.name if cluster and cluster.default_partition else None)
-    qos = queue.qos or (qos_of(cluster, ask_of(request)) if cluster else None)
+    partition, qos = queue.partition, queue.qos
+    if site.cluster is not None:
+        from muster.plan.live import queue_unasked
+
+        default_partition, default_qos = queue_unasked(site.cluster, request)
+        partition, qos = partition or default_partition, qos or default_qos
     for kind, name in (("partitions", partition), ("qos", qos)):
         known_queue = getattr(site.profile, kind).get(name or "")
         if known_queue is not None and known_queue.preempted == "requeue":
@@ -57,15 +56,9 @@ def queue_of(asked: Asked, job: Situation) -> Choice:
     )
     if queue.gone is None or cluster is None:
         return queue
-    ask = replace(ask_of_asked(asked), nodes=job.nodes, gpus_per_node=job.gpus_per_node)
-    open_partitions = tuple(each for each in cluster.partitions if profile.partitions[each.name].open)
-    known = replace(cluster, partitions=open_partitions)
-    chosen = choose_partition(known, ask, trial=request.trial, any_nodes=not job.gpus_per_node)
-    if chosen.partition is None:
-        message = f"{queue.reason}, and no other partition of this cluster takes this job"
-        hint = "muster queues shows the partitions and their nodes"
-        raise refused((Refusal("unknown-queue", message, hint, "partitions"), SAID_HERE))
-    return replace(queue, partition=chosen.partition, reason=f"{chosen.reason}; {queue.reason}")
+    from muster.plan.live import queue_in_place_of
+
+    return queue_in_place_of(queue, asked, job, cluster)
 
 
 def memory_of(site: Site, job: Situation, request: Request, shape: Shape) -> Iterator[Directive]:
@@ -158,6 +151,9 @@ def _unasked(site: Site, partition: str | None, shape: Shape, whole_mib: int) ->
     """Return what a job gets unasked: by the word of its partition, else of the cluster; None: not known, or all."""
     cluster, cpus, gpus = site.cluster, _cpus(shape), shape.gpus_per_node
     if cluster is not None:
+        from muster.policy.given import memory_unasked
+        from muster.policy.limits import memory_of_largest
+
         unasked = memory_unasked(cluster, _partition_of(site, partition), cpus, gpus)
         if unasked is not None:
             least_mib = _LITTLE_FOR_GPU_MIB * gpus if unasked.unit == "GPU" else _LITTLE_MIB * cpus

@@ -13,7 +13,6 @@ from muster.launchers import launcher_named
 from muster.launchers.base import Launcher
 from muster.model.plan import Directive, Engine, Flag, Note, Prelude, PreludeKind, Reason, Shape, Variable
 from muster.model.words import Fragment, Word, template
-from muster.plan.live import live_gpu_type
 from muster.plan.secret import shown_assignment
 from muster.plan.site_queue import memory_of, requeue_of
 from muster.plan.site_values import node_kind, reason_for
@@ -21,9 +20,8 @@ from muster.plan.terms import DEFAULT_PORTS, OWN_ENVIRONMENT, Ports, Terms
 from muster.policy.masks import bind_ranks
 from muster.policy.queues import Choice, is_of_another_kind
 from muster.rank.vendors import VENDORS, vendor_of
-from muster.sites.live import SAID_HERE
 from muster.sites.schema import Container, NodeKind, Queue, SiteVariable
-from muster.sites.site import Site
+from muster.sites.site import SAID_HERE, Site
 from muster.sites.when import OFFLINE, Situation, applies, workloads_of
 from muster.slurm.flags import gpu_type_in_gres
 
@@ -200,7 +198,11 @@ def _gpu_type(site: Site, request: Request) -> str | None:
         return request.gpu_type
     _, node = node_kind(site, request)
     own_type = node.gpu_type if node.gpu_type is not None else site.profile.request.gpu_type
-    return own_type or live_gpu_type(site, request)
+    if own_type or site.cluster is None:
+        return own_type
+    from muster.plan.live import live_gpu_type
+
+    return live_gpu_type(site, request)
 
 
 def _address_rule(site: Site) -> tuple[str, ...]:

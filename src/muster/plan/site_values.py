@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from muster.job.request import Request
 from muster.model.plan import Reason
-from muster.plan.live import live_kind_name
 from muster.policy.queues import Choice, choose_queue, kind_of
 from muster.sites.schema import NodeKind
 from muster.sites.site import Site
@@ -27,8 +26,16 @@ def reason_for(site: Site, key: str, text: str, *, shown_key: str | None = None,
 def node_kind(site: Site, request: Request) -> tuple[str | None, NodeKind]:
     """Return the kind of node that this request gets, by the queue that it names or that the site's rules give it."""
     profile = site.profile
-    name = live_kind_name(site, request) or _kind_of(site, request)
+    name = _live_kind_name(site, request) or _kind_of(site, request)
     return name, profile.nodes[name] if name in profile.nodes else NodeKind()
+
+
+def _live_kind_name(site: Site, request: Request) -> str | None:
+    if site.cluster is None:
+        return None
+    from muster.plan.live import live_kind_name
+
+    return live_kind_name(site, request)
 
 
 def _kind_of(site: Site, request: Request) -> str | None:

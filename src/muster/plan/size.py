@@ -11,10 +11,8 @@ from muster.job.request import Request
 from muster.launchers.base import Launcher
 from muster.model.plan import Engine, Pack, Shape
 from muster.plan.asked import Asked
-from muster.plan.live import ask_of
 from muster.plan.shape import NodeShape, make_shape
 from muster.plan.site_values import node_kind, queue_names
-from muster.policy.limits import gives_all_cpus
 from muster.policy.masks import core_list, threads_counted
 from muster.policy.queues import kinds_in
 from muster.sites.site import Site
@@ -56,6 +54,7 @@ def make_size(asked: Asked, facts: Facts, launcher: Launcher) -> tuple[Asked, Si
     except RequestError as error:
         if asked.engine is not Engine.SLURM or not error.refusals:
             raise
+        from muster.plan.live import ask_of
         from muster.policy.elsewhere import name_others
 
         here = queue_names(asked.site, asked.request)
@@ -72,7 +71,7 @@ def node_shape(site: Site, request: Request) -> NodeShape:
     reserved = len(core_list(node.reserved_cores)) if node.reserved_cores else 0
     cores = None if node.cores is None else node.cores - reserved
     share = node.cores_per_gpu or (cores // node.gpus if cores and node.gpus else None)
-    if not site.is_described and not ask_of(request).gpus_per_node:
+    if not site.is_described and not _gpus_asked(request):
         share = None
     counted = threads_counted(site.profile, node)
     partition, qos = queue_names(site, request)
@@ -88,6 +87,10 @@ def node_shape(site: Site, request: Request) -> NodeShape:
     )
 
 
+def _gpus_asked(request: Request) -> int | None:
+    return gpus_in_gres(request.gres) if request.gpus_per_node is None else request.gpus_per_node
+
+
 def _has_node_alone(site: Site, request: Request, partition: str | None, qos: str | None) -> bool:
     """Return whether each node that this queue may give the job is the job's alone, with the same number of cores."""
     if not site.is_described or (site.cluster is not None and partition not in (site.partitions_there or ())):
@@ -101,5 +104,9 @@ def _has_node_alone(site: Site, request: Request, partition: str | None, qos: st
         kinds = [profile.nodes[name] for name in kinds_in(queue)]
         if len({(kind.cores, kind.threads_per_core) for kind in kinds}) > 1:
             return False
-    ask = replace(ask_of(request), partition=partition, qos=qos)
-    return site.cluster is None or gives_all_cpus(site.cluster, ask)
+    if site.cluster is None:
+        return True
+    from muster.plan.live import ask_of
+    from muster.policy.limits import gives_all_cpus
+
+    return gives_all_cpus(site.cluster, replace(ask_of(request), partition=partition, qos=qos))

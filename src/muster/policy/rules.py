@@ -14,9 +14,8 @@ import msgspec
 from muster.errors import Refusal
 from muster.policy.masks import core_list, threads_counted
 from muster.policy.queues import gpu_types_of, kind_of, kind_of_account, kind_of_constraint, kinds_in, longest_s
-from muster.sites.live import SAID_HERE
 from muster.sites.schema import Fact, Forbidden, NodeKind, Profile, Queue
-from muster.sites.site import Site
+from muster.sites.site import SAID_HERE, Site
 from muster.units import Memory, format_walltime, parse_memory_mib, parse_walltime_s
 
 _MOST_EXAMPLES = 6

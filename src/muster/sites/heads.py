@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -15,7 +15,9 @@ from muster.older import tomllib
 from muster.ownership import Trust, nearest, system_directory
 from muster.sites.match import Evidence
 from muster.sites.text import parse_toml, read_text
-from muster.slurm.cluster_facts import ClusterFacts
+
+if TYPE_CHECKING:
+    from muster.slurm.cluster_facts import ClusterFacts
 
 BUNDLED = Path(__file__).parent / "data"
 INDEX = BUNDLED / "index.json"

@@ -16,16 +16,12 @@ import msgspec
 from muster.sites.layers import Layer
 from muster.sites.schema import NodeKind, Profile, Queue
 from muster.sites.schema_queues import ONE_THREAD
+from muster.sites.site import LAYER, SAID_HERE, Signature
 from muster.slurm.cluster import QosLimit
 from muster.slurm.cluster_facts import ClusterFacts, KindFacts, PartitionFacts
 from muster.units import format_walltime, known_walltime_s, parse_memory_mib
 
-LAYER = "cluster"
-SAID_HERE = "what Slurm says here"
-"""The origin of every value that is the cluster's own word."""
-
 Preempted = Literal["requeue", "cancel", "suspend"]
-Signature = tuple[int, int, tuple[tuple[str, int], ...]]
 
 
 class LiveLayer(msgspec.Struct, frozen=True):
@@ -346,31 +342,6 @@ def _has_rival(cluster: ClusterFacts, partition: PartitionFacts) -> bool:
 
 
 # ---------------------------------------------------------------- disagreements
-
-
-class Disagreement(msgspec.Struct, frozen=True):
-    """One value of the profile that the cluster does not confirm."""
-
-    key: str
-    profile: str
-    """What the profile says; empty where the cluster has nothing of this name."""
-
-    place: str
-    """Where the profile has it from."""
-
-    cluster: str | None
-    """What Slurm says; None: there is nothing of this name here."""
-
-    def is_about(self, keys: Collection[str]) -> bool:
-        """Return whether one of these keys is this one, or stands above it."""
-        words = self.key.split(".")
-        return any(".".join(words[:length]) in keys for length in range(1, len(words) + 1))
-
-    def words(self) -> str:
-        """Return both values with both origins, in one line."""
-        if self.cluster is None:
-            return f"{self.key}: none ({SAID_HERE}), but the profile has one ({self.place})"
-        return f"{self.key}: {self.cluster} ({SAID_HERE}), not {self.profile} ({self.place})"
 
 
 def is_counted_otherwise(profile: Profile, path: Sequence[object], value: Any) -> bool:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path as FilePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -16,12 +16,13 @@ from muster.facts import Facts
 from muster.parts import SITES, parts_of_others
 from muster.sites.heads import DEFAULT_SITE, Head, SearchPath, evidence_from, heads
 from muster.sites.layers import Layer, Merged, merge
-from muster.sites.live import Disagreement, is_counted_otherwise, leaves, live_layer
 from muster.sites.match import LAB_SITE, Evidence, SiteMatch, decide, signs
 from muster.sites.schema import Profile
 from muster.sites.site import Site
 from muster.sites.text import check_version, parse_toml, read_text
-from muster.slurm.cluster_facts import ClusterFacts
+
+if TYPE_CHECKING:
+    from muster.slurm.cluster_facts import ClusterFacts
 
 _MOST_MEANT = 4
 """A word in the titles of more sites than this, such as EuroHPC, means none of them."""
@@ -47,48 +48,11 @@ def load(
     layers = [*base_layers, *own_layers]
     merged = merge(layers)
     site = Site(_profile_of(merged, layers), tuple(layers), merged)
-    return site if cluster is None else _with_cluster(site, base_layers, own_layers, cluster)
+    if cluster is None:
+        return site
+    from muster.sites.live_site import with_cluster
 
-
-def _with_cluster(site: Site, base_layers: Sequence[Layer], own_layers: Sequence[Layer], cluster: ClusterFacts) -> Site:
-    """Return the site with what Slurm says. The layers were checked without it: it may remove what they name."""
-    base = site
-    if own_layers:
-        merged = merge(base_layers)
-        base = Site(msgspec.convert(merged.table, Profile), tuple(base_layers), merged)
-    live = live_layer(base.profile, cluster)
-    layers = (*base_layers, live.layer, *own_layers)
-    merged = merge(layers)
-    profile = msgspec.convert(merged.table, Profile)
-    disagreements = tuple(_disagreements(base, live.layer))
-    return Site(profile, layers, merged, (), cluster, live.kind_names, _is_described(base.profile), disagreements)
-
-
-def _is_described(profile: Profile) -> bool:
-    """Return whether the profile says how a job reaches its nodes; a draft has only seen what its nodes are."""
-    return bool(profile.partitions or profile.qos or profile.queue_rules or (profile.nodes and not profile.draft))
-
-
-def disagreements_with(site: Site, cluster: ClusterFacts) -> tuple[Disagreement, ...]:
-    """Return all that the site's layers say and Slurm does not."""
-    return tuple(_disagreements(site, live_layer(site.profile, cluster).layer))
-
-
-def _disagreements(base: Site, layer: Layer) -> Iterator[Disagreement]:
-    """Yield each value of the profile that the layer replaces or removes."""
-    for key in layer.table.get("without", ()):
-        if not key.startswith("nodes."):
-            yield Disagreement(key, "", base.origin(key).words(), None)
-    for path, value in leaves(layer.table):
-        own_value = base.value_at(path)
-        if own_value is not None and own_value != value and not is_counted_otherwise(base.profile, path, value):
-            yield Disagreement(".".join(path), _shown(own_value), base.origin_at(path).words(), _shown(value))
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return str(value) or "none"
+    return with_cluster(site, base_layers, own_layers, cluster)
 
 
 def _profile_of(merged: Merged, layers: Sequence[Layer]) -> Profile:

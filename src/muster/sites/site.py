@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from muster.sites.layers import Layer, Merged
-from muster.sites.live import LAYER, Disagreement, Signature
 from muster.sites.places import Path
 from muster.sites.schema import Fact, Profile, Source
-from muster.slurm.cluster_facts import ClusterFacts
+
+if TYPE_CHECKING:
+    from muster.slurm.cluster_facts import ClusterFacts
+
+LAYER = "cluster"
+SAID_HERE = "what Slurm says here"
+"""The origin of every value that is the cluster's own word."""
+
+Signature = tuple[int, int, tuple[tuple[str, int], ...]]
+"""What makes two nodes of one kind: CPUs, cores and GPUs."""
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -39,6 +47,31 @@ class Origin(msgspec.Struct, frozen=True):
             return f"{self.file}:{self.line}" if self.line else self.file
         third = ", third party" if self.source.trust == "T" else ""
         return f"{self.source.title}, checked {self.source.checked}{third}"
+
+
+class Disagreement(msgspec.Struct, frozen=True):
+    """One value of the profile that the cluster does not confirm."""
+
+    key: str
+    profile: str
+    """What the profile says; empty where the cluster has nothing of this name."""
+
+    place: str
+    """Where the profile has it from."""
+
+    cluster: str | None
+    """What Slurm says; None: there is nothing of this name here."""
+
+    def is_about(self, keys: Collection[str]) -> bool:
+        """Return whether one of these keys is this one, or stands above it."""
+        words = self.key.split(".")
+        return any(".".join(words[:length]) in keys for length in range(1, len(words) + 1))
+
+    def words(self) -> str:
+        """Return both values with both origins, in one line."""
+        if self.cluster is None:
+            return f"{self.key}: none ({SAID_HERE}), but the profile has one ({self.place})"
+        return f"{self.key}: {self.cluster} ({SAID_HERE}), not {self.profile} ({self.place})"
 
 
 class Site(msgspec.Struct, frozen=True, dict=True):

@@ -16,7 +16,7 @@ import msgspec
 
 from muster.images import engine_named
 from muster.sites.live import live_layer, signature
-from muster.sites.load import disagreements_with
+from muster.sites.live_site import disagreements_with
 from muster.sites.schema import Profile
 from muster.sites.site import Origin, Site
 from muster.slurm.cluster_facts import ClusterFacts
