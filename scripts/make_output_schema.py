@@ -23,7 +23,13 @@ from muster_bench.starts import StartRow
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "output.schema.json"
 Phase = Literal["waiting", "running", "ended well", "ended badly", "ended", "unknown"]
-Clears = Literal["by itself", "when you change the job", "when the site's staff act", "unknown"]
+Clears = Literal[
+    "by itself",
+    "when you change the job",
+    "when the site's staff act",
+    "when the job that it waits for ends as --dependency asks",
+    "unknown",
+]
 
 
 class Exact(msgspec.Struct, forbid_unknown_fields=True):

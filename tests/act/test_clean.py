@@ -225,9 +225,19 @@ def test_the_verb_lists_asks_and_removes(asked: CleanRules) -> None:
     assert "1 removed" in done.stderr
 
 
+def test_a_run_directory_that_became_a_link_stays_with_what_it_leads_to(asked: CleanRules) -> None:
+    made = _run(asked, "1", days=40)
+    made.directory.rename(kept := made.directory.parent.with_name("kept"))
+    made.directory.symlink_to(kept)
+    done = _clean(asked, "--yes", "--other-clusters")
+    assert (kept / "record.json").exists()
+    assert "could not be removed: Cannot call rmtree on a symbolic link" in done.stderr
+
+
 def test_younger_ones_are_named_with_a_younger_age(asked: CleanRules) -> None:
     _run(asked, "1", days=2)
 
     assert '"kind": "run"' not in _clean(asked, "--json", "--other-clusters").stdout
     assert '"kind": "run"' in _clean(asked, "--json", "--older", "1d", "--other-clusters").stdout
-    assert "is not an age" in _clean(asked, "--older", "UNLIMITED").stderr
+    for typed in ("UNLIMITED", "1x"):
+        assert f"'{typed}' is not an age" in _clean(asked, "--older", typed).stderr

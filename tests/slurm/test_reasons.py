@@ -56,6 +56,14 @@ def test_what_stands_behind_a_code_is_kept() -> None:
         "RaisedSignal",
         "9(Killed)",
     )
+    drained, reserved = (
+        reason_of(f"ReqNodeNotAvail, {why}") for why in ("UnavailableNodes:n1", "Reserved for maintenance")
+    )
+    assert (drained.clears, reserved.clears) == (Clears.UNKNOWN, Clears.ITSELF), (
+        "nobody knows when a drained node is back"
+    )
+    assert "maintenance" not in drained.remedy
+    assert reason_of("Dependency").clears is Clears.OTHER_JOB, "a job that is held, or fails, never frees it"
     down = "Nodes_required_for_job_are_DOWN,_DRAINED_or_reserved_for_jobs_in_higher_priority_partitions"
     assert reason_of(down).code == "ReqNodeNotAvail"
 

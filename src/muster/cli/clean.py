@@ -44,7 +44,7 @@ def main(words: Words) -> int:
         try:
             remove_leftover(leftover, question.state)
         except OSError as error:
-            say(f"warning: {leftover.path} could not be removed: {error.strerror}")
+            say(f"warning: {leftover.path} could not be removed: {error.strerror or error}")
         else:
             removed.append(leftover)
     say(f"{len(removed)} removed, {_size(sum(leftover.bytes for leftover in removed))}")
@@ -138,7 +138,10 @@ def _age(seconds: float) -> str:
 
 
 def _older(text: str) -> float:
-    limit = parse_walltime(text).seconds
+    try:
+        limit = parse_walltime(text).seconds
+    except RequestError:
+        limit = None
     if limit is None:
         raise RequestError(f"{text!r} is not an age", hint="--older 30d, 12h")
     return float(limit)

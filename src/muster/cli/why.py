@@ -72,14 +72,15 @@ def _waiting(job: SlurmJob) -> Iterator[str]:
     yield f"  {plain(reason.code)}: {reason.sentence}{detail}"
     if reason.code in _OF_NODES and job.partition:
         yield from _nodes_out(job.partition)
-    yield f"  it clears {reason.clears.value}" if reason.is_known else "  when it clears is not known"
+    is_told = reason.clears is not Clears.UNKNOWN
+    yield f"  it clears {reason.clears.value}" if is_told else "  when it clears is not known"
     yield f"  sooner: {reason.remedy_for(job.id)}"
     if job.dependency:
         yield f"  it depends on {plain(job.dependency)}"
     expected = job.expected_start
     if expected:
         yield f"  expected to start {when(expected)}"
-    elif reason.is_known and reason.clears is Clears.USER:
+    elif reason.clears is Clears.USER:
         yield "  as it stands, it does not start"
     else:
         yield "  Slurm has not yet estimated when it starts"

@@ -19,6 +19,7 @@ class Clears(StrEnum):
     ITSELF = "by itself"
     USER = "when you change the job"
     STAFF = "when the site's staff act"
+    OTHER_JOB = "when the job that it waits for ends as --dependency asks"
     ENDED = "the job has ended"
     UNKNOWN = "unknown"
 
@@ -35,7 +36,8 @@ class WaitReason(msgspec.Struct, frozen=True):
 
     @property
     def is_known(self) -> bool:
-        return self.clears is not Clears.UNKNOWN
+        """Whether Muster knows what the code means."""
+        return self.code in REASONS or self.clears is not Clears.UNKNOWN
 
     def remedy_for(self, job: str) -> str:
         """Return the remedy with the job's id in the commands that it names."""
@@ -54,7 +56,7 @@ _NAMED = (
     ("None", "Slurm gives no reason; it has not looked at the job yet", "wait a minute and ask again", _ITSELF),
     ("Priority", "jobs of higher priority are before it in this partition", _SMALLER, _ITSELF),
     ("Resources", "it is next in line, and waits until enough nodes are free", _SMALLER, _ITSELF),
-    ("Dependency", "it waits for the job in its --dependency", "muster why on that job", _ITSELF),
+    ("Dependency", "it waits for the job in its --dependency", "muster why on that job", Clears.OTHER_JOB),
     ("DependencyNeverSatisfied", "the job in its --dependency did not end as --dependency asks", _RESUBMIT, _USER),
     ("BeginTime", "the time that --begin asked for, or a requeue's pause, has not come", "it starts after it", _ITSELF),
     ("Licenses", "the licences it asks for are in use", "fewer of --licenses", _ITSELF),
@@ -91,8 +93,8 @@ _NAMED = (
     (
         "ReqNodeNotAvail",
         "a node it needs is down, drained, or reserved (for a maintenance that its time limit would reach into)",
-        "a -t that ends before the maintenance; no --nodelist",
-        _ITSELF,
+        "no --nodelist, or fewer nodes (-N); nodes that are down or drained come back when the site's staff act",
+        Clears.UNKNOWN,
     ),
     ("NodeDown", "a node it needs is down", "submit without --nodelist", _STAFF),
     ("FrontEndDown", "no front-end node is up", _SUPPORT, _STAFF),
@@ -195,6 +197,9 @@ def reason_of(text: str) -> WaitReason:
     """Return what squeue or sacct gave as the reason; one that Slurm invented since is a value too."""
     reason_text = text.strip()
     code, detail = _split(reason_text)
+    if code == "ReqNodeNotAvail" and "maintenance" in detail:
+        sentence = "its nodes are reserved for a maintenance that its time limit would reach into"
+        return WaitReason(code, sentence, "a -t that ends before the maintenance", _ITSELF, detail)
     if code in REASONS:
         explanation = REASONS[code]
         return WaitReason(explanation.code, explanation.sentence, explanation.remedy, explanation.clears, detail)
