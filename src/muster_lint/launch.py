@@ -134,6 +134,9 @@ def _launches(shell: ShellText, command: SimpleCommand) -> Iterator[LaunchComman
     if text.text.startswith('"'):
         body = body.replace("\\$", "$").replace("\\\\\n", "\\\n")  # what the outer shell makes of it
     inner = read_shell(body, line=text.place.line, column=text.place.column + len(text.quoted))
+    whole = _with_texts(shell, body, command.order) if text.quoted == '"' else body
+    if whole != body:
+        inner = _placed(read_shell(whole), text.place)
     yield LaunchCommand(command, stages, inner, (text,) if not text.is_literal else ())
 
 
@@ -192,6 +195,50 @@ def _with_values(shell: ShellText, text: str, order: int, *, only_exported: bool
         return " ".join(word.text for word in words) if words is not None else match[0]
 
     return re.sub(r"(?<!\\)\$(?:\{(\w+)(?:\[[@*]\])?\}|([A-Za-z_]\w*))", value_of, text)
+
+
+def _with_texts(shell: ShellText, text: str, order: int) -> str:
+    """Put whole commands in the places of the variables that hold them: CMD="cd a; python b.py"; bash -c "$CMD"."""
+
+    def value_of(match: re.Match[str]) -> str:
+        values = shell.assigned(match[1] or match[2])
+        value = values[0].value if len(values) == 1 else None
+        is_sure = value is not None and values[0].order < order and not (values[0].may_not_run or values[0].of_command)
+        if value is None or not is_sure or values[0].elements is not None or value.substitutions:
+            return match[0]
+        return value.value if value.quoted == "'" else re.sub(r"\\([$`\"\\]|\n)", _unescaped, value.value)
+
+    return re.sub(r"(?<!\\)\$(?:\{(\w+)\}|([A-Za-z_]\w*))", value_of, text) if _HOLDS_ALL.search(text) else text
+
+
+_HOLDS_ALL = re.compile(r"(^|[;&|\n]\s*)\$\{?[A-Za-z_]\w*\}?(\s|;|$)")
+"""A variable in the place of a command."""
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    return " " if match[1] == "\n" else match[1]
+
+
+def _placed(shell: ShellText, place: TextSpan) -> ShellText:
+    """Return a text of commands with each of them at one place of the file: the use of the variable that holds them."""
+    commands = [
+        msgspec.structs.replace(
+            each,
+            place=place,
+            words=tuple(msgspec.structs.replace(word, place=place, from_variable=True) for word in each.words),
+        )
+        for each in shell.commands
+    ]
+    return ShellText(
+        text=shell.text,
+        commands=tuple(commands),
+        assignments=tuple(msgspec.structs.replace(each, place=place) for each in shell.assignments),
+        comments=(),
+        heredocs=(),
+        spaced=(),
+        error=None if shell.error is None else place,
+        first_command_line=place.line,
+    )
 
 
 def stages_of(words: Sequence[Word]) -> tuple[Stage, ...]:

@@ -236,7 +236,8 @@ def find_installs(job: BatchScript) -> Iterator[Hit]:
     for task in job.tasks:
         for command in task.shell.commands:
             if _installs(command) and not re.search(r"SLURM_LOCALID|LOCAL_RANK", task.shell.text):
-                yield Hit(command.place, "every rank installs into the same place")
+                who = "node" if job.tasks_per_node == 1 else "rank"
+                yield Hit(command.place, f"every {who} installs into the same place")
 
 
 def _sets_up(job: BatchScript, launch: LaunchCommand) -> bool:

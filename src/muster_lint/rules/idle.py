@@ -10,7 +10,7 @@ from muster_lint.bash import SimpleCommand
 from muster_lint.job import BatchScript
 from muster_lint.rule import rule
 from muster_lint.values import Hit, Severity, TextSpan
-from muster_lint.works import INSTALLERS, switched_off, text_of
+from muster_lint.works import INSTALLERS, is_work, switched_off, text_of
 
 _HEAD = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gres=gpu:1\n#SBATCH --cpus-per-task=4\n#SBATCH --time=01:00:00\n"
 
@@ -59,3 +59,72 @@ _PREPARES = frozenset(
     """.split()  # noqa: SIM905  # a page of names, not of quotes
 )
 """Commands that look around or prepare: a job of these alone does no work."""
+
+
+@rule(
+    "one-process-many-tasks",
+    Severity.SLOW,
+    "one process in a job of several tasks",
+    why="""A program that nothing starts in the tasks is one process on the first node: the GPUs and CPUs that were asked for with the other tasks idle, and they are
+    paid for.""",
+    instead="Start it with srun, which starts one process for each task. Or ask for one task.",
+    source=sources.SBATCH,
+    bad="#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --ntasks=4\n#SBATCH --gpus-per-task=1\n#SBATCH --time=01:00:00\n./solve in.dat\n",
+    good="#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --ntasks=4\n#SBATCH --gpus-per-task=1\n#SBATCH --time=01:00:00\nsrun ./solve in.dat\n",
+)
+def find_lonely_processes(job: BatchScript) -> Iterator[Hit]:
+    """Yield the one plain program of a job with a GPU for each of several tasks, and mpirun of fewer processes than tasks."""
+    tasks = _tasks(job)
+    if not job.directives or tasks < 2 or "array" in job.header:
+        return
+    yield from _small_worlds(job, tasks)
+    gpus = job.header.get("gpus-per-task")
+    if re.search(_SPREADS, job.body):
+        return
+    works = [each for each in job.launches if is_work(job, each) and not each.command.in_substitution]
+    plain = [each for each in works if each.stages[-1].kind == "program" and not each.unknown]
+    if len(works) != 1 or not plain or plain[0].command.in_background or plain[0].command.in_loop:
+        return
+    program = plain[0].stages[-1].name
+    unknown = f"whether {program} starts others itself"
+    if gpus is not None and gpus.value not in {None, "0"} and not program.endswith(".sh"):
+        message = f"{tasks} tasks have a GPU each, and {program} is one process"
+        yield Hit(plain[0].command.place, message, unknown=unknown)
+
+
+def _tasks(job: BatchScript) -> int:
+    """Return the tasks that a header asks for; 1 where it does not say."""
+    total = job.header["ntasks"].value if "ntasks" in job.header else None
+    if total is not None:
+        return int(total) if re.fullmatch(r"[0-9]{1,6}", total) else 1
+    return (job.tasks_per_node or 1) * (job.nodes or 1)
+
+
+_SPREADS = (
+    r"\b(srun|mpi\w*|horovodrun|ibrun|ssh|pdsh|parallel|ray|dask|prun|xargs|SLURM_\w*(NTASKS|NPROCS|NODELIST)\w*)\b"
+)
+
+
+def _small_worlds(job: BatchScript, tasks: int) -> Iterator[Hit]:
+    """Yield the first mpirun of a literal number of processes, where each launcher of the job starts fewer than its tasks."""
+    launchers = [stage for each in job.all_launches if (stage := each.stage("mpi") or each.stage("step")) is not None]
+    numbers = [stage.text("-np", "-n", "--np", "--n", "--ntasks") or "" for stage in launchers]
+    is_known = numbers and all(number.isdigit() and 0 < int(number) <= tasks // 2 for number in numbers)
+    commands = [each.command for each in job.all_launches]
+    is_apart = any(each.in_background or (each.in_loop and each.words[-1].names) for each in commands)
+    if not is_known or is_apart or _THREADS.search(job.body):
+        return
+    first = next((stage for stage in launchers if stage.kind == "mpi"), None)
+    if first is not None:
+        number = max(map(int, numbers))
+        message = f"{first.name} starts {number} process{'es' * (number > 1)} in a job of {tasks} tasks"
+        yield Hit(
+            first.place_of("-np", "-n", "--np", "--n"), message, unknown="whether the program starts threads itself"
+        )
+
+
+_THREADS = re.compile(
+    r"_NUM_THREADS|--map-by|-ppn|-npernode|--cpus-per-proc|-nt\b|--n?threads|-t \d|[A-Za-z]mpi\b|mpi[_4-]|\bR\b|Rscript|spawn|futures|pool",
+    re.IGNORECASE,
+)
+"""Signs of processes that have several CPUs each, or that start the others by MPI themselves."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from muster_lint.job import BatchScript
 from muster_lint.launch import LaunchCommand, Stage
 from muster_lint.rule import rule
+from muster_lint.sizes import cpus_of_node
 from muster_lint.values import Hit, Severity
 from muster_lint.works import is_work
 
@@ -79,6 +80,33 @@ def find_blocking_starts(job: BatchScript) -> Iterator[Hit]:
         below = [work for work in works if work.order > each.order and work.function is None]
         if below and _has_place(stage) and any(word.value == "--block" for word in stage.words):
             yield Hit(each.place, f"line {below[0].place.line} is never reached while Ray runs", unknown=launch.unknown)
+
+
+@rule(
+    "ray-counts-differ",
+    Severity.SLOW,
+    "Ray is told other CPUs or GPUs than the job has",
+    why="Ray starts as many workers as it is told. More of them than the CPUs of the job take turns on these; fewer leave the rest idle.",
+    instead='Write --num-cpus="$SLURM_CPUS_PER_TASK" --num-gpus="$SLURM_GPUS_ON_NODE".',
+    source="ray-project/ray python/ray/scripts/scripts.py, start (--num-cpus)",
+    bad=_HEAD + _START_HEAD.replace("--head", "--head --num-cpus=64") + _JOIN + " &\n" + _DRIVER,
+    good=_HEAD + _START_HEAD.replace("--head", "--head --num-cpus=8") + _JOIN + " &\n" + _DRIVER,
+)
+def find_other_counts(job: BatchScript) -> Iterator[Hit]:
+    """Yield the literal numbers of `ray start` that are above what a node of the job has."""
+    cpus, gpus = cpus_of_node(job), job.gpus_per_node
+    is_open = job.header.keys().isdisjoint({"cpus-per-task", "ntasks", "nodes", "ntasks-per-node", "gres", "gpus"})
+    for _, stage in _starts(job.all_launches):
+        for option, had, name in (("--num-cpus", cpus, "CPU"), ("--num-gpus", gpus, "GPU")):
+            words = " ".join(word.value for word in stage.words)
+            told = re.search(rf"{option}[= ](\d+)(\s|$)", words)
+            if told is None or had is None or int(told[1]) <= had:
+                continue
+            unknown = (
+                "what sbatch is asked for" if is_open else "what the site gives with a GPU" if name == "CPU" else ""
+            )
+            message = f"{option} tells Ray {told[1]} {name}s, and the header asks for {had} of a node"
+            yield Hit(stage.word.place, message, unknown=unknown)
 
 
 @rule(

@@ -86,10 +86,15 @@ def find_unstarted_tasks(job: BatchScript) -> Iterator[Hit]:
             of_each = " of each node" if of_node is not None and (job.nodes or 1) > 1 else ""
             message = f"{tasks.value} tasks{of_each} are asked for, and nothing starts {name} in them"
             has_cpus = "cpus-per-task" in job.header and job.header["cpus-per-task"].value != "1"
-            yield Hit(tasks.place, message, severity=None if has_cpus else Severity.STYLE)  # else they are its CPUs
+            is_wide = int(tasks.value or "") >= _MANY_TASKS and job.has_one_gpu
+            # else they are its CPUs, of which one GPU seldom feeds on more than a few
+            yield Hit(tasks.place, message, severity=None if has_cpus or is_wide else Severity.STYLE)
         else:
             message = f"{tasks.value} tasks may lie on several nodes, and {name} runs on the first"
             yield Hit(tasks.place, message, unknown="how many CPUs a node has free")
+
+
+_MANY_TASKS = 24
 
 
 def _names_python(launch: LaunchCommand) -> bool:
@@ -515,8 +520,12 @@ def _may_load(job: BatchScript) -> bool:
     """Tell whether a job starts something that may read data: Python, a script, a server, or what nobody can read."""
     scripts = [each for each in job.launches if each.stages and each.stages[-1].kind == "shell"]
     runs_scripts = any(each.stage("step") or (job.gpus_per_node or 0) > 1 for each in scripts)
-    serves = any(MODEL_SERVER.search(text_of(each)) for each in job.commands)
+    serves = any(_FEEDS.match(text_of(each)) or MODEL_SERVER.search(text_of(each)) for each in job.commands)
     return bool(uses_of(job) or any(each.inner for each in job.launches) or runs_scripts or serves)
+
+
+_FEEDS = re.compile(r"(\S*/)?(gmx(_mpi)?\S* mdrun|mdrun|namd2|relion_refine\S*)\b")
+"""Programs that compute on a GPU and on CPUs beside it."""
 
 
 @rule(

@@ -159,6 +159,11 @@ def _lost_inside(job: BatchScript) -> Iterator[Hit]:
         works = [each for each in launches_of(inner) if trains(each) or each.stage("agent")]
         alone = [each.command for each in works if not _is_asked(each.command)]
         last = next((each for each in reversed(inner.commands) if not each.in_substitution), None)
+        installs = [each for each in inner.commands if _INSTALLS.match(text_of(each)) and not _is_asked(each)]
+        if installs and alone and installs[0].order < alone[0].order:
+            message = f"the shell goes on when this fails, and ends with the status of {last.program!r}" if last else ""
+            yield Hit(installs[0].place, message)
+            return
         if not alone or last is None or last.order == alone[0].order or last.in_background:
             continue
         if alone[-1].order == last.order:
@@ -170,6 +175,9 @@ def _lost_inside(job: BatchScript) -> Iterator[Hit]:
             message = f"the shell ends with the status of {last.program!r}: a failed program counts as COMPLETED"
             yield Hit(alone[-1].place, message)
             return
+
+
+_INSTALLS = re.compile(r"(python\S* -m )?pip[\d.]* install\b|conda install\b|mamba install\b|uv (sync|pip install)\b")
 
 
 def _is_asked(command: SimpleCommand) -> bool:
@@ -379,6 +387,7 @@ def find_work_elsewhere(job: BatchScript) -> Iterator[Hit]:
     works = {each.command.order: each for each in job.launches if is_work(job, each) or each.stage("step")}
     moved: SimpleCommand | None = None
     made = {"-", "..", "~", "."}
+    yield from _unnoticed_moves(job, works)
     for each in job.shell.commands:
         if each.program == "mkdir":
             made |= {_path_of(job, word).rstrip("/") for word in each.words[1:]}
@@ -394,6 +403,40 @@ def find_work_elsewhere(job: BatchScript) -> Iterator[Hit]:
                 yield Hit(moved.place, f"if {missing} is missing, line {line} runs in the folder of the submission")
                 return
             moved = None
+
+
+def _unnoticed_moves(job: BatchScript, works: Mapping[int, LaunchCommand]) -> Iterator[Hit]:
+    """Yield the first cd of a loop, or of a job whose status is lost, into a folder that its own variables name."""
+    lost = {each.place for each in find_lost_status(job)}
+    known = {
+        word.value.rstrip("/") for each in job.shell.commands if each.program == "mkdir" for word in each.words[1:]
+    }
+    commands = [each for each in job.shell.commands if not each.in_substitution]
+    for each, following in zip(commands, commands[1:]):
+        rest = job.lines[each.place.end_line - 1][each.place.end_column - 1 :].lstrip()
+        target = each.words[-1] if each.program in {"cd", "pushd"} and len(each.words) > 1 else None
+        if target is None or each.is_guarded or each.is_tested or rest.startswith(("||", "&&")) or each.function:
+            continue
+        is_own = any(_is_varied(job, name) for name in target.names) and target.value.rstrip("/") not in known
+        next_work = (
+            following.order in works and following.in_loop == each.in_loop and _is_everywhere(works[following.order])
+        )
+        if is_own and next_work and (each.in_loop or following.place in lost):
+            message = f"if {target.value} is missing, line {following.place.line} runs in another folder"
+            yield Hit(each.place, message, unknown="whether it is there")
+            return
+
+
+def _is_everywhere(launch: LaunchCommand) -> bool:
+    """Tell whether a program is found from every folder: by PATH, or by its whole path."""
+    name = launch.script.value if launch.script is not None else launch.stages[-1].word.value
+    return name.startswith(("/", "~")) or re.fullmatch(r"[A-Za-z][\w+-]*", name) is not None
+
+
+def _is_varied(job: BatchScript, name: str) -> bool:
+    """Tell whether a variable has another value in each run: an argument, a loop's, or one made of these."""
+    values = [each.value for each in job.shell.assigned(name)]
+    return name.isdigit() or name.startswith("SLURM_ARRAY") or len(values) > 1 or None in values
 
 
 _IS_THERE = re.compile(

@@ -183,7 +183,12 @@ def _is_one_task(job: BatchScript, stage: Stage) -> bool:
     of_one_node = job.tasks_per_node == 1 or (job.tasks_per_node is None and "ntasks" not in job.header)
     is_on_one = stage.text("--nodes", "-N") == "1" and not stage.has(*_TASKS[:5])
     is_open = not _SIZES & job.header.keys() and re.search(r"hostnames? |SLURM_(JOB_NUM_NODES|NNODES)", job.body)
-    return (job.has_one_task and not is_open and not stage.has(*_TASKS)) or (is_on_one and of_one_node)
+    is_told = "nodes" not in job.header and _TOLD_NODES.search(job.body)
+    return (job.has_one_task and not (is_open or is_told) and not stage.has(*_TASKS)) or (is_on_one and of_one_node)
+
+
+_TOLD_NODES = re.compile(r"--(num_machines|nnodes|num_nodes)[= ]\W*SLURM_(JOB_NUM_NODES|NNODES)")
+"""A launcher that is told of as many nodes as the job has: it may have several, whatever the header says."""
 
 
 def _has_one_task(stage: Stage) -> bool:

@@ -1,0 +1,136 @@
+"""Rules on results that end with a folder or a disk of the job."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from muster_lint import sources
+from muster_lint.bash import SimpleCommand
+from muster_lint.job import BatchScript
+from muster_lint.launch import LaunchCommand
+from muster_lint.rule import rule
+from muster_lint.site import seconds_of
+from muster_lint.values import Hit, Severity
+from muster_lint.works import copies, is_work, text_of
+
+_HEAD = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\nset -e\n"
+
+
+@rule(
+    "results-removed",
+    Severity.FRAGILE,
+    "the folder of the work is removed, and nothing is copied out of it",
+    why="What the work wrote into the folder is gone with it, and so is what would tell why it failed.",
+    instead='Copy the results before: cp -r "$DIR"/. "$SLURM_SUBMIT_DIR/results-$SLURM_JOB_ID".',
+    source=sources.BASH,
+    bad=_HEAD
+    + 'mkdir "/scratch/$SLURM_JOB_ID"\nsrun --kill-on-bad-exit=1 ./solve "/scratch/$SLURM_JOB_ID"\nrm -rf "/scratch/$SLURM_JOB_ID"\n',
+    good=_HEAD
+    + 'mkdir "/scratch/$SLURM_JOB_ID"\nsrun --kill-on-bad-exit=1 ./solve "/scratch/$SLURM_JOB_ID"\n'
+    + 'cp -r "/scratch/$SLURM_JOB_ID"/. results/\nrm -rf "/scratch/$SLURM_JOB_ID"\n',
+)
+def find_removed_results(job: BatchScript) -> Iterator[Hit]:
+    """Yield rm of a folder that the script made for its work, where no command between them reads it."""
+    if not job.directives or _CARRIES.search(job.body):
+        return
+    made = [path for each in job.shell.commands if each.program == "mkdir" for path in _paths(job, each)]
+    filled = [path for each in job.launches if copies(each) for path in _paths(job, each.command)[-1:]]
+    for each in job.shell.commands:
+        is_apart = each.in_loop or each.is_conditional or each.function is not None
+        if each.program != "rm" or is_apart or not re.search(r"\s-\w*[rR]", text_of(each)):
+            continue
+        for folder in _paths(job, each):
+            if folder not in made or _is_filled(folder, filled) or not _OF_JOB.search(folder):
+                continue
+            works = [work for work in job.launches if is_work(job, work) and _works_in(job, work, folder)]
+            if works and works[0].command.order < each.order and not _is_read(job, works[0], folder):
+                message = f"what line {works[0].command.place.line} wrote into {folder} is removed, and was not copied"
+                yield Hit(each.place, message, unknown="whether anything there is wanted")
+                return
+
+
+_OF_JOB = re.compile(r"^/(scratch|tmp|local\w*|var/tmp|dev/shm)\b|SLURM_|TMPDIR")
+_CARRIES = re.compile(r"\b(rsync|scp|rclone|gsutil|aws s3|azcopy|globus|staging|stageout|trap)\b")
+
+
+def _paths(job: BatchScript, command: SimpleCommand) -> list[str]:
+    """Return the paths that a command names, with the values of the script's variables."""
+    words = [job.shell.filled(word.value).rstrip("/") for word in command.words[1:]]
+    return [re.sub(r"\$\{(\w+)\}", r"$\1", word) for word in words if word and not word.startswith("-")]
+
+
+def _is_filled(folder: str, filled: list[str]) -> bool:
+    """Tell whether the script copies something into a folder: then it may hold the input alone."""
+    return any(f"{path}/".startswith(f"{folder}/") for path in filled)
+
+
+def _works_in(job: BatchScript, work: LaunchCommand, folder: str) -> bool:
+    """Tell whether a command of the work is given a folder, but not as one for temporary files."""
+    words = ["", *_words(job, work.command)]
+    for before, word in zip(words, words[1:]):
+        name, _, value = word.rpartition("=")
+        if f"{value}/".startswith(f"{folder}/"):
+            return not re.search(r"te?mp|cache|scratch|local|bind|^-[BTt]$|mount|:", f"{name} {before}", re.IGNORECASE)
+    return False
+
+
+def _words(job: BatchScript, command: SimpleCommand) -> list[str]:
+    return [re.sub(r"\$\{(\w+)\}", r"$\1", job.shell.filled(word.value)) for word in command.words]
+
+
+def _is_read(job: BatchScript, work: LaunchCommand, folder: str) -> bool:
+    """Tell whether a command behind the work names the folder, but for removing or showing it."""
+    later = [each for each in job.shell.commands if each.order > work.command.order]
+    moved = any(each.program in {"cd", "pushd"} and folder in _words(job, each) for each in job.shell.commands)
+    return any(
+        each.program not in _SHOWS and (moved or any(folder in word for word in _words(job, each))) for each in later
+    )
+
+
+_SHOWS = frozenset({"rm", "echo", "ls", "du", "cd", "date", "printf", "rmdir", "find", "["})
+
+
+@rule(
+    "results-on-node-disk",
+    Severity.FRAGILE,
+    "work in a folder of the node that nothing is copied out of",
+    why="$SLURM_TMPDIR, $TMPDIR and /tmp are of the node and of the job: the site empties them when the job ends, or nobody finds what lies there.",
+    instead='Copy the results at the end: cp -r results "$SLURM_SUBMIT_DIR"/.',
+    source="Alliance Doc, Using node-local storage (docs.alliancecan.ca): data in $SLURM_TMPDIR is deleted when the job ends",
+    bad=_HEAD + 'cd "$SLURM_TMPDIR"\npython ~/code/convert.py\n',
+    good=_HEAD + 'cd "$SLURM_TMPDIR"\npython ~/code/convert.py\ncp -r out "$SLURM_SUBMIT_DIR"/\n',
+)
+def find_results_on_node(job: BatchScript) -> Iterator[Hit]:
+    """Yield the last work in a folder of the node's own disk, where nothing is copied out of it, or only behind the work."""
+    if not job.directives or re.search(_BRINGS_BACK, job.body):
+        return
+    limit = seconds_of(job.header["time"].value or "") if "time" in job.header else None
+    works = [each for each in job.launches if is_work(job, each) and not each.command.in_substitution]
+    moves = [
+        each for each in job.shell.commands if each.program in {"cd", "pushd", "popd"} and not each.in_substitution
+    ]
+    for work in works[-1:]:
+        here = [each for each in moves if each.order < work.command.order]
+        folder = ([*_paths(job, here[-1]), ""] if here else [""])[0]
+        if not _ON_NODE.match(folder) or here[-1].is_conditional or work.command.writes:
+            continue
+        later = [each for each in job.shell.commands if each.order > work.command.order]
+        words = _words(job, work.command)[1:]
+        script = work.script
+        elsewhere = [word for word in words if _ELSEWHERE.search(word) and (script is None or word != script.value)]
+        back = next((each for each in job.launches if copies(each) and each.command in later), None)
+        if back is not None and not elsewhere and (limit or 0) >= _LONG_S and "signal" not in job.header:
+            message = f"at the time limit what it wrote into {folder} is lost: line {back.command.place.line} copies it"
+            instead = "Let a trap copy it: #SBATCH --signal=B:USR1@300, trap 'cp -r …' USR1, the program in the background, and wait."
+            yield Hit(work.command.place, message, instead, unknown="whether it ends before")
+        if not elsewhere and not work.unknown and all(each.program in _ENDS for each in later):
+            message = f"it runs in {folder}, on the node's own disk, and nothing is copied out of it"
+            yield Hit(work.command.place, message, unknown="where the program writes its results")
+
+
+_ON_NODE = re.compile(r"(\$SLURM_TMPDIR|\$TMPDIR|/tmp|/local_?scratch|/var/tmp|/dev/shm|\$LOCAL_?SCRATCH)")
+_ELSEWHERE = re.compile(r"(^|=)(/|~|\$(?!SLURM_TMPDIR|TMPDIR))|\.\./|\$\(")
+_BRINGS_BACK = r"\b(rclone|gsutil|aws s3|azcopy|globus|trap|ln -s|wandb|git push)\b"
+_ENDS = frozenset("echo date ls du pwd cd exit deactivate conda rm module printf sleep hostname".split())  # noqa: SIM905
+_LONG_S = 6 * 3600
