@@ -7,7 +7,8 @@ Long: the values that one walk through the tree makes, and the walk.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
@@ -316,10 +317,45 @@ def _parser() -> Parser:
     return Parser(Language(tree_sitter_bash.language()))
 
 
+_NAMED = re.compile(rb"\$([A-Za-z_]\w*|\d)")
+
+
+def _parsed(source: bytes) -> tuple[Node, list[int]]:
+    """Return the tree of a text, and where bytes were added to it.
+
+    In ${A}_$B.x the grammar ends the word behind the second dollar (tree-sitter-bash 0.25): the name gets braces.
+    """
+    added: list[int] = []
+    text, root = source, _parser().parse(source).root_node
+    for _ in range(_MOST_BRACES):
+        cut = [match for match in _NAMED.finditer(text) if _ends_a_word(root, match.start())]
+        if not cut:
+            break
+        new = sorted(place for match in cut for place in (match.start() + 1, match.end()))
+        kept = [place + bisect_right(new, place) for place in added]
+        added = sorted([*kept, *(place + index for index, place in enumerate(new))])
+        for match in reversed(cut):
+            text = text[: match.start()] + b"${" + match[1] + b"}" + text[match.end() :]
+        root = _parser().parse(text).root_node
+    return root, added
+
+
+_MOST_BRACES = 5
+"""How often a text is read again: one that was cut may hide the next in the same word."""
+
+
+def _ends_a_word(root: Node, dollar: int) -> bool:
+    """Tell whether the grammar takes the dollar at this byte for the end of a word of several pieces."""
+    node = root.descendant_for_byte_range(dollar, dollar + 1)
+    parent = node.parent if node is not None and node.type == "$" else None
+    return parent is not None and parent.type == "concatenation" and parent.end_byte == dollar + 1
+
+
 def read_shell(text: str, *, line: int = 1, column: int = 1) -> ShellText:
     """Return the commands of a text that begins at this line and column of its file."""
-    reader = _BashReader(text.encode(), line, column)
-    root = _parser().parse(reader.source).root_node
+    source = text.encode()
+    root, added = _parsed(source)
+    reader = _BashReader(source, line, column, added)
     reader.walk(root, _Inside())
     shell = ShellText(
         text=text,
@@ -373,8 +409,9 @@ class _Inside(msgspec.Struct, frozen=True):
 class _BashReader:
     """Walks the tree once and collects."""
 
-    def __init__(self, source: bytes, line: int, column: int) -> None:
+    def __init__(self, source: bytes, line: int, column: int, added: Sequence[int] = ()) -> None:
         self.source = source
+        self._added = added
         self._lines = () if source.isascii() else tuple(source.split(b"\n"))  # once: a word may ask for its place
         self._line, self._column = line, column
         self.commands: list[SimpleCommand] = []
@@ -500,13 +537,16 @@ class _BashReader:
         words: list[Word] = []
         assignments: list[Assignment] = []
         order = self._next()
+        end = -1
         for child in node.named_children:
             if child.type == "variable_assignment":
                 assignments += self._assignments(child, inside, exported=True, of_command=True)
             elif child.type == "command_name":
                 words.append(self._word(child.named_children[0] if child.named_children else child))
             elif child.type in _WORDS | _MORE_WORDS:
-                words.append(self._word(child))
+                word = self._word(child)
+                words[-1:] = [_joined(words[-1], word)] if words and child.start_byte == end else [*words[-1:], word]
+            end = child.end_byte
             self._walk_substitutions(child, inside)
         self.assignments += assignments
         command = SimpleCommand(
@@ -666,19 +706,30 @@ class _BashReader:
     def _string_pieces(self, node: Node, names: list[str], substitutions: list[str]) -> Iterator[str]:
         position = node.start_byte + 1
         for child in node.named_children:
-            yield self.source[position : child.start_byte].decode(errors="replace")
+            yield self._between(position, child.start_byte)
             if child.type == "string_content":
                 yield self._text(child)
             else:
                 yield from self._pieces(child, names, substitutions)
             position = child.end_byte
-        yield self.source[position : node.end_byte - 1].decode(errors="replace")
+        yield self._between(position, node.end_byte - 1)
 
     def _text(self, node: Node) -> str:
-        return self.source[node.start_byte : node.end_byte].decode(errors="replace")
+        return self._between(node.start_byte, node.end_byte)
+
+    def _between(self, start: int, end: int) -> str:
+        return self.source[self._written_at(start) : self._written_at(end)].decode(errors="replace")
+
+    def _written_at(self, place: int) -> int:
+        """Return where a byte of the text that was read stands in the text that was given."""
+        return place - bisect_left(self._added, place)
+
+    def _column_of(self, place: int, column: int) -> int:
+        return self._written_at(place) - self._written_at(place - column) if self._added else column
 
     def _place(self, node: Node) -> TextSpan:
         (row, column), (end_row, end_column) = node.start_point, node.end_point
+        column, end_column = self._column_of(node.start_byte, column), self._column_of(node.end_byte, end_column)
         return TextSpan(
             row + self._line,
             self._characters(row, column) + (self._column if row == 0 else 1),
@@ -701,6 +752,18 @@ def _last_condition(node: Node) -> int:
     """Return where the condition of an if, an elif or a loop ends among the children; 0 for another node."""
     ends = {"if_statement": "then", "elif_clause": "then", "while_statement": "do_group"}.get(node.type)
     return next((index for index, child in enumerate(node.children) if child.type == ends), 0) if ends else 0
+
+
+def _joined(first: Word, second: Word) -> Word:
+    """Return the one word that two are which touch: in $A\\_x the grammar ends a word before the backslash."""
+    return Word(
+        first.text + second.text,
+        first.value + second.value,
+        (*first.names, *second.names),
+        (*first.substitutions, *second.substitutions),
+        TextSpan(first.place.line, first.place.column, second.place.end_line, second.place.end_column),
+        "",
+    )
 
 
 _NAMES = frozenset({"variable_name", "special_variable_name"})

@@ -8,6 +8,8 @@ import re
 import shlex
 import shutil
 import sys
+from collections.abc import Iterable, Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -84,33 +86,53 @@ def _run(words: list[str], folder: Path, more: dict[str, str]) -> Ranks:
     return sorted((ast.literal_eval(line) for line in lines), key=lambda rank: (rank["words"], rank["rank"]))
 
 
-def write_tools(tools: Path) -> None:
-    """Write the programs that stand in for those of a cluster into a folder."""
-    for name in _NAMES:
-        shutil.copy(_STUB, tools / name)
-        (tools / name).write_text(_STUB.read_text().replace("/usr/bin/env python3", f"{sys.executable} -IS", 1))
+def write_tools(tools: Path, more: Iterable[str] = ()) -> None:
+    """Write the programs that stand in for those of a cluster into a folder; `more` names others of the same stub."""
     (tools / "scontrol").write_text('#!/bin/sh\n[ "$1" != show ] || printf "node%s\\n" $(seq $SLURM_JOB_NUM_NODES)\n')
     (tools / "scontrol").chmod(0o755)
     # Functions of a login shell, and looks at a node: nothing of them matters here.
     for name in ("module", "ml", "conda", "nvidia-smi", "rocm-smi", "pip", "pip3", "activate"):
         (tools / name).write_text("#!/bin/sh\n")
         (tools / name).chmod(0o755)
+    text = _STUB.read_text().replace("/usr/bin/env python3", f"{sys.executable} -IS", 1)
+    for name in (*_NAMES, *more):
+        (tools / name).write_text(text)
+        (tools / name).chmod(0o755)
 
 
 def sizes_of(text: str) -> dict[str, str]:
     """Return the variables that Slurm makes of the header."""
-    header = " ".join(re.sub(r"\s#.*", "", line) for line in re.findall(r"^#SBATCH (.*)$", text, re.MULTILINE))
-    words = header.split() if header.count('"') % 2 or header.count("'") % 2 else shlex.split(header)
-    flags = dict(re.split("[= ]", flag, maxsplit=1) for flag in _joined(words) if re.search("[= ]", flag))
+    flags = _header_flags(text)
     nodes, total, each = (_first_number(flags, *names) for names in (("--nodes", "-N"), ("--ntasks", "-n"), _EACH))
     nodes = nodes or (-(-total // each) if total and each else 1)
-    return slurm_variables(nodes, total or nodes * (each or 1), each)
+    sizes = slurm_variables(nodes, total or nodes * (each or 1), each)
+    return {**sizes, **_named_by_header(flags)}
+
+
+def _header_flags(text: str) -> dict[str, str]:
+    comments = takewhile(lambda line: line.startswith("#") or not line.strip(), text.splitlines())
+    header = " ".join(re.sub(r"\s#.*", "", line[8:]) for line in comments if re.match(r"#SBATCH\s", line))
+    words = header.split() if header.count('"') % 2 or header.count("'") % 2 else shlex.split(header)
+    return dict(re.split("[= ]", flag, maxsplit=1) for flag in _joined(words) if re.search("[= ]", flag))
+
+
+def _named_by_header(flags: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of the batch host that the script's own words may hold: GPUs, CPUs, names, the array."""
+    gpus = [re.search(r"(?:^|:|gpu:)(\d+)(?:\(|,|$)", flags.get(name, "")) for name in ("--gres", "--gpus-per-node")]
+    count = next((match[1] for match in gpus if match), "4")
+    named = {"SLURM_GPUS_ON_NODE": count, "SLURM_JOB_NAME": flags.get("--job-name", flags.get("-J", "job.sh"))}
+    cpus = _first_number(flags, "--cpus-per-task", "-c")
+    if cpus:
+        named["SLURM_CPUS_PER_TASK"] = str(cpus)
+    if flags.keys() & {"--array", "-a"}:
+        named |= {"SLURM_ARRAY_TASK_ID": "3", "SLURM_ARRAY_JOB_ID": "4711", "SLURM_ARRAY_TASK_COUNT": "9"}
+    return named
 
 
 _EACH = ("--ntasks-per-node", "--tasks-per-node")
 
 
-def _first_number(flags: dict[str, str], *names: str) -> int:
+def _first_number(flags: Mapping[str, str], *names: str) -> int:
     found = [re.match(r"\d+", flags[name].strip()) for name in names if name in flags]
     return next((int(each[0]) for each in found if each), 0)
 

@@ -244,3 +244,57 @@ def test_a_variable_in_the_folder_of_an_environment_is_asked_for() -> None:
     made = carried("#!/bin/bash\n#SBATCH -N 1\nsource activate /s/$USER/e\npython a.py\n", "generic", "lumi")
 
     assert "write its value in the place of $USER" in next(r.why for r in made.draft.rows if r.field == "conda")
+
+
+@pytest.mark.parametrize(
+    ("header", "lines", "folder", "rows"),
+    [
+        ("", "cd /v\nsrun python a.py", "/v", {"cd /v": "kept"}),
+        ("#SBATCH -D /w\n", "cd /v\nsrun python a.py", "/v", {"#SBATCH -D /w": "dropped", "cd /v": "kept"}),
+        ("", "cd /v\ncd b\nsrun python a.py", "/v/b", {"cd /v": "dropped", "cd b": "kept"}),
+        ("", "cd /v\nsrun -D /x python a.py", "/x", {"cd /v": "dropped", "srun -D /x": "kept"}),
+        (
+            "#SBATCH -D /w\n",
+            "cd /v\nsrun -D /x apptainer exec --pwd /u a.sif python a.py",
+            "/u",
+            {"#SBATCH -D /w": "dropped", "cd /v": "dropped", "srun -D /x": "dropped", "apptainer --pwd /u": "changed"},
+        ),
+        ("", "[ -d /v ] && cd /v\nsrun -D /x python a.py", "/x", {"cd /v": "asked", "srun -D /x": "kept"}),
+    ],
+)
+def test_the_folder_of_the_ranks_is_the_one_that_counts(
+    header: str, lines: str, folder: str, rows: dict[str, str]
+) -> None:
+    """The last line that says it counts, then the step, then the image; no other row claims a folder."""
+    _, draft = read(_HEAD + header + lines + "\n")
+
+    assert draft.values["chdir"] == [folder]
+    assert {row.what: str(row.verdict) for row in draft.rows if row.field == "chdir"} == rows
+
+
+def test_a_question_stays_where_the_site_changes_the_answer() -> None:
+    """Seen in a public script: how many GPUs it uses was asked, until a site of whole nodes had a number of its own."""
+    text = "#!/bin/bash\n#SBATCH -N 4\n#SBATCH -t 60\ndeepspeed a.py\n"
+
+    row = next(row for row in carried(text, "clariden", "frontier").draft.rows if row.what == "(no GPUs)")
+
+    assert (row.verdict, row.now) == (Fate.ASKED, "-g 4")
+    assert "are they as many as the ranks?" in row.why
+    assert "1 × 4 of Clariden" in row.why
+
+
+@pytest.mark.parametrize(
+    ("lines", "exported"),
+    [
+        ("set -a\nA=1\nset +a\nB=2", ["A=1"]),
+        ("set -eao pipefail\nA=1", ["A=1"]),
+        ("set -o allexport\nA=1\nset +o allexport\nB=2", ["A=1"]),
+        ("set -e\nA=1", []),
+        ("set -- -a b\nA=1", []),
+        ("A=1\nset -a\nB=2", ["B=2"]),
+    ],
+)
+def test_what_set_exports_reaches_the_ranks(lines: str, exported: list[str]) -> None:
+    _, draft = read(f"{_HEAD}{lines}\nsrun python a.py\n")
+
+    assert draft.values.get("env", []) == exported

@@ -121,7 +121,7 @@ _REPAIRED = {
         "horeka",
         "launcher",
         "srun",
-        "changed",
+        "asked",  # as the script has it, each node is alone
         "one node after the other",
     ),
     "signal": (

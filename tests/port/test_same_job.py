@@ -113,6 +113,8 @@ OTHER = {
     "modules that are unloaded": Job(_HEAD + "module load a\nmodule purge\nsrun python train.py\n"),
     "folders of modules that are removed": Job(_HEAD + "module unuse /x\nsrun python train.py\n"),
     "a conda environment by its name": Job(_HEAD + "conda activate torch\nsrun python train.py\n"),
+    "one of an array": Job(_HEAD + "A=(x y)\nsrun python train.py ${A[${SLURM_NODEID}]}\n"),
+    "one of an array that a loop fills": Job(_HEAD + 'A=()\nfor X in a b; do A+=("$X"); done\nsrun python train.py "${A[${SLURM_NODEID}]}"\n'),
     "a piped configuration": Job(_HEAD + "cat <<EOF | tee c.json\n{}\nEOF\nsrun python train.py c.json\n"),
 }  # fmt: skip
 
@@ -135,6 +137,25 @@ def test_a_job_that_would_differ_is_said_to(name: str, tmp_path: Path) -> None:
 
     assert old or "launch behind" in name
     assert [row for row in carried.draft.rows if is_open(row)] or carried.refusal, carried.draft.rows
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ("D=/d\nN=a\nsrun python train.py --out ${D}_$N.txt b\n", ["--out", "/d_a.txt", "b"]),
+        ('D=/d\nN=a\nO=${D}/$N-x/"$N"\nsrun python train.py --out $O b\n', ["--out", "/d/a-x/a", "b"]),
+        ("S=$SLURM_JOB_ID\nsrun python train.py --name s${S}_x b\n", ["--name", "s4711_x", "b"]),
+        ('srun python train.py --name ${RUN:-"my-run"} b\n', ["--name", "my-run", "b"]),
+    ],
+)
+def test_the_words_are_those_that_the_shell_makes(lines: str, words: list[str], tmp_path: Path) -> None:
+    """Seen in public scripts: a word ended before the second name in it, and a default kept its quotes."""
+    old = before(Job(_HEAD + lines), tmp_path)
+    new, carried = after(Job(_HEAD + lines), tmp_path)
+
+    assert old[0]["words"] == ["train.py", *words]
+    assert new == old
+    assert carried.refusal is None
 
 
 def test_the_quotes_of_nested_commands_stay_their_own(tmp_path: Path) -> None:
@@ -163,7 +184,7 @@ def test_a_launcher_of_horovod_is_asked_for_where_the_site_has_no_mpirun() -> No
 
     (row,) = [row for row in rows if row.what == "horovodrun"]
     assert (row.verdict, row.now) == (Fate.ASKED, "--launcher srun")
-    assert "is the program built with an MPI?; and it is not how ranks start" in row.why
+    assert "is the program built with an MPI?; it is not how ranks start" in row.why
 
 
 def test_a_file_of_each_task_has_its_row() -> None:

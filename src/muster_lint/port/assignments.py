@@ -3,13 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+import msgspec
 
 from muster.plan.secret import is_secret
-from muster_lint.bash import Assignment
+from muster_lint.bash import Assignment, ShellText
 from muster_lint.port.expand import TASKS, WIRED, Values, names_in, with_home
 from muster_lint.port.guards import is_guarded
 from muster_lint.port.values import Draft, ask_all
+
+
+def exported_ones(shell: ShellText) -> tuple[Assignment, ...]:
+    """Return the assignments of a script; those between `set -a` and `set +a` are exported."""
+    sets = [command for command in shell.commands if command.program == "set"]
+    switches = [(each.order, exports_all([word.value for word in each.words[1:]])) for each in sets]
+    return tuple(
+        msgspec.structs.replace(each, exported=True)
+        if next((is_on for order, is_on in reversed(switches) if order < each.order and is_on is not None), False)
+        else each
+        for each in shell.assignments
+    )
+
+
+def exports_all(words: Sequence[str]) -> bool | None:
+    """Tell whether `set` with these words exports all variables from there on; None where it says nothing of that."""
+    match = re.search(r"(?:^| )([-+])(?:[a-z]*a[a-z]*|[a-z]*o allexport)(?: |$)", " ".join(words).partition("-- ")[0])
+    return match[1] == "-" if match else None
 
 
 def read_assignments(

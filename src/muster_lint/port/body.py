@@ -11,10 +11,11 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 
 from muster_lint.bash import SimpleCommand
+from muster_lint.port.assignments import exports_all
 from muster_lint.port.expand import expanded
 from muster_lint.port.guards import is_guarded
 from muster_lint.port.step import Chain
-from muster_lint.port.values import Draft, ask_all
+from muster_lint.port.values import Draft, Fate, ask_all, option_words
 
 
 def read_commands(chains: Sequence[Chain], launch: Chain | None, draft: Draft, lines: list[str]) -> None:
@@ -218,6 +219,20 @@ def _cd(line: int, subject: str, words: list[str], draft: Draft) -> None:
         draft.keep(line, subject, "chdir", path, "the working directory of the ranks")
 
 
+def settle_folder(draft: Draft, of_step: list[str]) -> None:
+    """Give the ranks the folder that counts: that of their step or image, else that of the last line that sets one."""
+    if of_step:
+        draft.values["chdir"] = of_step
+    now = shlex.join(option_words("chdir", draft.values.get("chdir", [])))
+    rows = [row for row in draft.rows if row.field == "chdir" and row.now]
+    last = next((row for row in reversed(rows) if row.now == now), None)
+    for row in rows:
+        if last is not None and row.now != now and row.verdict in {Fate.KEPT, Fate.CHANGED}:
+            draft.replace(
+                row, Fate.DROPPED, "", f"line {last.line} sets another folder, in which the ranks work: {now}"
+            )
+
+
 def _popd(line: int, subject: str, words: list[str], draft: Draft) -> None:
     del words
     if draft.get("chdir") is None:
@@ -257,8 +272,10 @@ def _mkdir(line: int, subject: str, words: list[str], draft: Draft) -> None:
 
 
 def _set(line: int, subject: str, words: list[str], draft: Draft) -> None:
-    del words
-    draft.drop(line, subject, "Muster's script ends with a sentence where one of its steps fails")
+    if exports_all(words) is not None:
+        draft.drop(line, subject, "the variables that it exports have rows of their own")
+    else:
+        draft.drop(line, subject, "Muster's script ends with a sentence where one of its steps fails")
 
 
 def _eval(line: int, subject: str, words: list[str], draft: Draft) -> None:

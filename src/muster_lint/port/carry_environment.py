@@ -145,9 +145,8 @@ def carry_launcher(draft: Draft, way: Route) -> None:
         return
     better = {"mpirun+torchrun": "torchrun", "mpirun": "srun"}.get(name, launch.preferred or "srun")
     reason = launch.refused.get(name, f"it is not how ranks start at {way.there}")
-    asked = next((row.why for row in draft.rows if row.field == "launcher" and row.verdict is Fate.ASKED), "")
     new = better if better in launch.allowed else launch.preferred
-    draft.revise("launcher", Fate.ASKED if asked else Fate.CHANGED, new, f"{asked}; and {reason}" if asked else reason)
+    draft.revise("launcher", Fate.CHANGED, new, reason)
 
 
 def carry_mpi(draft: Draft, way: Route) -> None:

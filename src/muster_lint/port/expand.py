@@ -11,7 +11,7 @@ from muster_lint.bash import ShellText, SimpleCommand, Word, read_shell
 from muster_lint.port.values import holds_secret
 
 _EXPANSION = re.compile(r"(?<!\\)\$(?:(\w+)|\{(\w+)(\[[@*]\])?(?::?-([^{}]*))?\})")
-_OPEN = re.compile(r"(?<!\\)\$(?:(\w+|[@*#?!])|\{[!#]?(\w+|[@*])[^{}]*\})")
+_OPEN = re.compile(r"(?<!\\)\$(?:(\w+|[@*#?!])|\{[!#]?(\w+|[@*]))")
 _BACKQUOTED = re.compile(r"(?<!\\)`([^`\\]*)`")
 _ESCAPED = re.compile(r"\\([\"\\])")
 _QUOTED = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|\\.|\$\{[^}]*\}|\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`|\$[*?@#!$-]""")
@@ -66,18 +66,26 @@ class Values(msgspec.Struct, frozen=True):
         """Return a text with the known variables' values in their places."""
         if depth > _DEEPEST:
             return text
-        return _EXPANSION.sub(lambda match: self._value(match, depth), text)
+        return _EXPANSION.sub(lambda match: _ended(self._value(match, depth), match), text)
 
     def _value(self, match: re.Match[str], depth: int) -> str:
         name = match[1] or match[2]
         if name in self.texts:
             self.used.add(name)
             return self.of(self.texts[name], depth + 1)
-        if match[4] is None or name.startswith("SLURM_") or name.isdigit() or name in self.assigned:
+        default = match[4]
+        if default is None or name.startswith("SLURM_") or name.isdigit() or name in self.assigned or "'" in default:
             return match[0]
+        default = default.replace('"', "")
         if name not in WIRED:
-            self.defaults[name] = match[4]
-        return self.of(match[4], depth + 1)
+            self.defaults[name] = default
+        return self.of(default, depth + 1)
+
+
+def _ended(text: str, match: re.Match[str]) -> str:
+    """Return what stands in the place of a name; a name at its end gets braces where a letter follows."""
+    follows = match.string[match.end() : match.end() + 1]
+    return re.sub(r"(?<!\\)\$(\w+)$", r"${\1}", text) if re.match(r"\w", follows) else text
 
 
 def values_of(shell: ShellText) -> Values:

@@ -10,8 +10,8 @@ import msgspec
 from muster.errors import RequestError
 from muster.plan.secret import without_values
 from muster_lint.job import BatchScript, read_job
-from muster_lint.port.assignments import read_assignments
-from muster_lint.port.body import read_commands, text_of
+from muster_lint.port.assignments import exported_ones, read_assignments
+from muster_lint.port.body import read_commands, settle_folder, text_of
 from muster_lint.port.expand import Values, values_of
 from muster_lint.port.guards import is_guarded
 from muster_lint.port.header import read_header
@@ -93,18 +93,23 @@ def read_draft(job: BatchScript, read_file: Callable[[str], str | None] = lambda
             hint="give the script that sbatch gets",
         )
     step: dict[str, str] = {}
+    folder_of_step: list[str] = []
     if launch is not None:
         launched_at, done = chains.index(launch), len(draft.rows)
         values.defaults.clear()
         launch = chain_of(launch.command, values)
         chains[launched_at] = launch
+        folder_of_header = draft.values.pop("chdir", [])
         step = read_chain(launch, draft)
+        folder_of_step = draft.values.pop("chdir", [])
+        draft.values.update({"chdir": folder_of_header} if folder_of_header else {})
         if is_guarded(job.lines, launch.command.place):
             ask_all(draft, draft.rows[done:], "in the script it runs only behind a test")
         _without_image(draft)
     read_commands(chains, launch, draft, job.lines)
+    settle_folder(draft, folder_of_step)
     settings = read_assignments(
-        job.shell.assignments,
+        exported_ones(job.shell),
         values,
         draft,
         used_in=draft.command,

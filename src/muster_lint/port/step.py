@@ -368,7 +368,7 @@ class _StepReader:
             elif flag in {"--env", "-e"} and value and "=" in value:
                 for setting in value.split(","):
                     self._variable(*setting.partition("=")[::2], subject=subject)
-            elif flag in {"--pwd", "--workdir", "-w"} and value and self.draft.get("chdir") is None:
+            elif flag in {"--pwd", "--cwd", "--workdir", "-w"} and value:
                 self.draft.change(
                     self.line, subject, "chdir", value, "the directory of the ranks, inside the image too"
                 )
@@ -453,7 +453,7 @@ class _StepReader:
             self._finish([shell, "-c", text], f"{shell} -c")
             return
         reason = f"its text starts ranks with {starter[1]} among other lines: what runs in each rank?"
-        self.draft.ask(self.line, f"{shell} -c …", reason, "COMMAND")
+        self.draft.ask(self.line, f"{shell} -c …", reason, "COMMAND", field="command")
         self.draft.command = ("COMMAND",)
 
     def python(self, stage: Stage) -> None:
@@ -518,11 +518,11 @@ class _StepReader:
         else:
             words = [re.sub(r"\\([$`])", r"\1", word) for word in words]
         if questions:
-            self.draft.ask(self.line, f"{subject} …", "; ".join(questions), shlex.join(words))
+            self.draft.ask(self.line, f"{subject} …", "; ".join(questions), shlex.join(words), field="command")
         else:
             in_shell = bool(settings) or words[:2] == ["bash", "-c"]
             reason = "the task's shell fills in what only it knows" if in_shell else "the command, word for word"
-            self.draft.note(self.line, f"{subject} …", shlex.join(words), reason)
+            self.draft.note(self.line, f"{subject} …", shlex.join(words), reason, "command")
         self.draft.command = tuple(words)
 
     def _open(self, words: list[str]) -> Iterator[str]:

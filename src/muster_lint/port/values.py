@@ -120,7 +120,7 @@ class Draft:
         if not rows:
             self.rows.append(PortRow(0, f"(no {_named(field)})", verdict, now, reason, field))
         for row in rows:
-            self.replace(row, _without(verdict, value), now, reason)
+            self._revise(row, _without(verdict, value), now, reason, is_left=value is not None)
 
     def revise_one(self, field: str, old: str, verdict: Fate, value: str | None, reason: str) -> None:
         """Give one value of a field that repeats another value, or remove it."""
@@ -130,7 +130,13 @@ class Draft:
         old_words = shlex.join(option_words(field, [old]))
         now = "" if value is None else shlex.join(option_words(field, [value]))
         for row in [row for row in self.rows if row.field == field and row.now == old_words]:
-            self.replace(row, _without(verdict, value), now, reason)
+            self._revise(row, _without(verdict, value), now, reason, is_left=value is not None)
+
+    def _revise(self, row: PortRow, verdict: Fate, now: str, reason: str, *, is_left: bool) -> None:
+        """Put another verdict in the place of a row's; what was asked about a value stays asked while it has one."""
+        if row.verdict is Fate.ASKED and is_left:
+            verdict, reason = Fate.ASKED, "; ".join(dict.fromkeys(filter(None, [row.why, reason])))
+        self.replace(row, verdict, now, reason)
 
     def replace(self, row: PortRow, verdict: Fate, now: str, reason: str) -> None:
         """Put another verdict in the place of a row's."""

@@ -1,0 +1,288 @@
+"""Two records of one job, before and after: where they differ, and whether the table speaks of just that."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import SequenceMatcher
+from itertools import zip_longest
+from typing import NamedTuple
+
+import msgspec
+
+from muster_lint.bash import Word, read_shell
+from muster_lint.job import BatchScript
+from muster_lint.port.expand import WIRED, values_of
+from muster_lint.port.values import Draft, Fate, PortRow, is_open
+
+from .box import Outcome, Rank, started_runs
+
+__all__ = ["Difference", "differences"]
+
+# What Muster or the site decides for the ranks; the table has a row for each that the script sets.
+_OF_THE_SITE = re.compile(
+    r"(NCCL|RCCL|FI|UCX|GLOO|MPICH|MIOPEN|I_MPI|OMPI|PMIX?|TORCH_NCCL|TP|CXI|HSA|HIP|ROCR)_\w+|(OMP|MKL)_NUM_THREADS"
+    r"|(APPTAINER|SINGULARITY|ENROOT|PODMAN)\w*|\w+_proxy|\w+_PROXY|TORCHELASTIC_\w+"
+    r"|(PATH|LD_LIBRARY_PATH|PYTHONPATH|CUDA_VISIBLE_DEVICES|ROCR_VISIBLE_DEVICES|GROUP_RANK)"
+)
+_OF_THE_BOX = re.compile(r"(STUB|SLURM|BASH_FUNC|OMPI|MUSTER)_.*|PWD|OLDPWD|SHLVL|_|BASH_ENV")
+_SIZES = frozenset({"nodes", "ntasks_per_node", "gpus_per_node", "gres", "launcher", "started"})
+_FOLDER = re.compile(r"(?:#SBATCH )?(?:cd|pushd|popd|-D|--chdir|--workdir)\b|.* (?:-D|--chdir|--pwd|--workdir|-w)\b")
+_EXPANSION = re.compile(r"\$\{[^{}]*\}|\$\w+|\$[@*#?!$]|\$\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|`[^`]*`")
+_GAP = r"[\s\S]*"
+_MOST_RANKS = 24
+"""How many ranks of one command the stubs start at most for a script, the first and the last."""
+
+
+class Difference(NamedTuple):
+    """One thing that is not the same, and what the table says of it."""
+
+    kind: str
+    text: str
+    said: str
+    """asked: an open row speaks of it; told: a row says that it was left out or changed; nothing: silence."""
+
+
+def differences(old: Outcome, new: Outcome, draft: Draft, job: BatchScript) -> list[Difference]:
+    """Return where the ranks and the files of a job differ from those of the script that it was made of."""
+    found = {(each.kind, each.said, each.text if each.kind in _EACH else ""): each
+             for each in reversed([*_differences(old, new, _Table(draft, job))])}  # fmt: skip
+    return [*reversed(found.values())]
+
+
+_EACH = frozenset({"launch", "variable", "module", "file"})
+"""What is told of each: of ranks, words and folders the first is enough."""
+
+
+def _differences(old: Outcome, new: Outcome, table: _Table) -> Iterator[Difference]:
+    runs, new_runs = started_runs(old.ranks), started_runs(new.ranks)
+    launched = [run for run in runs if table.launch & table.lines_of(run)]
+    for run in runs:
+        if run not in launched:
+            shown = f"line {run[0]['line']}: {run[0]['program']} {' '.join(run[0]['words'][:3])}"
+            yield Difference("launch", shown, table.says_of_lines(table.lines_of(run)))
+    if not launched:
+        yield Difference("launch", "the script did not start what the job starts", table.says_of_lines(table.launch))
+    if len(launched) > 1:
+        shown = f"{len(launched)} times before"
+        yield Difference("repeats", shown, table.says_of_repeats(table.lines_of(launched[0])))
+    if len(new_runs) != 1:
+        yield Difference("launch", f"{len(new_runs)} launches after", "")
+    for run in launched:
+        yield from _of_ranks(run, new_runs[0], old.given, table)
+    yield from _of_files(old.files, new.files, table)
+
+
+def _of_ranks(old: list[Rank], new: list[Rank], given: Mapping[str, str], table: _Table) -> Iterator[Difference]:
+    if len(old) != len(new) and len(old) < _MOST_RANKS:
+        yield Difference("ranks", f"{len(old)} ranks before, {len(new)} after", table.says_of_ranks())
+    others = {rank["rank"]: rank for rank in new}
+    for one in old:
+        other = others.get(one["rank"], new[0])
+        if (one["rank"], one["world"]) != (other["rank"], other["world"]):
+            shown = f"rank {one['rank']} of {one['world']} before, {other['rank']} of {other['world']} after"
+            yield Difference("ranks", shown, table.says_of_ranks())
+        if one["words"] != other["words"] or one["program"] != other["program"]:
+            shown = _shown_words([one["program"], *one["words"]], [other["program"], *other["words"]])
+            yield Difference("words", shown, table.says_of_words(one, other))
+        if one["folder"] != other["folder"]:
+            shown = f"{one['folder']} before, {other['folder']} after"
+            yield Difference("folder", shown, table.says_of_folder())
+        yield from _of_variables(one["environment"], other["environment"], given, table)
+        yield from _of_files(one["files"], other["files"], table)
+
+
+def _shown_words(old: list[str], new: list[str]) -> str:
+    """Return the words that differ, with the word before them."""
+    changes = [each for each in SequenceMatcher(None, old, new, autojunk=False).get_opcodes() if each[0] != "equal"]
+    return "; ".join(
+        f"{' '.join(old[a1 - 1 : a1])} {old[a1:a2]} before, {new[b1:b2]} after" for _, a1, a2, b1, b2 in changes
+    )
+
+
+def _of_variables(
+    one: Mapping[str, str], other: Mapping[str, str], given: Mapping[str, str], table: _Table
+) -> Iterator[Difference]:
+    """Yield the variables that the script sets or removes and the job does not, or that the line sets otherwise."""
+    names = {name for name in {*one, *given} if one.get(name) != given.get(name)} | table.set_names
+    for name in sorted(names):
+        value, new = one.get(name), other.get(name)
+        if value == new or _OF_THE_BOX.fullmatch(name) or (name in WIRED and not table.names(name)):
+            continue
+        said = table.says_of_venv() if name == "VIRTUAL_ENV" else table.says_of_name(name)
+        if not (said and (name in WIRED or _OF_THE_SITE.fullmatch(name))):
+            yield Difference("variable", f"{name}={value} before, {new} after", said)
+    for module in dict.fromkeys(one["STUB_MODULES"].split()):
+        if module not in other["STUB_MODULES"].split() and not table.says_of_name(module):
+            yield Difference("module", module, "")
+
+
+def _of_files(old: Mapping[str, str], new: Mapping[str, str], table: _Table) -> Iterator[Difference]:
+    for path, text in old.items():
+        if new.get(path) != text and not any(each.startswith(path) for each in new if path.endswith("/")):
+            shown = f"{path} holds {new[path][:40]!r}" if path in new else f"{path} is missing"
+            yield Difference("file", shown, table.says_of_file(path))
+
+
+class _Table:
+    """The rows of a port, asked for what they speak of."""
+
+    def __init__(self, draft: Draft, job: BatchScript) -> None:
+        self.draft = draft
+        self.values = values_of(job.shell)
+        places = sorted((each.place for each in job.shell.commands), key=lambda place: place.line - place.end_line)
+        self._begins = {line: place.line for place in places for line in range(place.line, place.end_line + 1)}
+        self.open_rows = [row for row in draft.rows if is_open(row)]
+        self.other_rows = [row for row in draft.rows if row.verdict in {Fate.CHANGED, Fate.DROPPED}]
+        self.launch = frozenset(row.line for row in draft.rows if row.field == "command")
+        settings = draft.values.get("env", ())
+        self.set_names = {each.partition("=")[0] for each in settings if "=" in each}
+
+    def lines_of(self, run: list[Rank]) -> frozenset[int]:
+        """Return the lines that started a run, as the table has them: bash may name any line of a long command."""
+        return frozenset(self._begins.get(int(line), int(line)) for line in str(run[0]["line"]).split())
+
+    def _says(self, is_about: Iterable[tuple[PortRow, bool]]) -> str:
+        """Return how the rows say it that are about a thing."""
+        found = [is_open(row) for row, is_true in is_about if is_true]
+        return "asked" if any(found) else "told" if found else ""
+
+    def _rows(self) -> list[PortRow]:
+        return [*self.open_rows, *self.other_rows]
+
+    def names(self, name: str) -> bool:
+        """Tell whether a row names a variable."""
+        return any(re.search(rf"\b{re.escape(name)}=", row.what) for row in self.draft.rows)
+
+    def says_of_name(self, name: str) -> str:
+        """Return how the table says that a variable, or a module, is another one or none."""
+        word = re.compile(rf"(?<![\w/.-]){re.escape(name)}(?![\w/-])")
+        return self._says((row, bool(word.search(f"{row.what} {row.now}"))) for row in self._rows())
+
+    def says_of_lines(self, lines: frozenset[int]) -> str:
+        """Return how the table says that the job does not start what one of these lines starts."""
+        return self._says((row, row.line in lines) for row in self._rows())
+
+    def says_of_repeats(self, lines: frozenset[int]) -> str:
+        """Return whether the table asks about a launch that runs several times, in a loop or a function."""
+        return self._says(
+            (row, row.line in lines and _IN_A_BLOCK.search(row.why) is not None) for row in self.open_rows
+        )
+
+    def says_of_ranks(self) -> str:
+        """Return whether the table asks about a number of nodes or ranks."""
+        return self._says(
+            (row, row.field in _SIZES or row.field.startswith("size ") or row.what.startswith("("))
+            for row in self.open_rows
+        )
+
+    def says_of_folder(self) -> str:
+        """Return whether the table asks about the working directory."""
+        return self._says((row, row.field == "chdir" or _FOLDER.match(row.what) is not None) for row in self.open_rows)
+
+    def says_of_venv(self) -> str:
+        """Return whether the table asks about the virtual environment."""
+        return self._says((row, row.field == "venv" or "activate" in row.what) for row in self.open_rows)
+
+    def says_of_file(self, path: str) -> str:
+        """Return how the table says that a file is not written: a row names it, or a folder that it is in."""
+        parts = [part for part in path.split("/")[1:] if part not in {"srv", "home", "ada", "tmp", ""}]
+        is_called = any(row.why.startswith("a function of the script") for row in self.open_rows)
+        rows = self._rows()
+        if not is_called:
+            return self._says((row, self._names_file(row, parts)) for row in rows)
+        found = [is_open(row) or "of the function" in row.why for row in rows if self._names_file(row, parts)]
+        return "asked" if any(found) else "told" if found else ""
+
+    def says_of_words(self, old: Rank, new: Rank) -> str:
+        """Return whether the rank's words before are those of the command, but for what the table asks about."""
+        text = " ".join(f"{row.what} {row.why}" for row in self.open_rows)
+        words = [word for word in old["words"] if "--local_rank" not in text or not word.startswith("--local_rank=")]
+        if any(row.now == "COMMAND" for row in self.open_rows):
+            return "asked"
+        pattern = _pattern_of(self.draft.command, old["program"], new, text)
+        if pattern is None:
+            return "asked" if any(row.field == "command" for row in self.open_rows) else ""
+        return "asked" if re.fullmatch(pattern, "".join(f"\0{word}" for word in words)) else ""
+
+    def _names_file(self, row: PortRow, parts: list[str]) -> bool:
+        """Tell whether a row names a file, or makes a folder of its path; what the shell fills in may be anything."""
+        parts = parts if _WITH_FOLDERS.match(row.what) else parts[-1:]
+        for word in re.split(r"[\s\"'=,;>]+", self.values.of(f"{row.what} {row.why}")):
+            names = [name for name in word.strip("/").split("/") if len(name) > 1]
+            for name in names[-2:]:
+                pattern = ".*".join(map(re.escape, _EXPANSION.split(name)))
+                if pattern != ".*" and any(re.fullmatch(pattern, part) for part in parts):
+                    return True
+        return False
+
+
+_WITH_FOLDERS = re.compile(r"(?:sudo )?(?:mkdir|cp|rsync|scp|mv|tar|unzip|ln|git|install|unsquashfs|aws|gsutil|wget)\b")
+_IN_A_BLOCK = re.compile(r"stands in the|no branches, loops or functions|a function of the script|several|each time")
+
+
+def _pattern_of(command: tuple[str, ...], program: str, new: Rank, asked: str) -> str | None:
+    """Return the pattern of the words that a rank may have had: what is asked about is a gap, all else is as it is now.
+
+    None: the command is a text of the shell that is more than one command.
+    """
+    words = _template(command)
+    if words is None:
+        return None
+    named = [index for index, word in enumerate(words) if _is_program(word.value, program)]
+    if not named:
+        return None
+    words = words[named[0] + 1 :]
+    values = new["words"] if len(new["words"]) == len(words) else [None] * len(words)
+    return "".join(
+        _piece(word, value, new["environment"], asked) for word, value in zip_longest(words, values[: len(words)])
+    )
+
+
+def _is_program(word: str, program: str) -> bool:
+    name, called = word.rpartition("/")[2], program.rpartition("/")[2]
+    return name == called or (name.startswith("python") and called.startswith("python")) or name == word == program
+
+
+def _template(command: tuple[str, ...]) -> list[Word] | None:
+    """Return the words of the command; those of a shell's text as the shell reads them."""
+    text = command[2] if len(command) == 3 and command[1] == "-c" and command[0] in {"bash", "sh"} else ""
+    if not text:
+        literal = read_shell(": x").commands[0].words[1]
+        return [msgspec.structs.replace(literal, text=word, value=word, quoted="'") for word in command]
+    shell = read_shell(text)
+    outer = [each for each in shell.commands if not each.in_substitution and each.program != "export"]
+    if shell.error is not None or len(outer) != 1:
+        return None
+    words = list(outer[0].words)
+    return words[1:] if words[0].value == "exec" else words
+
+
+def _piece(word: Word, value: str | None, environment: Mapping[str, str], asked: str) -> str:
+    """Return the pattern of one word."""
+    if word.quoted == "'" or not _EXPANSION.search(word.value):
+        return "\0" + re.escape(word.value if value is None else value)
+    opened = [_is_asked(match[0], asked) for match in _EXPANSION.finditer(word.value)]
+    if not any(opened) and value is not None:
+        return "\0" + re.escape(value)
+    if _EXPANSION.fullmatch(word.value):
+        return rf"(?:\0{_GAP})?"
+    pieces = [re.escape(part) for part in _EXPANSION.split(word.value)]
+    filled = [_GAP if is_asked else _value(match[0], environment)
+              for match, is_asked in zip(_EXPANSION.finditer(word.value), opened)]  # fmt: skip
+    return "\0" + "".join(part for pair in zip_longest(pieces, filled, fillvalue="") for part in pair)
+
+
+def _is_asked(expansion: str, asked: str) -> bool:
+    """Tell whether the table asks about what the shell puts here, or Muster decides it."""
+    if expansion.startswith(("$(", "`")):
+        return "a command stands in the words" in asked
+    name = re.sub(r"^\$\{?[#!]?(\w+|[@*#?!$]).*", r"\1", expansion, flags=re.DOTALL)
+    if name in WIRED:
+        return True
+    return re.search(rf"\b{name}\b" if name.isidentifier() else rf"\${re.escape(name)} ", asked) is not None
+
+
+def _value(expansion: str, environment: Mapping[str, str]) -> str:
+    name = re.fullmatch(r"\$\{?(\w+)\}?", expansion)
+    return re.escape(environment.get(name[1], "")) if name else _GAP
