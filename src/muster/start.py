@@ -126,10 +126,10 @@ def run_on_nodes(launch: Prepared, *, say: Say, say_always: Say, wait_words: Cal
 
 def run_here(launch: Prepared, say: Say) -> Outcome:
     """Run the launch on this machine, and return how its ranks ended."""
-    from muster.act import launch as act
+    from muster.act import launch_here
 
     place_parts(launch.plan, say)
-    return act.run_here(launch.plan, launch.facts.environment)
+    return launch_here.run_here(launch.plan, launch.facts.environment)
 
 
 def place_parts(plan: Plan, say: Say) -> None:

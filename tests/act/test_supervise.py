@@ -120,7 +120,7 @@ def test_each_rank_of_this_machine_sees_its_own_gpu_where_that_is_asked(
 ) -> None:
     """Seen on a real GPU: nothing numbers the GPUs of a machine without Slurm, so each rank saw all of them."""
     monkeypatch.setattr("muster.look.probe._count_gpus", lambda *_: 2)
-    monkeypatch.setattr("muster.act.launch.vendor_here", lambda: VENDORS[0])
+    monkeypatch.setattr("muster.act.launch_here.vendor_here", lambda: VENDORS[0])
     words = ("--ntasks-per-node", "2", "-g", "2", "--visibility", "one", "--", "printenv", "CUDA_VISIBLE_DEVICES")
     result = muster_run(*words, **given)
 
@@ -131,7 +131,7 @@ def test_each_rank_of_this_machine_sees_its_own_gpu_where_that_is_asked(
 
 def test_ranks_that_ask_for_no_gpu_get_no_number_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty CUDA_VISIBLE_DEVICES would hide every GPU of the machine."""
-    monkeypatch.setattr("muster.act.launch.vendor_here", lambda: VENDORS[0])
+    monkeypatch.setattr("muster.act.launch_here.vendor_here", lambda: VENDORS[0])
     result = muster_run("-g", "0", "--visibility", "one", "--", "sh", "-c", "echo ${CUDA_VISIBLE_DEVICES-unset}")
 
     assert result.stdout == "unset\n", result.stderr

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.act.launch import somebody_met
+from muster.act.launch_here import somebody_met
 from muster.look.script import look_at_script
 from muster.model.plan import Engine, Plan
 from muster.runner import ProgramResult

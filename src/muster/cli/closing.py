@@ -50,7 +50,15 @@ def close(plan: Plan, kept_job: Kept, *, quiet: bool) -> NoReturn:
     leave(_closed(plan, kept_job, quiet=quiet))
 
 
-def say_alone(plan: Plan, address: str) -> None:
+def say_end_here(plan: Plan, outcome: Outcome, *, quiet: bool) -> None:
+    """Say what is to be known of how the ranks of this machine ended."""
+    if outcome.first_failed is not None:
+        say_of_rank(plan, outcome, quiet=quiet)
+    if outcome.unmet is not None:
+        _say_alone(plan, outcome.unmet)
+
+
+def _say_alone(plan: Plan, address: str) -> None:
     """Say of ranks of this machine what rank 0's shell says elsewhere (render/shell/rank/look.sh)."""
     say(
         f"warning: the {plan.shape.ntasks} ranks have ended, and Muster saw no connection to {address}: each may "

@@ -17,7 +17,6 @@ def main(words: Words) -> int:
     """Run; the status is the one of the first rank that failed."""
     start_by_name("run", words.without())
 
-    from muster.cli.closing import close, say_alone, say_of_rank, wait_words
     from muster.look.place import RunPlace, place_of, refuse_in_every_rank
     from muster.start import prepare_run, run_here, run_on_nodes
 
@@ -40,13 +39,15 @@ def main(words: Words) -> int:
     if words.verbose:
         say(f"{place}: {reason}; launcher {plan.launcher}: {plan.launcher_reason.text}")
     if place is not RunPlace.HERE:
+        from muster.cli.closing import close, wait_words
+
         kept_job = run_on_nodes(prepared, say=news, say_always=say, wait_words=wait_words)
         close(plan, kept_job, quiet=quiet)
     outcome = run_here(prepared, news)
-    if outcome.first_failed is not None:
-        say_of_rank(plan, outcome, quiet=quiet)
-    if outcome.unmet is not None:
-        say_alone(plan, outcome.unmet)
+    if outcome.first_failed is not None or outcome.unmet is not None:
+        from muster.cli.closing import say_end_here
+
+        say_end_here(plan, outcome, quiet=quiet)
     return leave(outcome.status)
 
 

@@ -12,7 +12,6 @@ import msgspec
 from muster.errors import HostlistError, RequestError, UnknownName
 from muster.images.reference import ImageReference
 from muster.older import StrEnum
-from muster.rank.hostlist import count
 from muster.units import Memory, Walltime, shown, whole_number
 
 UNGROUPED = "what to run on"  # the title of the options that name no other group
@@ -243,6 +242,8 @@ def parse_host(value: str) -> str:
 
 def parse_nodes(value: str) -> str:
     """Return a list of nodes that Slurm reads; one with a slash is a file."""
+    from muster.rank.hostlist import count  # a launch that names no node does not read lists of them
+
     try:
         count(value if "/" not in value else "")
     except HostlistError as error:

@@ -9,15 +9,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import ClassVar, Union
+from typing import TYPE_CHECKING, ClassVar, Union
 
 import msgspec
 
-from muster.model.failure import Failure
 from muster.model.plan import Engine, Flag, Plan, Variable
 from muster.model.words import Fragment, Word
 from muster.older import StrEnum
 from muster.rank import contract
+
+if TYPE_CHECKING:
+    from muster.model.failure import Failure
 
 Part = Union[str, Path]
 """A shell text: the name of a file in render/shell, or the path of a file elsewhere."""

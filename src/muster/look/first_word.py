@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import sys
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -80,13 +78,11 @@ def _unreadable(path: Path, shown_name: str, *, is_own: bool) -> Iterator[str]:
 
     For another Python it is most likely broken too.
     """
+    from muster.look.sources import parse_file
+
     try:
-        source = path.read_bytes()
-        if len(source) > _LONGEST_SCRIPT_BYTES:
-            return
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ast.parse(source, shown_name)
+        if path.stat().st_size <= _LONGEST_SCRIPT_BYTES:
+            parse_file(path)
     except SyntaxError as error:
         sentence = f"{shown_name}, line {error.lineno}: {error.msg}"
         if is_own:

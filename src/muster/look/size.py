@@ -8,7 +8,6 @@ from muster.errors import MusterError, RequestError
 from muster.facts import Facts
 from muster.job.option import OriginKind, ValueOrigin
 from muster.job.request import Request
-from muster.rank.hostlist import expand
 from muster.runner import Runner, run
 from muster.slurm.cluster import ask_gpus_of
 from muster.slurm.granted import Granted, read_granted
@@ -59,6 +58,8 @@ def _nodes(request: Request, granted: Granted) -> int | None:
     away = request.exclude if request.typed("exclude") else None
     if not granted.node_list or (wanted_list is None and away is None):
         return granted.node_count
+    from muster.rank.hostlist import expand
+
     node_names = expand(granted.node_list)
     wanted_names = expand(wanted_list) if wanted_list else node_names
     missing = [name for name in wanted_names if name not in node_names]

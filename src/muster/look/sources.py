@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 # A project's own modules that a script imports; what is looked for often lies in one of them.
@@ -44,6 +46,19 @@ def name_called(call: ast.Call) -> str:
 
 def _tree(file: Path) -> ast.Module | None:
     try:
-        return ast.parse(file.read_bytes())
+        return parse_file(file)
     except (OSError, SyntaxError, ValueError):  # whoever runs it will be told
         return None
+
+
+def parse_file(file: Path) -> ast.Module:
+    """Return the syntax tree of a file, or raise what `ast.parse` does. While the file is the same it is read once."""
+    status = file.stat()
+    return _parse(file, status.st_ino, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=_MOST_FILES)
+def _parse(file: Path, *_state: int) -> ast.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(file.read_bytes())

@@ -17,7 +17,6 @@ from muster.render.finish import finish_parts, keeps_attempts
 from muster.render.folder import compose_read, is_read, text_of
 from muster.render.image import prologue_end, with_step_flags
 from muster.render.parts import compose, kept, part
-from muster.render.roles import texts_of_roles
 from muster.slurm.variables import CLASHING, CLASHING_WITHIN
 
 # What another launcher, or an outer job, may have said about ranks that are not these.
@@ -36,6 +35,8 @@ def own_text(plan: Plan) -> str:
     """Return Muster's own text: what every started process runs, and what the job calls, each function once."""
     texts = _texts(plan, launcher_named(plan.launcher))
     if plan.roles:
+        from muster.render.roles import texts_of_roles
+
         plans = {role.name: with_step_flags(role.plan) for role in plan.roles}
         of_roles = {name: list(_texts(each, launcher_named(each.launcher))) for name, each in plans.items()}
         texts = texts_of_roles(list(_texts_of_job(plan)), of_roles)

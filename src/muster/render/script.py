@@ -9,7 +9,7 @@ from textwrap import wrap
 from typing import Any
 
 from muster.launchers import launcher_named
-from muster.launchers.base import KEEPER, Launcher, python_of_ranks
+from muster.launchers.base import KEEPER, Launcher
 from muster.model.plan import (
     SNAPSHOT_HERE,
     Condition,
@@ -37,7 +37,8 @@ from muster.render.own_text import (
     tells_logs,
 )
 from muster.render.roles import last_lines, role_function, role_lines
-from muster.render.sweep import choose_row, pack_lines, port_range_of_row, row_job, row_lines
+from muster.render.sweep import choose_row, pack_lines, row_job, row_lines
+from muster.render.told import told_to_tasks
 from muster.slurm.directives import format_header
 
 RULE = "# " + "-" * 117
@@ -305,42 +306,6 @@ def _word_of(variable: Variable) -> Word:
     if variable.name.endswith("*"):
         return Fragment(f'"${{!{variable.name[:-1]}@}}"')
     return variable.name
-
-
-def told_to_tasks(plan: Plan) -> dict[str, Word]:
-    """Return Muster's own variables, by which every rank checks its start."""
-    meeting, shape = plan.rendezvous, plan.shape
-    values: dict[str, Word] = {
-        contract.JOB: Fragment('"$muster_job"'),
-        contract.RUN_DIRECTORY: Fragment('"$muster_run_dir"'),
-        contract.LAUNCHER: plan.launcher,
-        contract.AGENTS: str(int(launcher_named(plan.launcher).leaves_daemons)),
-        contract.EXPECTED_TASKS: Fragment("$((muster_nodes * muster_ntasks_per_node))"),
-        contract.TASKS_PER_NODE: Fragment('"$muster_ntasks_per_node"'),
-        contract.EXPECTED_GPUS: str(shape.gpus_per_node if plan.pack is None else plan.pack.shape.gpus_per_node),
-        contract.EXPECTED_CPUS: Fragment('"$muster_cpus_per_task"') if shape.cpus_per_task else "0",
-        contract.VISIBILITY: plan.visibility,
-        contract.GRACE: str(plan.grace_s),
-        contract.PORT_LOW: str(meeting.port_low),
-        contract.PORT_COUNT: str(meeting.port_high - meeting.port_low + 1),
-    }
-    if plan.pack is not None:
-        values |= port_range_of_row(plan, plan.pack)
-    if meeting.host_suffix:
-        values[contract.HOST_SUFFIX] = meeting.host_suffix
-    if meeting.address is not None:
-        values[contract.ADDRESS] = meeting.address
-    if meeting.port is not None:
-        values[contract.PORT] = str(meeting.port)
-    elif meeting.range_asked:
-        values[contract.RANGE_ASKED] = "1"
-    if plan.wireup is not None:
-        values[contract.METHOD] = plan.wireup
-    if (python := python_of_ranks(plan)) is not None:
-        values[contract.PYTHON] = python
-    if counts_ends(plan, launcher_named(plan.launcher)):
-        values[contract.ENDS] = Fragment('"$(muster_ends)"')
-    return values
 
 
 def _counted(plan: Plan, launcher: Launcher, lines: Iterable[str]) -> Iterator[str]:
