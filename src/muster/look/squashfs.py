@@ -46,7 +46,7 @@ class SquashFs:
     def __init__(self, path: Path, offset: int = 0) -> None:
         self._file, self._base = path.open("rb"), offset
         head = self._bytes(0, _SUPER.size)
-        if len(head) < _SUPER.size or head[:4] != b"hsqs":
+        if head[:4] != b"hsqs":
             raise CannotBeRead("it holds no squashfs")
         fields = _SUPER.unpack(head)
         self._block_size, self._packing, self._root = fields[3], fields[5], fields[11]
@@ -70,7 +70,7 @@ class SquashFs:
         first, rest = parts[0], parts[1:]
         for name in self._matching(folder, first):
             path = f"{folder}/{name}" if folder else name
-            if rest or self.has(path):
+            if self.has(path):
                 yield from self._glob(path, rest)
 
     def _matching(self, folder: str, pattern: str) -> list[str]:
@@ -167,7 +167,7 @@ class SquashFs:
             parts.append(self._unpacked(place, length, plain=bool(size & _BLOCK_IN_PLAIN)) if length else bytes(whole))
             place += length
             held_bytes += whole
-        if held_bytes < byte_count and node.fragment != _NO_FRAGMENT:
+        if held_bytes < byte_count:  # the tail lies in a fragment
             (table,) = struct.unpack("<Q", self._bytes(self._fragments + 8 * (node.fragment // 512), 8))
             start, size, _ = struct.unpack("<QII", self._table(table, 16 * (node.fragment % 512), 16))
             length = size & (_BLOCK_IN_PLAIN - 1)
