@@ -37,7 +37,7 @@ def pins_of_requirements(text: str) -> Iterator[Pin]:
     for line in text.replace("\\\n", " ").splitlines():
         words = line.split(" #")[0].strip()
         match = _REQUIREMENT.match(words)
-        if not words or words.startswith(("#", "-")) or match is None:
+        if match is None:
             continue
         name, constraint = match[1].lower().replace("_", "-"), match[2].strip()
         yield Pin(name, _level(words, constraint), words)

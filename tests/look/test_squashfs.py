@@ -2,7 +2,7 @@
 
 The tree of gzip.sqsh and xz.sqsh (blocks of 4096 bytes): etc/os-release, links beside it (relative, absolute, loop),
 lib → /usr/lib, and in usr/lib: real, second (the same file), libx.so.1, long (two blocks and a tail), noise (a block
-that does not pack), holes (two blocks of nothing, then `end`), pipe (a fifo); an empty folder, and many/ with 401 files.
+that does not pack), holes (two blocks of nothing, then `end`), pipe (a fifo); an empty folder, many/ with 401 files.
 """
 
 from __future__ import annotations

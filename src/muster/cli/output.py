@@ -40,7 +40,7 @@ def print_json(value: Any) -> None:
 
     in_ascii = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
     text = json.dumps(value, indent=2, ensure_ascii=in_ascii)
-    print(text if text.isascii() or not _holds_surrogate(text) else json.dumps(value, indent=2))
+    print(text if not _holds_surrogate(text) else json.dumps(value, indent=2))
 
 
 def _holds_surrogate(text: str) -> bool:

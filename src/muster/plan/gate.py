@@ -40,14 +40,14 @@ def gate_condition(file: str) -> Condition:
 
 def expected_at(site: Site, shape: Shape, engine: Engine, request: Request) -> dict[str, Any]:
     """Return what the site's profile promises of its nodes, for the judges; what is not known is not judged."""
-    node = next((candidate for candidate in site.profile.nodes.values() if candidate.gpu_numa), None)
+    gpu_numa = next((node.gpu_numa for node in site.profile.nodes.values() if node.gpu_numa), ())
     fabric = site.profile.fabric
     flags = (flag.partition("=") for flag in request.sbatch)
     segment = next((value for name, _, value in flags if name == "--segment"), "")
     expected: dict[str, Any] = {
         "gpus": shape.gpus_per_node,
-        "gpu_numa": list(node.gpu_numa or ()) if node is not None else [],
-        "fabric": fabric.kind or "",
+        "gpu_numa": list(gpu_numa),
+        "fabric": fabric.kind,
         "closed": request.closed,
         "segment": int(segment) if segment.isdigit() else 0,
     }

@@ -15,7 +15,7 @@ def make_meeting(request: Request, terms: Terms, shape: Shape) -> Rendezvous:
     """Return the address and the port of the meeting point, or the rule by which the job finds them."""
     address = request.master_addr
     if address is not None:
-        if ":" in address and address.count(":") == 1:
+        if address.count(":") == 1:
             raise RequestError(
                 f"--master-addr {address} holds a port",
                 hint=f"--master-addr {address.partition(':')[0]} --master-port {address.partition(':')[2]}",

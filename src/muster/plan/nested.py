@@ -218,7 +218,7 @@ def _as_ours(launcher: str, name: str, value: str) -> str | None:
     """Return the option of Muster, or the variable, that means the same."""
     if name == "max_restarts" and value.isdigit():
         return f"--restart {value}"
-    if launcher.startswith("accelerate") or "accelerate" in launcher:
+    if "accelerate" in launcher:
         variable = _ACCELERATES.get(name) or (name.upper() if name.startswith("fsdp_") else None)
         return variable and f"--env {variable}={value or 'true'}"
     if launcher == "deepspeed" and name == "num_gpus" and value.isdigit():

@@ -329,7 +329,7 @@ def _ready(request: Request, own: str, names: Sequence[str], gaps: tuple[str, ..
         return Ready(ReadyKind(asked_way), within)
     if colon and kind in {"http", "https"}:
         return Ready(ReadyKind.ADDRESS, within, _filled(asked_way, own, names, gaps))
-    if colon and kind in {"log", "command"} and text.strip():
+    if kind in {"log", "command"} and text.strip():
         return Ready(ReadyKind(kind), within, _filled(text, own, names, gaps))
     hint = "port, joined, log:TEXT, command:COMMAND, or an address: 'http://{host}:{port}/health'"
     raise RequestError(f"role {own}: {request.origin('ready')} does not say when it is ready", hint=hint)

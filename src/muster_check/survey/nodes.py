@@ -56,7 +56,7 @@ def node_script(profile: Profile) -> str:
 
 def _words(groups: Iterable[Sequence[str]]) -> str:
     names = dict.fromkeys(word for group in groups for word in group)
-    return " ".join(map(shlex.quote, names)) or ""
+    return " ".join(map(shlex.quote, names))
 
 
 def _interfaces(profile: Profile) -> dict[str, Sequence[str]]:

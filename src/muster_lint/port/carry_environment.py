@@ -189,15 +189,12 @@ def carry_image(draft: Draft, way: Route) -> None:
             new,
             f"{way.there} does not run {image}: {', '.join(sorted(engines))} runs its images",
         )
-    elif is_file and not image.startswith("/") and not image.endswith((".sif", ".sqsh", ".toml")) and "/" not in image:
+    elif is_file and "/" not in image and not image.endswith((".sif", ".sqsh", ".toml")):
         new = f"site:{site_image}" if site_image else "IMAGE.sif"
         draft.revise("image", Fate.ASKED, new, f"{image} is the name of an image at {way.here}")
     elif is_file:
-        new = (
-            image
-            if image.endswith((".sif", ".sqsh")) or not image.endswith(".toml")
-            else (f"site:{site_image}" if site_image else "IMAGE.sif")
-        )
+        here_too = not image.endswith(".toml")
+        new = image if here_too else f"site:{site_image}" if site_image else "IMAGE.sif"
         draft.revise("image", Fate.ASKED, new, reason)
     _binds(draft, way)
 
@@ -225,9 +222,7 @@ def _binds(draft: Draft, way: Route) -> None:
                 None,
                 f"a part of {way.here} itself; the profile of {way.there} binds what is needed",
             )
-        elif path in site_paths or any(
-            root and path.startswith(f"{root}/") and root.count("/") >= 1 for root in site_paths
-        ):
+        elif any(root and f"{path}/".startswith(f"{root}/") for root in site_paths):
             draft.revise_one(
                 "bind", bind, Fate.ASKED, None, f"a path of {way.here}: where does it lie at {way.there}? --bind DIR"
             )
