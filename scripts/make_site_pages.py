@@ -4,6 +4,7 @@ docs/sites/*.md                     a page for each site
 docs/by-hand/*.md                   what a document says to do by hand, and what does it now
 docs/reference/profile.schema.json  JSON Schema of a profile, for editors
 src/muster/sites/data/index.json    the top of each profile, by which a site is recognised
+src/muster/sites/data/read/*.json   the tables of each profile, as a launch reads them
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from muster.sites.load import load
 from muster.sites.schema import NodeKind, Queue
 from muster.sites.site import Site
 from muster.sites.tell import missing_keys
+from muster.sites.text import file_of_tables, read_text, spell_tables
 from muster.sites.when import say_when
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -53,6 +55,7 @@ def made() -> dict[Path, str]:
     files[DOCS / "reference" / "profile.schema.json"] = json.dumps(json_schema(), indent=2) + "\n"
     found = [msgspec.structs.replace(head, path=None) for head in heads_in(BUNDLED, "bundled")]
     files[INDEX] = msgspec.json.format(msgspec.json.encode(found), indent=1).decode() + "\n"
+    files |= {file_of_tables(path): spell_tables(read_text(path)).decode() for path in BUNDLED.glob("*.toml")}
     return files
 
 

@@ -21,17 +21,18 @@ __all__ = [
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+
 A = TypeVar("A")
 B = TypeVar("B")
 
 if sys.version_info >= (3, 11):
     from enum import StrEnum
-
-    import tomllib
 else:
     from enum import Enum
-
-    import tomli as tomllib
 
     class StrEnum(str, Enum):
         """Members that are text."""
@@ -54,6 +55,15 @@ else:
         for value in whole:
             yield earlier_value, value
             earlier_value = value
+
+
+def __getattr__(name: str) -> Any:
+    """Load `tomllib` for whoever names it: it costs a launch as much as twenty modules of Muster."""
+    if name != "tomllib":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
 
 def zip_equal(first: Iterable[A], second: Iterable[B]) -> Iterator[tuple[A, B]]:

@@ -29,7 +29,9 @@ NOT_TO_START = {
     "difflib",
     "hashlib",
     "json",
+    "subprocess",
     "tempfile",
+    "tomllib",
     "inspect",
     "torch",
     "numpy",
@@ -38,7 +40,7 @@ NOT_TO_START = {
     "muster.act.keep",
     "muster.look.controller",
 }
-MOST_OF_MUSTER = 117  # a module that a launch here does without is imported where it is used
+MOST_OF_MUSTER = 108  # a module that a launch here does without is imported where it is used
 THERE = [verb for verb in VERBS if find_spec(verb.module)]
 
 

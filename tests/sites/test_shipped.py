@@ -7,7 +7,9 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
+import shutil
 import sys
+from pathlib import Path
 
 import pytest
 from msgspec.structs import asdict
@@ -15,8 +17,10 @@ from msgspec.structs import asdict
 from muster.cli.app import main
 from muster.policy.masks import core_list
 from muster.runner import run
-from muster.sites.heads import BUNDLED
+from muster.sites.heads import BUNDLED, SearchPath
+from muster.sites.load import load
 from muster.sites.tell import lines, missing_keys
+from muster.sites.text import file_of_tables, parse_toml, read_text, tables_read_before
 from muster.sites.when import Situation, holds, say_when
 from muster.units import parse_walltime_s
 
@@ -49,6 +53,22 @@ def test_every_document_that_is_listed_says_something(name: str) -> None:
     used = set(re.findall(r'source = "([\w-]+)"', text))
     used |= {str(fact) for each in family for fact in bundled(each).profile.facts.values()}
     assert set(bundled(name).profile.sources) <= used
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_tables_that_a_launch_reads_are_those_of_the_file(name: str) -> None:
+    path = BUNDLED / f"{name}.toml"
+    assert tables_read_before(path, read_text(path)) == parse_toml(read_text(path), str(path))
+
+
+def test_a_bundled_profile_that_somebody_has_edited_is_read_anew(tmp_path: Path) -> None:
+    path = tmp_path / "laptop.toml"
+    path.write_text((BUNDLED / "laptop.toml").read_text().replace("port_low = 20000", "port_low = 21000"))
+    file_of_tables(path).parent.mkdir()
+    shutil.copy(file_of_tables(BUNDLED / "laptop.toml"), file_of_tables(path))
+
+    assert tables_read_before(path, read_text(path)) is None
+    assert load("laptop", SearchPath(bundled=tmp_path, site_wide=None)).profile.rendezvous.port_low == 21000
 
 
 @pytest.mark.parametrize("name", NAMES)

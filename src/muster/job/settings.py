@@ -12,7 +12,6 @@ from muster.errors import ProfileError, RequestError, nearest_hint
 from muster.job.option import Option, OriginKind, ValueOrigin, convert
 from muster.job.request import options_of
 from muster.job.roles import ROLE_OPTIONS
-from muster.older import tomllib
 from muster.ownership import system_directory
 from muster.rank import contract
 
@@ -43,6 +42,8 @@ def merge_settings(
 
 
 def _from_file(path: str, text: str, kind: OriginKind) -> dict[str, tuple[Any, ValueOrigin]]:
+    from muster.older import tomllib
+
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from muster.errors import ProfileError
 from muster.facts import Facts
-from muster.older import tomllib
 from muster.ownership import Trust, nearest, system_directory
 from muster.sites.match import Evidence
 from muster.sites.text import parse_toml, read_text
@@ -150,6 +149,8 @@ def _head_of(path: Path) -> dict[str, Any]:
 
     The whole file where that is not TOML.
     """
+    from muster.older import tomllib
+
     text = read_text(path)
     lines = []
     for line in text.splitlines():

@@ -19,7 +19,7 @@ from muster.sites.layers import Layer, Merged, merge
 from muster.sites.match import LAB_SITE, Evidence, SiteMatch, decide, signs
 from muster.sites.schema import Profile
 from muster.sites.site import Site
-from muster.sites.text import check_version, parse_toml, read_text
+from muster.sites.text import check_version, parse_toml, read_text, tables_read_before
 
 if TYPE_CHECKING:
     from muster.slurm.cluster_facts import ClusterFacts
@@ -137,14 +137,17 @@ def _overlay_layers(name: str, search: SearchPath) -> Iterator[Layer]:
 
 
 def _layer(kind: str, path: FilePath) -> Layer:
-    return _layer_of(kind, str(path), read_text(path))
+    return _layer_of(kind, path, read_text(path))
 
 
 @lru_cache(maxsize=128)
-def _layer_of(kind: str, file: str, text: str) -> Layer:
+def _layer_of(kind: str, path: FilePath, text: str) -> Layer:
     """Return the layer of this text. Nothing changes a layer, so many sites share the one that they extend."""
-    table = parse_toml(text, file)
-    check_version(table, text, file)
+    file = str(path)
+    table = tables_read_before(path, text) if kind == "bundled" else None
+    if table is None:
+        table = parse_toml(text, file)
+        check_version(table, text, file)
     return Layer(kind, file, text, table)
 
 

@@ -29,9 +29,15 @@ class Origin(msgspec.Struct, frozen=True):
 
     layer: str
     file: str
-    line: int | None
     source: Source | None = None
     reason: str | None = None
+    place: tuple[Layer, Path] | None = None
+    """The text that sets the value, and its path there; None: no text does."""
+
+    @property
+    def line(self) -> int | None:
+        """Return the line of the file. It is looked for where somebody wants to know: most launches do not."""
+        return None if self.place is None else self.place[0].line(self.place[1])
 
     @property
     def checked(self) -> dt.date | None:
@@ -139,18 +145,18 @@ class Site(msgspec.Struct, frozen=True, dict=True):
         """Return the source of a path in the merged tables."""
         origin = self.merged.origin(path)
         if origin is None:
-            return Origin("muster", "the default", None)
+            return Origin("muster", "the default")
         layer = self.layers[origin[0]]
         if layer.kind == LAYER:
-            return Origin(layer.kind, layer.file, None)
+            return Origin(layer.kind, layer.file)
         fact = self._fact(path, layer.kind)
         source = self._own_source(path) or (fact.source if fact else None)
         return Origin(
             layer=layer.kind,
             file=layer.file,
-            line=layer.line(origin[1]),
             source=self.profile.sources.get(source) if source else None,
             reason=self._own(path, "reason") or (fact.reason if fact else None),
+            place=(layer, origin[1]),
         )
 
     def _path(self, key: str) -> Path:
