@@ -66,6 +66,27 @@ def is_work(job: BatchScript, launch: LaunchCommand) -> bool:
     return is_script or (last.kind == "program" and not is_known)
 
 
+def is_part(launch: LaunchCommand) -> bool:
+    """Tell whether a command does a part of the work: a step, ranks, a container, or a program with arguments."""
+    last = launch.stages[-1]
+    words = [word.value for word in launch.command.words]
+    if trains(launch):
+        return "setup.py" not in words
+    if last.kind in {"python", "shell"} or _PROBES.search(" ".join(words)) or last.name in AT_ONCE | HARMLESS:
+        return False
+    if any(launch.stage(kind) for kind in ("step", "mpi", "container")):
+        return last.kind not in {"step", "mpi", "container"} or last.kind == "container"
+    return len(words) > 1 and last.kind == "program" and not last.word.may_be_several
+
+
+_PROBES = re.compile(
+    r"(^|\s)(--?(version|help|list|info|dry-run|dag|unlock)|-[hV])(\s|$)|modprobe|module|version|\bsetup|devices?\b"
+    r"|virtualenv|acl\b|^(lfs|spack|nodeset|gpustat|numactl -[sH]|lstopo|jobstats|quota|conda|mamba|micromamba)\b"
+    r"|^poetry install\b|\binstall\b"
+)
+"""The signs of a command that asks, or prepares."""
+
+
 def _runs_harmless(launch: LaunchCommand) -> bool:
     last = launch.stages[-1]
     return last.kind == "program" and last.name in HARMLESS

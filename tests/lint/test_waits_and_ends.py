@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from muster_lint.bash import read_shell
 from muster_lint.look import lint_source
 from muster_lint.read import source_of
 from muster_lint.values import Severity
@@ -20,7 +21,78 @@ _NONE = _ONE + "#SBATCH --gres=gpu:0\n"
 _AMD = _HEAD + "#SBATCH -N 2\n#SBATCH -n 16\nmodule load rocm/5.7\n"
 _PER_TASK = _ONE + "#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-task={}\n"
 
+_EIGHT = _HEAD + "#SBATCH --cpus-per-task=8\n"
+
+_RUNS = _ONE + "#SBATCH --array=0-9\n"
+
 _FOUND = {
+    "half-copied-file": (
+        ("a file", _ONE + "if [ ! -f /tmp/d ]; then\n  cp d /tmp/d\nfi\n./t /tmp/d\n"),
+        (
+            "into a folder",
+            _ONE + 'if [ ! -f "$TMPDIR/$USER/d/$f" ]; then\n  cp $f $TMPDIR/$USER/d/\nfi\n./t\n',
+        ),
+        (
+            "of an array",
+            _RUNS + "if [ ! -d /proj/d ]; then\n  tar xf d.tar -C /proj/d\nfi\n./t $SLURM_ARRAY_TASK_ID\n",
+        ),
+    ),
+    "folder-not-made": (
+        ("home", _ONE + 'export HOME="/tmp/srun"\n./t\n'),
+        ("temporary files", _ONE + "export TMPDIR=/dev/shm/a/b\n./t\n"),
+    ),
+    "one-folder-for-all-runs": (
+        ("of an array", _RUNS + "python t.py --output_dir results/run --lr $SLURM_ARRAY_TASK_ID\n"),
+        ("of an argument", _ONE + "python t.py --save-dir=out --softmax_budget $1\n"),
+        ("by a variable", _ONE + "D=out\nlr=${1:-3}\npython t.py --save-dir $D --lr $lr\n"),
+        ("the first word", _ONE + "python t.py /project/output/run --budget $1\n"),
+    ),
+    "array-number-unread": (("written by hand", _ONE + "#SBATCH --array=[2]\nn=3\npython t.py p=$n\n"),),
+    "variable-never-read": (
+        ("arrays", _ONE + "heads=(8 9)\nfor d in 1 2; do\n  python t.py --d $d\ndone\n"),
+        ("settings", _ONE + "DATA_FILE=a\nLOG_DIR=b\npython t.py\n"),
+    ),
+    "one-cpu": (
+        ("a sweep", _HEAD + "#SBATCH --gres=gpu:1\nwandb agent a/b/c\n"),
+        ("a sweep in an image", _HEAD + "#SBATCH --gres=gpu:1\nsingularity exec --nv i.sif \\\nwandb agent a/b/c\n"),
+        ("ranks on AMD", _AMD + "srun python t.py\n"),
+    ),
+    "step-smaller-than-job": (
+        ("CPUs", _ONE + "srun --ntasks=1 -N1 -n1 --cpus-per-task=1 python t.py --x 1 &\nwait\n"),
+        ("nodes", _HEAD + "#SBATCH -N 4\n#SBATCH --ntasks-per-node=4\nsrun -N1 -n1 ./main\n"),
+        ("tasks that do not reach the nodes", _HEAD + "#SBATCH -N 4\nsrun -n 2 ./main\n"),
+        ("tasks", _HEAD + "#SBATCH -n 16\nsrun -n 1 ./main\n"),
+    ),
+    "cpus-unused": (
+        ("a variable", _EIGHT + "export NUM_CPUS=4\n./t 1\n"),
+        ("threads", _EIGHT + "export OMP_NUM_THREADS=2\n./t 1\n"),
+        ("an option", _EIGHT + "./t --threads 2\n"),
+    ),
+    "failure-only-printed": (
+        ("a message", _ONE + "srun ./t 1 || echo failed\nsrun ./t 2\n"),
+        ("a group", _ONE + "srun ./t 1 > log 2>&1 || { echo failed; date; }\nsrun ./t 2\n"),
+        ("an if", _ONE + "if ! srun ./t 1; then\n  echo failed\nfi\necho done\n"),
+        ("an else", _ONE + "if srun ./t 1; then\n  echo fine\nelse\n  echo failed\nfi\n"),
+        ("a count", _ONE + 'srun ./t 1 || fail=1\necho "failures: $fail"\n'),
+        (
+            "a list",
+            _ONE
+            + "S=()\nf() {\n  if ! srun ./t $1; then\n    S+=($1)\n    return\n  fi\n}\nf 1\nprintf '%s' ${S[@]}\n",
+        ),
+        ("a status that is printed", _ONE + 'srun ./t 1\necho "ended with $?"\n'),
+        ("a status in a variable", _ONE + 'srun ./t 1\nr=$?\necho "ended with $r"\n'),
+        ("an if behind", _ONE + "srun ./t 1\nif [ $? -ne 0 ]; then\n  echo failed\nfi\nsrun ./t 2\n"),
+    ),
+    "exit-without-status": (
+        (
+            "arguments",
+            _ONE + 'if [ $# -lt 3 ];\n  then\n  printf "Not enough arguments - %d\\n" $#\n  exit 0\n  fi\n./t\n',
+        ),
+        ("no message", _ONE + "if [ $# -ne 2 ]; then\n  exit\nfi\n./t\n"),
+        ("an empty argument", _ONE + 'if [ -z "$1" ]; then\n  echo give one\n  exit 0\nfi\n./t\n'),
+        ("an empty variable", _ONE + "m=$1\nif [[ -z $m ]]; then\n  usage\n  exit 0\nfi\n./t\n"),
+        ("a file", _ONE + 'if [ ! -f "$c" ]; then\n  echo look for $c\n  exit 0\nfi\n./t\n'),
+    ),
     "gpus-not-asked-for": (
         ("ROCm", _AMD + "srun python t.py\n"),
         ("an option of the program", _HEAD + "#SBATCH -N 2\n#SBATCH -n 16\nsrun python t.py --gpus 8\n"),
@@ -53,6 +125,84 @@ _FOUND = {
     ),
 }
 _SILENT = {
+    "half-copied-file": (
+        (
+            "under another name",
+            _ONE + "if [ ! -f /tmp/d ]; then\n  cp d /tmp/d.2\n  mv /tmp/d.2 /tmp/d\nfi\n./t\n",
+        ),
+        ("a lock", _ONE + "flock /tmp/l true\nif [ ! -f /tmp/d ]; then\n  cp d /tmp/d\nfi\n./t /tmp/d\n"),
+        ("a folder of the job", _ONE + "T=/tmp/$SLURM_JOB_ID\nif [ ! -f $T/d ]; then\n  cp d $T/d\nfi\n./t $T/d\n"),
+        ("a shared disk", _ONE + "if [ ! -f /project/d ]; then\n  cp d /project/d\nfi\n./t /project/d\n"),
+        ("another file", _ONE + "if [ ! -f /tmp/d ]; then\n  cp e /tmp/other/e\nfi\n./t /tmp/d\n"),
+    ),
+    "folder-not-made": (
+        ("made", _ONE + 'export TMPDIR=/tmp/a/b\nmkdir -p "$TMPDIR"\n./t\n'),
+        ("made by a step", _ONE + "export HOME=/tmp/a/b\nsrun mkdir -p /tmp/a/b\n./t\n"),
+        ("another disk", _ONE + "export HOME=/project/ann\n./t\n"),
+    ),
+    "one-folder-for-all-runs": (
+        ("a folder each", _RUNS + "python t.py --output_dir r/$SLURM_ARRAY_TASK_ID --lr $SLURM_ARRAY_TASK_ID\n"),
+        (
+            "a name of the run",
+            _RUNS + "python t.py --output_dir r --lr $SLURM_ARRAY_TASK_ID --name $SLURM_ARRAY_TASK_ID\n",
+        ),
+        ("another input", _RUNS + "python t.py --output_dir r --input $SLURM_ARRAY_TASK_ID\n"),
+        (
+            "a folder of the job",
+            _RUNS + "cd run-$SLURM_ARRAY_TASK_ID\npython t.py --output_dir r --lr $SLURM_ARRAY_TASK_ID\n",
+        ),
+        ("no change", _ONE + "python t.py --output_dir r --lr 1\n"),
+    ),
+    "array-number-unread": (
+        ("the same number", _ONE + "#SBATCH --array=3\nn=3\npython t.py p=$n\n"),
+        ("it asks", _ONE + "#SBATCH --array=2\nn=3\npython t.py p=$n $SLURM_ARRAY_TASK_ID\n"),
+    ),
+    "variable-never-read": (
+        ("a loop reads it", _ONE + "heads=(8 9)\nfor h in ${heads[@]}; do\n  python t.py $h\ndone\n"),
+        ("a file may read it", _ONE + "heads=(8 9)\nsource more.sh\n"),
+    ),
+    "one-cpu": (
+        ("sweeps with CPUs", _ONE + "#SBATCH --gres=gpu:1\nwandb agent a/b/c\n"),
+        ("ranks with CPUs", _AMD.replace("module", "#SBATCH -c 7\nmodule") + "srun python t.py\n"),
+        ("a step with CPUs", _AMD + "srun -c 7 python t.py\n"),
+        ("ranks without a sign of GPUs", _HEAD + "#SBATCH -n 16\nsrun python t.py\n"),
+    ),
+    "step-smaller-than-job": (
+        ("the same size", _ONE + "srun -N 1 -n 1 -c 4 ./t\n"),
+        ("other tasks, as many CPUs", _ONE + "srun -n 4 -c 1 ./t\n"),
+        ("two steps", _ONE + "srun -c 1 ./t &\nsrun -c 1 ./u &\nwait\n"),
+        ("a loop", _ONE + "for i in 1 2; do\n  srun -c 1 ./t $i &\ndone\nwait\n"),
+        ("a program that starts the rest", _HEAD + "#SBATCH -N 4\nsrun -N1 -n1 ray start --head\n"),
+        ("a step that leaves place", _HEAD + "#SBATCH -N 4\nsrun -N1 -n1 --exact ./main\n"),
+        ("a script of its own beside", _HEAD + "#SBATCH -N 4\nsrun -N1 -n1 ./main\n./more.sh\n"),
+    ),
+    "cpus-unused": (
+        ("as many", _EIGHT + "export NUM_CPUS=8\n./t\n"),
+        ("threads of Python", _EIGHT + "export OMP_NUM_THREADS=2\npython t.py\n"),
+        ("one thread each", _EIGHT + "export OMP_NUM_THREADS=1\n./t\n"),
+        ("two programs", _EIGHT + "export NUM_CPUS=4\n./t 1 &\n./t 2 &\nwait\n"),
+        ("tasks", _EIGHT + "#SBATCH --ntasks=4\nexport NUM_CPUS=4\nsrun ./t\n"),
+    ),
+    "failure-only-printed": (
+        ("it ends the script", _ONE + "srun ./t 1 || exit 1\nsrun ./t 2\n"),
+        ("it is kept", _ONE + "srun ./t 1 || f=1\nsrun ./t 2\nexit $f\n"),
+        ("it is asked for", _ONE + "f=0\nsrun ./t 1 || f=1\nif [ $f -ne 0 ]; then\n  exit 1\nfi\n"),
+        ("it is tested behind", _ONE + 'srun ./t 1 || f=1\n[ -z "$f" ]\n'),
+        ("it is meant", _ONE + "srun ./t 1 || true\nsrun ./t 2\n"),
+        ("a function tells it", _ONE + "f() {\n  if ! srun ./t 1; then\n    echo no\n    return 1\n  fi\n}\nf\n"),
+        ("another way", _ONE + "if ! srun ./t 1; then\n  echo again\n  srun ./t 2\nfi\n"),
+        ("a second try", _ONE + "for i in 1 2; do\n  if srun ./t 1; then break; else echo again; fi\ndone\n"),
+        ("a question", _ONE + "nvidia-smi || echo none\nsrun ./t 1\n"),
+        ("a status that is given on", _ONE + "srun ./t 1\nr=$?\necho $r\nexit $r\n"),
+    ),
+    "exit-without-status": (
+        ("a status", _ONE + "if [ $# -lt 3 ]; then\n  echo no\n  exit 1\nfi\n./t\n"),
+        ("nothing to do", _ONE + "if [ ! -f todo ]; then\n  echo nothing to do\n  exit 0\nfi\n./t\n"),
+        ("done before", _ONE + "if [ ! -d todo ]; then\n  echo already complete\n  exit\nfi\n./t\n"),
+        ("help", _ONE + 'if [ "$1" = --help ]; then\n  echo "Usage: t"\n  exit 0\nfi\n./t\n'),
+        ("work in the branch", _ONE + "if [ $# -lt 1 ]; then\n  ./all\n  exit 0\nfi\n./t $1\n"),
+        ("a variable that is not an argument", _ONE + "x=$(next)\nif [ -z $x ]; then\n  exit 0\nfi\n./t $x\n"),
+    ),
     "gpus-not-asked-for": (
         ("a step that asks", _AMD + "srun --gpus-per-node=8 python t.py --gpus 8\n"),
         ("a job for CPUs", _ONE + "#SBATCH --job-name=cpu-only\nmodule load rocm\n./t\n"),
@@ -106,3 +256,21 @@ def test_more_ranks_than_a_task_sees_gpus_break_where_slurm_hides_the_others(opt
         rules = {"agents-on-every-task", "more-ranks-than-gpus"}
         found = [each for each in lint_source(source_of("job.sh", text + command)) if each.rule in rules]
         assert [each.severity for each in found] == [severity]
+
+
+@pytest.mark.parametrize("text", ["$A/$B/c", '"$A"/$B.c', "$A/$B/$C/d", "${A}_x/$B-1"])
+def test_a_variable_in_the_middle_of_a_word_does_not_end_it(text: str) -> None:
+    for script in (f"cp {text} z", f"X={text}", f"export X={text}", f"ls > {text}", f"for f in {text} z; do ls; done"):
+        shell = read_shell(script)
+        words = [word for command in shell.commands for word in command.words if "A" in word.names]
+        words += [each.value for each in shell.assignments if each.value is not None]
+        targets = [target for command in shell.commands for target in command.writes]
+        assert {word.text for word in words} | set(targets) <= {text}
+        assert all(set(word.names) == set("ABC") & set(text) for word in words)
+        assert len(shell.commands) == ("=" not in script)
+
+
+def test_a_word_in_quotes_keeps_its_variables() -> None:
+    double, single = read_shell("echo \"a $A/$B/c\" 'a $A/$B/c'").commands[0].words[1:]
+    assert (double.names, single.names) == (("A", "B"), ())
+    assert (double.value, single.value) == ("a $A/$B/c", "a $A/$B/c")

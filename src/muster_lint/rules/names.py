@@ -230,7 +230,7 @@ _MAY_BE_THERE = re.compile(
 _OF_MODULES = (
     r"ROOT|HOME$|^EB|LMOD|MODULE|STORE|GROUP|ARCHIVE|CONDA|DATA$|VIRTUAL|_INC|_LIB|_PREFIX|DIR$|BASE$|ALL_CCFR|DSDIR"
 )
-_OF_ENVIRONMENT = r"SCRATCH|HOME|USER|WORK|TMP|PWD|SLURM|PATH|HOST|TERM|LOGNAME|PROJECT|CUDA|^_|JOB|TASK|RANDOM"
+_OF_ENVIRONMENT = r"SCRATCH|HOME|USER|WORK|TMP|PWD|SLURM|PATH|HOST|TERM|LOGNAME|PROJECT|CUDA|^_|JOB|TASK|RANDOM|SYS_TYPE|PE_ENV|SYSTEMNAME"
 _OF_SHELL = (
     r"^(BASH\w*|DIRSTACK|EPOCH\w*|E?UID|FUNCNAME|GROUPS|HOSTTYPE|IFS|LANG|LC_\w+|LINENO|MACHTYPE|OPT(ARG|IND|ERR)|OSTYPE"
     r"|PIPESTATUS|PPID|PS[1-4]|REPLY|SECONDS|SHELL\w*|SHLVL|TZ|DISPLAY|EDITOR|PBS_\w+|LSB_\w+|SGE_\w+|NSLOTS"
@@ -274,6 +274,39 @@ def find_never_read(job: BatchScript) -> Iterator[Hit]:
             told.add("option")
             message = f"nothing reads {each.name}={value}: {option[0].value.partition('=')[0]} in line"
             yield Hit(each.place, f"{message} {option[0].place.line} is {option[1]}")
+    yield from _unread_settings(job)
+
+
+def _unread_settings(job: BatchScript) -> Iterator[Hit]:
+    """Yield the arrays that no loop reads, all in one; or, as a matter of style, the first settings of one value."""
+    unread: dict[str, Assignment] = {}
+    for each in job.shell.assignments:
+        is_own = not (each.exported or each.of_command or each.appends or each.name in unread)
+        if is_own and (each.elements or each.value is not None) and not _is_mentioned(job, each.name):
+            unread[each.name] = each
+    arrays = [each for each in unread.values() if each.elements and all(word.is_literal for word in each.elements)]
+    sweeps = [each for each in arrays if len(each.elements or ()) > 1 and not each.may_not_run]
+    if sweeps:
+        names = ", ".join(each.name for each in arrays)
+        is_told = any(re.search(rf"\b{sweeps[0].name}\b", text) for _, text in job.shell.comments)
+        is_told = is_told or " #" in job.lines[sweeps[0].place.end_line - 1]  # switched off, or a list for the reader
+        severity = Severity.STYLE if is_told else None
+        yield Hit(sweeps[0].place, f"nothing reads {names}: no run takes these values", severity=severity)
+        return
+    single = [
+        each for each in unread.values() if each.value is not None and each.value.is_literal and not each.may_not_run
+    ]
+    single = [each for each in single if each.elements is None and _OF_SETTING.search(each.name)]
+    if len(single) > 1 and any(is_work(job, each) and each.stage("python") for each in job.launches):
+        names = ", ".join(each.name for each in single)
+        yield Hit(single[0].place, f"nothing reads {names}", severity=Severity.STYLE)
+
+
+_OF_SETTING = re.compile(
+    r"(^|_)(lr|epochs?|batch|dataset|data|model|mode|seed|max|min|steps?|config|output|path|dir|ckpt|checkpoint|log|size|file)(_|$)",
+    re.IGNORECASE,
+)
+"""The words by which settings of a program are called."""
 
 
 def _option_of(words: list[Word], name: str) -> tuple[Word, str] | None:

@@ -136,7 +136,7 @@ def find_unasked_gpus(job: BatchScript) -> Iterator[Hit]:
     unknown = "whether the partition gives whole nodes, or sbatch was given more"
     partition = job.header.get("partition")
     is_named = partition is not None and re.search(r"gpu|[avh]100|rtx", partition.value or "", re.IGNORECASE)
-    sign = (partition.place, "") if partition is not None and is_named else next(_signs_of_gpus(job), None)
+    sign = (partition.place, "") if partition is not None and is_named else next(signs_of_gpus(job), None)
     if none is not None and sign is not None:
         yield Hit(none.place, f"--{none.name}={none.value} asks for no GPU", unknown="whether the program needs one")
     elif is_named and partition is not None:
@@ -171,7 +171,7 @@ _ELSEWHERE = re.compile(
 """Signs that the program is to use no GPU, or that another line asks for one."""
 
 
-def _signs_of_gpus(job: BatchScript) -> Iterator[tuple[TextSpan, str]]:
+def signs_of_gpus(job: BatchScript) -> Iterator[tuple[TextSpan, str]]:
     """Yield what says by itself that the work is for GPUs: each with its place."""
     for assignment in job.shell.assignments:
         value = assignment.value.value if assignment.value is not None else ""

@@ -10,6 +10,7 @@ from muster_lint.bash import Word
 from muster_lint.job import BatchScript
 from muster_lint.launch import LaunchCommand, Stage
 from muster_lint.rule import rule
+from muster_lint.rules.programs import signs_of_gpus
 from muster_lint.samples import AGENT, MEET, NODES, STEP, TASKS, TIME
 from muster_lint.sizes import (
     NODES_OF_AGENT,
@@ -498,7 +499,10 @@ _TELLS_NODES = frozenset("--num_nodes --num-nodes --nnodes trainer.num_nodes --t
 def find_one_cpu(job: BatchScript) -> Iterator[Hit]:
     """Yield the directive of the CPUs, or of the GPUs, where a node of the job has no more CPUs than GPUs."""
     cpus = cpus_of_node(job)
-    if not job.asks_for_gpus or cpus is None or not _may_load(job):
+    if not job.asks_for_gpus:
+        yield from _bare_ranks(job)
+        return
+    if cpus is None or not _may_load(job):
         return
     gpus = job.gpus_per_node or 1
     is_told = "cpus-per-task" in job.header
@@ -516,11 +520,39 @@ def find_one_cpu(job: BatchScript) -> Iterator[Hit]:
     yield Hit(directive.place, message, unknown="how many CPUs the site gives with a GPU")
 
 
+_GIVES_STEP = (
+    "-c", "--cpus-per-task", "--cpu-bind", "--cpu_bind", "--exclusive", "--cpus-per-gpu", "--gres", "--gpus", "-G",
+    "--gpus-per-node", "--gpus-per-task",
+)  # fmt: skip
+
+
+def _bare_ranks(job: BatchScript) -> Iterator[Hit]:
+    """Yield the tasks of a job for GPUs that its header does not ask for, where no option gives a task more than one CPU."""
+    names = ("ntasks-per-node", "ntasks")
+    directive = next((job.header[name] for name in names if name in job.header), None)
+    given = {"cpus-per-task", "cpus-per-gpu", "exclusive", "mincpus", "cores-per-socket", "hint", "gres"}
+    steps = [use for use in uses_of(job) if use.step is not None and not use.launch.unknown]
+    if (
+        directive is None
+        or not steps
+        or given & job.header.keys()
+        or any(use.step and use.step.has(*_GIVES_STEP) for use in steps)
+    ):
+        return
+    unknown = "what sbatch was given, and how many CPUs the site gives"
+    if steps[0].is_agent and re.search(r"SLURM_GPUS_(PER|ON)_NODE", job.text) and directive.value == "1":
+        message = f"{steps[0].program.name} starts the ranks of a node in one task, which has one CPU"
+        yield Hit(directive.place, message, unknown=unknown)
+    elif not steps[0].is_agent and directive.value != "1" and next(signs_of_gpus(job), None) is not None:
+        yield Hit(directive.place, f"{directive.value} ranks for GPUs have one CPU each", unknown=unknown)
+
+
 def _may_load(job: BatchScript) -> bool:
     """Tell whether a job starts something that may read data: Python, a script, a server, or what nobody can read."""
     scripts = [each for each in job.launches if each.stages and each.stages[-1].kind == "shell"]
     runs_scripts = any(each.stage("step") or (job.gpus_per_node or 0) > 1 for each in scripts)
-    serves = any(_FEEDS.match(text_of(each)) or MODEL_SERVER.search(text_of(each)) for each in job.commands)
+    texts = [text_of(each) for each in job.commands]
+    serves = any(_FEEDS.match(text) or re.search(rf"{MODEL_SERVER.pattern}|\bwandb agent\b", text) for text in texts)
     return bool(uses_of(job) or any(each.inner for each in job.launches) or runs_scripts or serves)
 
 

@@ -20,6 +20,7 @@ from muster_lint.works import (
     SERVER,
     STARTS_RANKS,
     copies,
+    is_part,
     is_work,
     starts_ranks,
     text_of,
@@ -141,7 +142,7 @@ def _forgotten(works: Mapping[int, LaunchCommand], last: SimpleCommand, before: 
         is_alone = not (each.is_tested or each.is_guarded or each.in_background)
         if each.is_conditional and (last.is_conditional or not (each.order in works and trains(works[each.order]))):
             continue  # they may stand in two branches, of which one runs
-        if each.order in works and is_alone and _is_part(works[each.order]):
+        if each.order in works and is_alone and is_part(works[each.order]):
             message = f"the script goes on when this fails, and the job ends with the status of line {last.place.line}"
             yield Hit(each.place, message)
             return
@@ -190,26 +191,6 @@ def _is_asked(command: SimpleCommand) -> bool:
         or command.function
         or command.pipes_on
     )
-
-
-def _is_part(launch: LaunchCommand) -> bool:
-    """Tell whether a command does a part of the work: a step, ranks of MPI, a container, or a program with arguments."""
-    last = launch.stages[-1]
-    words = [word.value for word in launch.command.words]
-    if trains(launch):
-        return "setup.py" not in words
-    if last.kind in {"python", "shell"} or _PROBES.search(" ".join(words)) or last.name in AT_ONCE | HARMLESS:
-        return False
-    if any(launch.stage(kind) for kind in ("step", "mpi", "container")):
-        return last.kind not in {"step", "mpi", "container"} or last.kind == "container"
-    return len(words) > 1 and last.kind == "program" and not last.word.may_be_several
-
-
-_PROBES = re.compile(
-    r"(^|\s)(--?(version|help|list|info|dry-run|dag|unlock)|-[hV])(\s|$)|modprobe|module|version|\bsetup|devices?\b|virtualenv|acl\b"
-    r"|^(lfs|spack|nodeset|gpustat|numactl -[sH]|lstopo|jobstats|quota|conda|mamba|micromamba|poetry install)\b|\binstall\b"
-)
-"""The signs of a command that asks, or prepares."""
 
 
 @rule(
@@ -264,26 +245,75 @@ def _starts_elsewhere(job: BatchScript, command: SimpleCommand) -> bool:
     + "if [ $# -ne 1 ]; then\n    echo 'Error: one argument is needed'\n    exit 1\nfi\nsrun --kill-on-bad-exit=1 hostname\n",
 )
 def find_silent_exits(job: BatchScript) -> Iterator[Hit]:
-    """Yield exit, without a number or with 0, right behind a message of an error."""
+    """Yield exit, without a number or with 0, behind a message of an error, or where an argument or a file is missing."""
     before: SimpleCommand | None = None
     for each in job.shell.commands if job.directives else ():
         ends_well = each.program == "exit" and [word.value for word in each.words[1:]] in ([], ["0"])
-        if ends_well and before is not None and before.program in {"echo", "printf"} and each.is_conditional:
-            text = " ".join(word.value for word in before.words)
-            asked = "\n".join(job.lines[max(0, before.place.line - 2) : before.place.line])
-            is_help = "usage" in text.lower() and re.search(r"(\s|\")(-h|--help)\b", asked)
-            is_error = (
-                _OF_ERROR.search(text) and not is_help and not re.search(r"\bnothing\b|\bno (error|fail|miss)", text)
-            )
-            if is_error and before.place.line + 3 > each.place.line:
-                yield Hit(each.place, "the job counts as COMPLETED behind this message of an error")
+        if ends_well and each.is_conditional and before is not None and _is_error(job, before, each):
+            yield Hit(each.place, "the job counts as COMPLETED behind this message of an error")
+        elif ends_well and (each.is_conditional or each.is_guarded):
+            yield from _ends_at_a_gap(job, each)
         before = each
+
+
+def _is_error(job: BatchScript, message: SimpleCommand, end: SimpleCommand) -> bool:
+    """Tell whether a command right in front of the end of a script prints that something is wrong."""
+    if message.program not in {"echo", "printf"} or message.place.line + 3 <= end.place.line:
+        return False
+    text = text_of(message)
+    asked = "\n".join(job.lines[max(0, message.place.line - 2) : message.place.line])
+    if "usage" in text.lower() and re.search(r"(\s|\")(-h|--help)\b", asked):
+        return False
+    says = _OF_ERROR.search(text) and not re.search(r"\bnothing\b|\bno (error|fail|miss)", text)
+    return bool(says or (_OF_GAP.search(text) and not _OF_NO_WORK.search(text)))
 
 
 _OF_ERROR = re.compile(
     r"error|illegal|missing|not (found|exist|set)|usage|fail|invalid|wrong|must |unknown|please|not equal|mismatch|cannot|untested|unsupported",
     re.IGNORECASE,
 )
+_OF_GAP = re.compile(
+    r"not enough|too (few|many)|(is|are) (required|empty)|requires?\b|\bneeds?\b|expected|can'?t\b|could ?n[o']t|unable|no such|doesn'?t|does not"
+    r"|at least|arguments?\b",
+    re.IGNORECASE,
+)
+_OF_NO_WORK = re.compile(
+    r"nothing|already|skip|up.to.date|no need|not need|no more|\bdone\b|finished|complete", re.IGNORECASE
+)
+"""The signs of a script that has no work left."""
+
+
+def _ends_at_a_gap(job: BatchScript, end: SimpleCommand) -> Iterator[Hit]:
+    """Yield an exit that only messages precede in a branch for a missing argument or file."""
+    around = [each for each in job.shell.branches if each.place <= end.place and _ends_behind(each.place, end.place)]
+    branch = max(around, key=lambda each: each.place, default=None)
+    condition, wanted = branch.conditions[-1] if branch is not None else ("", False)
+    if branch is None or not wanted or end.function is not None:
+        return
+    inside = [each for each in job.shell.commands if branch.place <= each.place < end.place]
+    texts = [text_of(each) for each in inside]
+    if any(not re.fullmatch(r"echo|printf|cat|date|\w*(usage|help)\w*", each.program) for each in inside):
+        return
+    if any(_OF_NO_WORK.search(text) for text in texts):
+        return
+    name = re.search(r"-z\s+\"?\$\{?(\w+)", condition)
+    assigned = job.shell.assigned(name[1]) if name is not None else ()
+    of_argument = name is not None and (name[1].isdigit() or (len(assigned) == 1 and _is_argument(assigned[0].value)))
+    if of_argument or _COUNTS_ARGUMENTS.search(condition):
+        yield Hit(end.place, "without its arguments the job counts as COMPLETED, and has done nothing")
+    elif texts and re.search(r"!\s+-[defrsx]\s", condition):
+        yield Hit(end.place, "without this file the job counts as COMPLETED", unknown="whether it may be missing")
+
+
+def _ends_behind(around: TextSpan, place: TextSpan) -> bool:
+    return (around.end_line, around.end_column) >= (place.end_line, place.end_column)
+
+
+def _is_argument(value: Word | None) -> bool:
+    return value is not None and re.fullmatch(r"\$\{?\d\}?", value.value) is not None
+
+
+_COUNTS_ARGUMENTS = re.compile(r"\$\{?#\}?\"?\s*(-l[te]|-ne|!=|<|(-eq|==?)\s*\"?0)")
 
 
 @rule(
