@@ -51,6 +51,7 @@ from port.scripts import origin_of, read  # noqa: E402
 from sites.profiles import bundled  # noqa: E402
 
 _SITES = "lumi,perlmutter,jean-zay,marenostrum5,clariden"
+_NAMED = re.compile(r"[/$].*\b(python3?|torchrun|accelerate|deepspeed)$")
 _QUIET = {"asked", "same", "not compared"}
 
 
@@ -127,7 +128,7 @@ def compare(old: Outcome, carried: Carried, job: BatchScript, passed: tuple[str,
 def _places_of(carried: Carried, script: str) -> Iterator[str]:
     """Yield what the job looks for: its program, the image, the Python of a conda environment, the site's folders."""
     command = carried.draft.command
-    yield from re.findall(r"(?:^|; )exec ([\w.+-]+)(?= |$)", command[-1]) or [
+    yield from re.findall(r"(?:^|; )exec ([\w./~+-]+)(?= |$)", command[-1]) or [
         word for word in command[:1] if re.fullmatch(r"[\w./~+-]+", word)
     ]
     yield from (f"{place}/" for place in re.findall(r"--bind[\s\\]+(/[\w./-]+)", script))
@@ -153,7 +154,7 @@ def programs_of(job: BatchScript) -> list[str]:
             if before in {"source", "."}:
                 continue
             is_own = word.endswith(".sh") and (before.rpartition("/")[2] in {"bash", "sh", ""} or word.startswith("./"))
-            if is_own or ("/bin/" in word and "=" not in word) or (not before and "/" in word):
+            if is_own or ("/bin/" in word and "=" not in word) or _NAMED.search(word if before else f"{word}/python"):
                 found.append(word)
     return [
         word for word in found if re.fullmatch(r"[\w./~${}+-]+", word) and not re.match(r"/usr|/bin|.*/activate$", word)

@@ -29,7 +29,6 @@ nvcc ray sbatch squeue scancel sacct sinfo sbcast salloc sattach nvidia-cuda-mps
 # Functions of the script's own shell. A folder or a file that a script of another machine goes to or reads is made, and
 # noted, so that it does not end there; what a module or an environment brings is a word in a variable.
 _FUNCTIONS = r"""
-unset BASH_ENV
 stub_make() { [ -e "$1" ] || { mkdir -p -- "$1" && printf '%s\n' "$1" >>/tmp/.made; }; }
 cd() { builtin cd "$@" 2>/dev/null || { [ -n "${*: -1}" ] && stub_make "${@: -1}" && builtin cd "$@"; }; }
 pushd() { stub_make "${@: -1}"; builtin pushd "$@"; }
@@ -56,6 +55,8 @@ command_not_found_handle() { /mnt/record "$@"; }
 export -f cd pushd stub_make stub_read stub_activate source . module ml command_not_found_handle
 """
 _TRACE = r"""
+builtin source /mnt/.functions
+export BASH_ENV=/mnt/.functions
 sleep() { :; }
 export -f sleep
 set -T
@@ -86,13 +87,12 @@ def run_boxed(
         folder = Path(name)
         for each in ("work", "tools"):
             (folder / each).mkdir()
-        _write_tools(folder / "tools", traced=traced)
+        _write_tools(folder / "tools")
         (folder / "work/job.sh").write_text(script)
         environment = _environment(script, given)
-        text = (
-            f": >/dev/fuse\n{_make(programs)}\nBASH_ENV=/mnt/.functions bash job.sh {_arguments(script)}\nstatus=$?\n"
-        )
-        text += "cd /srv; STUB_RECORD=/srv/.end /mnt/files; exit $status"
+        start = f"BASH_ENV=/mnt/.{'trace' if traced else 'functions'} bash job.sh {_arguments(script)}"
+        finish = "status=$?\ncd /srv; STUB_RECORD=/srv/.end /mnt/files; exit $status"
+        text = f": >/dev/fuse\n{_make(programs)}\n{start}\n{finish}"
         try:
             done = subprocess.run(
                 [*_box(folder), "bash", "-c", text], env=environment, stdin=subprocess.DEVNULL,
@@ -130,14 +130,15 @@ def _box(folder: Path) -> list[str]:
     return [*box, "--bind", str(folder / "work"), "/srv", "--ro-bind", str(folder / "tools"), "/mnt", "--chdir", "/srv"]
 
 
-def _write_tools(tools: Path, *, traced: bool) -> None:
+def _write_tools(tools: Path) -> None:
     write_tools(tools, _PROGRAMS)
     for name in ("module", "ml", "activate"):
         (tools / name).unlink()
     for name in _QUIET:
         (tools / name).write_text("#!/bin/sh\n")
         (tools / name).chmod(0o755)
-    (tools / ".functions").write_text(_FUNCTIONS + (_TRACE if traced else ""))
+    (tools / ".functions").write_text(_FUNCTIONS)
+    (tools / ".trace").write_text(_TRACE)
 
 
 def _environment(script: str, given: Mapping[str, str]) -> dict[str, str]:

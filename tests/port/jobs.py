@@ -63,11 +63,9 @@ def after(job: Job, folder: Path) -> tuple[Ranks | None, Carried]:
     carried = carried_here(job, folder)
     if carried.plan is None:
         return None, carried
-    shape = carried.plan.shape
     script = folder / "new.sbatch"
     script.write_text(job_script(carried.plan))
-    sizes = slurm_variables(shape.nodes, shape.nodes * shape.ntasks_per_node, shape.ntasks_per_node)
-    return _run([str(script)], folder, sizes), carried
+    return _run([str(script)], folder, sizes_of(script.read_text())), carried
 
 
 def _run(words: list[str], folder: Path, more: dict[str, str]) -> Ranks:

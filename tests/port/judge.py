@@ -21,14 +21,16 @@ __all__ = ["Difference", "differences"]
 
 # What Muster or the site decides for the ranks; the table has a row for each that the script sets.
 _OF_THE_SITE = re.compile(
-    r"(NCCL|RCCL|FI|UCX|GLOO|MPICH|MIOPEN|I_MPI|OMPI|PMIX?|TORCH_NCCL|TP|CXI|HSA|HIP|ROCR)_\w+|(OMP|MKL)_NUM_THREADS"
+    r"(NCCL|RCCL|FI|UCX|PSM2?|GLOO|MPICH|MIOPEN|I_MPI|OMPI|PMIX?|TORCH_NCCL|TP|CXI|HSA|HIP|ROCR)_\w+|(OMP|MKL)_NUM_THREADS"
     r"|(APPTAINER|SINGULARITY|ENROOT|PODMAN)\w*|\w+_proxy|\w+_PROXY|TORCHELASTIC_\w+"
     r"|(PATH|LD_LIBRARY_PATH|PYTHONPATH|CUDA_VISIBLE_DEVICES|ROCR_VISIBLE_DEVICES|GROUP_RANK)"
 )
 _OF_THE_BOX = re.compile(r"(STUB|SLURM|BASH_FUNC|OMPI|MUSTER)_.*|PWD|OLDPWD|SHLVL|_|BASH_ENV")
 _SIZES = frozenset({"nodes", "ntasks_per_node", "gpus_per_node", "gres", "launcher", "started"})
 _FOLDER = re.compile(r"(?:#SBATCH )?(?:cd|pushd|popd|-D|--chdir|--workdir)\b|.* (?:-D|--chdir|--pwd|--workdir|-w)\b")
-_EXPANSION = re.compile(r"\$\{[^{}]*\}|\$\w+|\$[@*#?!$]|\$\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|`[^`]*`")
+_EXPANSION = re.compile(
+    r"\$\{(?:[^{}]|\{[^{}]*\})*\}|\$\w+|\$[@*#?!$]|\$\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|`[^`]*`"
+)
 _GAP = r"[\s\S]*"
 _MOST_RANKS = 24
 """How many ranks of one command the stubs start at most for a script, the first and the last."""
@@ -194,6 +196,10 @@ class _Table:
         found = [is_open(row) or "of the function" in row.why for row in rows if self._names_file(row, parts)]
         return "asked" if any(found) else "told" if found else ""
 
+    def _filled(self, text: str) -> str:
+        """Return a text with the values of the script's variables and arguments; each argument is its own number."""
+        return re.sub(r"\$\{?(\d)\b\}?", r"\1", self.values.of(text))
+
     def says_of_words(self, old: Rank, new: Rank) -> str:
         """Return whether the rank's words before are those of the command, but for what the table asks about."""
         text = " ".join(f"{row.what} {row.why}" for row in self.open_rows)
@@ -207,12 +213,14 @@ class _Table:
 
     def _names_file(self, row: PortRow, parts: list[str]) -> bool:
         """Tell whether a row names a file, or makes a folder of its path; what the shell fills in may be anything."""
+        if re.match(r"(export )?\w+=", row.what):
+            return False
         parts = parts if _WITH_FOLDERS.match(row.what) else parts[-1:]
-        for word in re.split(r"[\s\"'=,;>]+", self.values.of(f"{row.what} {row.why}")):
-            names = [name for name in word.strip("/").split("/") if len(name) > 1]
+        for word in re.split(r"[\s\"'=,;>]+", self._filled(f"{row.what} {row.why}")):
+            names = [name for name in word.strip("/").split("/") if name]
             for name in names[-2:]:
                 pattern = ".*".join(map(re.escape, _EXPANSION.split(name)))
-                if pattern != ".*" and any(re.fullmatch(pattern, part) for part in parts):
+                if (pattern != ".*" or "it writes" in row.why) and any(re.fullmatch(pattern, part) for part in parts):
                     return True
         return False
 

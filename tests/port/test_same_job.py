@@ -58,6 +58,7 @@ SAME = {
     "flags of python": Job(_HEAD + "srun python -u -W ignore train.py\n"),
     "a module of python": Job(_AGENTS + "srun torchrun --nnodes=2 --nproc-per-node=2 -m pkg.train --x 1\n"),
     "a folder that may be missing": Job(_HEAD + "cd /tmp || exit 1\nsrun python train.py\n"),
+    "the name of a job without one": Job(_HEAD + 'srun python train.py --out "out/$SLURM_JOB_NAME"\n'),
     "a trap that ends the step": Job(_HEAD + "trap 'kill 0' TERM\nsrun python train.py\n"),
 }  # fmt: skip
 
@@ -92,6 +93,7 @@ OTHER = {
     "a folder that is made": Job(_HEAD + "mkdir -p out\nsrun python train.py --out out\n"),
     "two launches": Job(_HEAD + "srun python prepare.py\nsrun python train.py\n"),
     "names of files": Job(_HEAD + "touch a.txt b.txt\nsrun python train.py *.txt\n"),
+    "a value that is put together": Job(_HEAD + 'DATA=a\nDATA+=",b"\nexport DATA="$DATA"\nsrun python train.py\n', (), (("DATA", "z"),)),
     "a value that is added to": Job(_HEAD + "export DATA+=:b\nsrun python train.py\n", (), (("DATA", "z"),)),
     "a variable behind a test": Job(_HEAD + '[ -n "$NO" ] && export DATA=2\nsrun python train.py\n'),
     "words behind a test": Job(_HEAD + '[[ -n "$NO" ]] && X="--x"\nsrun python train.py $X\n'),
@@ -176,6 +178,23 @@ def test_a_launcher_of_horovod_is_not_the_same_as_mpirun() -> None:
     assert [row.verdict for row in read(_HEAD + "mpirun -np 4 python a.py\n")[1].rows if row.what == "mpirun"] == [
         Fate.KEPT
     ]
+
+
+def test_a_file_of_hosts_is_not_the_program_of_horovodrun() -> None:
+    draft = read(_HEAD + "horovodrun --verbose -np 4 -hostfile /h/hosts --log-level 2 python train.py --a 1\n")[1]
+
+    assert draft.command == ("python", "train.py", "--a", "1")
+
+
+@pytest.mark.parametrize(
+    "chore", ["sbcast -p a.py /tmp/a.py", "sed -i s/a/b/ train.py", "cp a.py b.py", "git add a.py"]
+)
+def test_a_command_that_only_moves_a_program_is_no_launch(chore: str) -> None:
+    """Seen in a public script: the copy of the program to the nodes became the job."""
+    draft = read(f"{_HEAD}{chore}\nsrun -n 4 ./run.sh 1\n")[1]
+
+    assert draft.command == ("./run.sh", "1")
+    assert [row.verdict for row in draft.rows if row.what == chore] == [Fate.NOT_CARRIED]
 
 
 def test_a_launcher_of_horovod_is_asked_for_where_the_site_has_no_mpirun() -> None:

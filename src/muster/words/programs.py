@@ -164,7 +164,13 @@ PROGRAMS: dict[str, KnownProgram] = {
     "deepspeed": _of("agent", "-H -i -e", _DEEPSPEED),
     "colossalai": _of("agent", "", "nproc_per_node num_nodes host hostfile include exclude master_addr master_port",
                       before=1, verbs="run"),
-    "horovodrun": _of("mpi", "-np -H -p", "num-proc hosts hostfile ssh-port start-timeout network-interface"),
+    "horovodrun": _of(
+        "mpi",
+        "-np -H -p -hostfile",
+        "num-proc hosts hostfile ssh-port ssh-identity-file start-timeout network-interface network-interfaces min-np"
+        " max-np slots-per-host host-discovery-script log-level fusion-threshold-mb cycle-time-ms cache-capacity"
+        " timeline-filename mpi-args binding-args config-file output-filename reset-limit gloo-timeout-seconds",
+    ),
     "ft_launcher": _of("starter", "-r -t", _TORCHRUN),
     "tune": _of("starter", "-r -t", _TORCHRUN, before=1, verbs="run"),
     "composer": _of("starter", "-n", "nproc world_size base_rank node_rank master_addr master_port stdout stderr"),

@@ -77,6 +77,11 @@ def read_assignments(
             draft.ask(
                 own_assignment.place.line, subject, f"line {later[own_assignment.name]} sets it again: which holds?"
             )
+        elif own_assignment.exported and _repeats(own_assignment, job_assignments[:index]):
+            name = own_assignment.name
+            draft.ask(
+                own_assignment.place.line, subject, f"the script puts it together: --env {name}=VALUE gives it all"
+            )
         elif own_assignment.exported and _appends(own_assignment, lines):
             name = own_assignment.name
             draft.ask(
@@ -91,6 +96,13 @@ def read_assignments(
         if is_guarded(lines, own_assignment.place):
             ask_all(draft, draft.rows[done:], "in the script it holds only behind a test")
     return settings
+
+
+def _repeats(assignment: Assignment, before: Sequence[Assignment]) -> bool:
+    """Tell whether an assignment gives a variable what the lines before it have put together."""
+    value = assignment.value.value if assignment.value else ""
+    is_its_own = value in {f"${assignment.name}", f"${{{assignment.name}}}"}
+    return is_its_own and any(each.name == assignment.name for each in before)
 
 
 def _appends(assignment: Assignment, lines: list[str]) -> bool:

@@ -255,7 +255,8 @@ def _cpus(draft: Draft, way: Route) -> None:
     if cpus is None or node is None:
         return
     if node.cores_per_gpu and draft.number("gpus_per_node"):
-        reason = f"{cpus} for each rank is a matter of {way.here}; a GPU of {way.there} has {node.cores_per_gpu} cores"
+        reason = f"{cpus} CPUs for each rank fit the nodes of {way.here}"
+        reason += f"; {way.there} has {node.cores_per_gpu} cores for each GPU"
         draft.revise("cpus_per_task", Fate.CHANGED, None, reason)
     elif node.cores and cpus * (draft.number("ntasks_per_node") or draft.number("gpus_per_node") or 1) > node.cores:
         share = max(1, node.cores // (draft.number("ntasks_per_node") or draft.number("gpus_per_node") or 1))

@@ -44,7 +44,7 @@ def carry_variables(draft: Draft, way: Route) -> None:
                 "env", setting, Fate.CHANGED, None, f"{way.there}: {shown_value}, for {target_setting.reason}"
             )
         elif name in source_names or _OF_NETWORKS.fullmatch(name):
-            reason = f"for the network and the machine of {way.here}; {way.there} has settings of its own"
+            reason = f"it is for the network and the nodes of {way.here}; Muster sets what those of {way.there} need"
             draft.revise_one("env", setting, Fate.CHANGED, None, reason)
     _settings(draft, way)
 
@@ -74,7 +74,7 @@ def _settings(draft: Draft, way: Route) -> None:
             or name == "CUDA_VISIBLE_DEVICES"
         ):
             for row in [row for row in draft.rows if row.now == "in the command" and f"{name}=" in row.what]:
-                reason = f"for the machine of {way.here}; {way.there} has settings of its own"
+                reason = f"it is for the nodes of {way.here}; Muster sets what those of {way.there} need"
                 draft.replace(row, Fate.CHANGED, "", reason)
             continue
         kept_texts.append(part)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping
 
@@ -116,6 +117,7 @@ def read_draft(job: BatchScript, read_file: Callable[[str], str | None] = lambda
         lines=job.lines,
         launched_at=None if launch is None or launch.command.function else launch.command.order,
     )
+    _name_job(job, draft)
     _ask_defaults(values, draft)
     _ask_set_and_unset(draft)
     _put_settings(settings, draft)
@@ -130,6 +132,14 @@ def read_draft(job: BatchScript, read_file: Callable[[str], str | None] = lambda
     _find_secrets(job, draft)
     draft.rows = [_without_secrets(row, draft.secrets) for row in draft.rows]
     return draft
+
+
+def _name_job(job: BatchScript, draft: Draft) -> None:
+    """Give a job without a name that of its file, as Slurm does, where the script or its logs use the name."""
+    logs = " ".join(draft.get(field) or "" for field in ("output", "error"))
+    if draft.get("job_name") is None and ("SLURM_JOB_NAME" in job.body or "%x" in logs):
+        reason = "Slurm names a job after its file, and the script uses that name"
+        draft.change(0, "(no --job-name)", "job_name", posixpath.basename(job.path), reason)
 
 
 def _ask_defaults(values: Values, draft: Draft) -> None:

@@ -57,10 +57,14 @@ class Chain(msgspec.Struct, frozen=True):
             return 0
         starter = any(stage.kind in {"step", "mpi", "agent"} for stage in self.stages)
         last = self.stages[-1] if self.stages else None
-        runs = last is not None and (
-            (last.kind == "python" and not _is_one_liner(last, self.words))
-            or last.kind == "agent"
-            or (last.kind != "python" and self._holds_python(last))
+        runs = (
+            last is not None
+            and not self.is_chore
+            and (
+                (last.kind == "python" and not _is_one_liner(last, self.words))
+                or last.kind == "agent"
+                or (last.kind != "python" and self._holds_python(last))
+            )
         )
         return 4 * runs + (2 * starter if runs or not self.is_chore else 0)
 
@@ -84,7 +88,8 @@ _NEVER = frozenset({"echo", "printf", "cat", "which", "module", "ml", "pip", "so
 _CHORES = frozenset(
     """
     hostname nvidia-smi rocm-smi date mkdir cp rm rsync tar unzip ls cat echo lscpu numactl env printenv nproc free df
-    true sleep ln chmod touch pip which
+    true sleep ln chmod touch pip which sbcast scp mv sed awk grep perl git dos2unix diff wget curl unzip gzip head tail
+    wc sort md5sum sha256sum
     """.split()  # noqa: SIM905
 )
 

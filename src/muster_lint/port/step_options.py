@@ -80,6 +80,7 @@ STEP_DROPPED = {
 }
 MPI_SIZES = {
     "np": "ntasks",
+    "num-proc": "ntasks",
     "n": "ntasks",
     "c": "ntasks",
     "N": "ntasks-per-node",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def main(words: Words) -> int:
-    """Print the line, the table of what became of each part, and the script for the site; return 1 if it refuses."""
+    """Print the line, the table, and the script for the site; return 1 if it refuses the job or a row is open."""
     from muster_lint.port.read import read_draft_of
     from muster_lint.read import read_source
     from muster_lint.verbs.lint import check_reader
@@ -63,7 +63,7 @@ _LARGEST_BYTES = 1 << 20
 
 
 def _status(draft: Draft, carried_job: Carried | None) -> int:
-    """Return 1 where the line is not yet the same job: a part is asked or not carried, or the site refuses it."""
+    """Return 1 where the line is not yet the same job: a row is asked or not carried, or the site refuses it."""
     from muster_lint.port.values import is_open
 
     refused = carried_job is not None and carried_job.refusal is not None
@@ -137,16 +137,16 @@ def _line(draft: Draft, words: Words) -> str:
 
 def _print_table(draft: Draft) -> None:
     rows = [(row.line or "", row.what, row.verdict, row.now, row.why) for row in draft.rows]
-    print_table("what became of each part", ("line", "by hand", "verdict", "now", "why"), rows)
+    print_table("what became of the script", ("line", "by hand", "verdict", "now", "why"), rows)
     _say_open(draft)
 
 
 def _say_open(draft: Draft) -> None:
-    """Say how many parts a person has to read, since the line alone does not do what they did."""
+    """Say how many rows a person has to read, since the line alone does not do what they speak of."""
     counts = [(sum(row.verdict == verdict for row in draft.rows), verdict) for verdict in ("asked", "not carried")]
-    parts = [f"{count} {'is' if count == 1 else 'are'} {verdict}" for count, verdict in counts if count]
-    if parts:
-        say(f"of {len(draft.rows)} parts {' and '.join(parts)}: read them before you submit")
+    open_counts = [f"{count} {'is' if count == 1 else 'are'} {verdict}" for count, verdict in counts if count]
+    if open_counts:
+        say(f"of {len(draft.rows)} rows {' and '.join(open_counts)}: read them before you submit")
 
 
 def _script(carried_job: Carried | None, *, is_shown: bool) -> str:
@@ -187,10 +187,11 @@ COMMAND = CommandLine(
     name="port",
     start=main,
     summary="""\
-Read a batch script of any Slurm site. Print the line of `muster submit` that does the same, and what became of each
-part of the script, with the reason. With --site, print the job for that site and its script too. Nothing is run.
+Read a batch script of any Slurm site. Print the line of `muster submit` that does the same, and a table with a row
+for each thing that the script says: what became of it, and why. With --site, print the job for that site and its script
+too. Nothing is run.
 
-Status 0: the line does the same; 1: a part is asked or not carried, or the site's rules refuse the new job.""",
+Status 0: the line does the same; 1: a row is asked or not carried, or the site's rules refuse the new job.""",
     operands="FILE",
     most=1,
     hint="muster port job.sbatch --site SITE",
@@ -209,6 +210,6 @@ Status 0: the line does the same; 1: a part is asked or not carried, or the site
     ),
     examples=("muster port job.sbatch", "muster port job.sbatch --site SITE --as script > there.sbatch"),
     more="""\
-What became of a part: kept; changed: written in Muster's words or the site's; dropped: not needed, with the reason;
+A row says: kept; changed: written in Muster's words or the site's; dropped: not needed, with the reason;
 not carried: the script did it and the job will not; asked: read it before you submit, since Muster cannot know it.""",
 )
