@@ -230,7 +230,7 @@ def test_a_run_directory_that_became_a_link_stays_with_what_it_leads_to(asked: C
     made.directory.rename(kept := made.directory.parent.with_name("kept"))
     made.directory.symlink_to(kept)
     done = _clean(asked, "--yes", "--other-clusters")
-    assert (kept / "record.json").exists()
+    assert (kept / "job.sh").exists()
     assert "could not be removed: Cannot call rmtree on a symbolic link" in done.stderr
 
 

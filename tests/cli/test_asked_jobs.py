@@ -138,6 +138,18 @@ def test_options_and_ids_stand_in_any_order() -> None:
     assert (job_ids(words), words.follow, words.rank, words.json) == (("7",), True, 3, False)
 
 
+def test_an_id_that_jobs_shows_of_what_waits_means_its_tasks() -> None:
+    for word, meant in (
+        ("57_[1-2%1]", ("57_1", "57_2")),
+        ("57_[1,5-9:4]", ("57_1", "57_5", "57_9")),
+        ("57_3", ("57_3",)),
+    ):
+        assert job_ids(read_command(COMMAND, [word])) == meant
+    for word in ("57_[%]", "57_[1-99999]", "57_[3-1]"):
+        with pytest.raises(RequestError, match="does not name 1 to 10000 tasks"):
+            job_ids(read_command(COMMAND, [word]))
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [

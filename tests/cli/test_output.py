@@ -51,6 +51,13 @@ def test_a_table_for_a_person_is_drawn_and_shows_text_as_it_is(no_colour: str, m
     assert "node2 [bold]" in seen
 
 
+def test_a_screen_of_no_columns_is_one_of_eighty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "0")
+    columns, row = ("job", "a", "b", "c"), ("7", "x" * 30, "y" * 30, "z" * 30)
+    print_table("jobs", columns, [row], file=(screen := Screen()))
+    assert "x" * 23 in screen.getvalue()
+
+
 def test_json_keeps_order_and_letters(capsys: pytest.CaptureFixture[str]) -> None:
     print_json({"b": "é", "a": [1]})
     said = capsys.readouterr().out

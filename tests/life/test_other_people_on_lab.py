@@ -71,6 +71,10 @@ def test_the_ranks_of_somebody_elses_job_are_theirs(people: As) -> None:
         done = people("alice", MUSTER, verb, theirs)
         assert (done.status, sentence in done.stderr) == (2, True), done.stderr
         assert "hint: only its owner can look into its processes" in done.stderr
+    shell = people("alice", MUSTER, "shell", theirs, "--", "true")
+    assert (shell.status, f"job {theirs} belongs to bob" in shell.stderr) == (2, True), shell.stderr
+    url = people("alice", MUSTER, "url", theirs)
+    assert "was not submitted by Muster" not in url.stderr, "bob's records are not seen from here"
     assert sentence in people("alice", MUSTER, "why", theirs).stdout
 
 
@@ -117,6 +121,14 @@ def test_output_that_is_closed_to_you_is_a_sentence(people: As, shared_directory
     assert f"job {theirs} (wrap) of bob is FAILED" in why
     assert "what it wrote cannot be read by you: " in why
     assert "secret" not in why
+
+
+def test_output_that_is_closed_is_said_while_the_job_runs(people: As) -> None:
+    words = ["sh", "-c", "umask 077; sbatch --parsable --output=%j.txt --wrap 'echo secret; sleep 600'"]
+    theirs = checked(people("bob", *words)).stdout.strip()
+    followed = people("alice", "timeout", "120", MUSTER, "logs", "-f", theirs)
+    assert (followed.status, followed.stdout) == (2, ""), followed.stderr
+    assert phase(people, "alice", theirs) == "running"
 
 
 def phase(people: As, user: str, job: str) -> Any:

@@ -225,7 +225,7 @@ def test_a_partition_that_is_down_is_told_and_one_that_takes_nothing_refused() -
         return plan_on(cluster(lines, kinds), "-g", "2", *words)
 
     assert warnings(planned("UP", "-p", "gpu")) == []
-    text = "the job waits: gpu is down (what Slurm says here; --fresh asks again)"
+    text = "the job waits: gpu is down (what Slurm said here at 2026-11-23 03:52; --fresh asks again)"
     assert warnings(planned("DOWN", "-p", "gpu")) == [text]
     for state in ("DRAIN", "INACTIVE"):
         with pytest.raises(MusterError) as caught:

@@ -221,13 +221,13 @@ def test_the_parts_of_a_job_are_held_to_a_limit_together(flags: str, is_refused:
         AccountingStorageEnforce="associations,limits,qos",
     )
     words = ("-t", "5", "--role", "a", "-N", "2", "--mem", "1G", "--", "x", "--role", "b", "-N", "2", "--", "y")
-    said = "2 + 2 = 4 nodes in the parts of the job, but the QOS normal allows a user 3 (what Slurm says here"
+    said = "2 + 2 = 4 nodes in the parts of the job, but the QOS normal allows a user 3 (what Slurm sa"
     if is_refused:
         with pytest.raises(RequestError, match=re.escape(said)):
             job(*words, known=known)
         return
     told = [note.text for note in job(*words, known=known).notes if note.warning]
-    assert f"the job waits: {said}; --fresh asks again)" in told
+    assert f"the job waits: {said}id here at 2026-11-23 03:52; --fresh asks again)" in told
 
 
 def test_an_array_has_nodes_of_one_kind() -> None:
@@ -287,6 +287,8 @@ def test_a_gap_of_the_shell_stays() -> None:
     ("words", "message"),
     [
         (("--role", "a", "--after", "b", "--", "x"), "no role is called so"),
+        (("--role", "a", "--", "x", "{a.prot}"), "{a.prot} is not an address of role a"),
+        (("--role", "a", "--ready", "http://{hots}:{port}/", "--", "x"), "{hots} is not an address of a role"),
         (("--role", "a", "--beside", "b", "--", "x"), "no role is called so"),
         (("--role", "a", "--after", "a", "--", "x"), "names the role itself"),
         (("--role", "a", "--", "x", "{bb.url}"), "names bb"),

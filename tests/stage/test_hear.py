@@ -15,7 +15,7 @@ from muster.runner import run
         ("first\nsecond line\there  \n", "second line here"),
         ("\n", "a node does not answer"),
         ("", "a node does not answer"),
-        ("muster-stage\tnode1\tstart\tfull\n", "/tmp/x on node1 has no room for it"),
+        ("muster-stage\tnode1\tstart\tfull\n", "/tmp/x on node1 is full, or you cannot write there"),
     ],
 )
 def test_the_last_words_of_a_helper_are_the_reason(said: str, trouble: str) -> None:

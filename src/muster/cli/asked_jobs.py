@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from muster.errors import RequestError, SiteError
@@ -20,10 +20,26 @@ if TYPE_CHECKING:  # a page of help needs none of these
 
 
 def job_ids(words: Words) -> tuple[str, ...]:
-    """Return the job ids that were typed, each once."""
-    from muster.slurm.jobs import parse_job_id
+    """Return the job ids that were typed, each once; for 57_[1-3], as jobs shows what waits, those of the tasks."""
+    return tuple(dict.fromkeys(job_id for word in words.operands for job_id in _tasks_in(word)))
 
-    return tuple(dict.fromkeys(parse_job_id(word) for word in words.operands))
+
+def _tasks_in(word: str) -> Iterator[str]:
+    """Yield the id of each job that a word names: squeue reads no id with brackets."""
+    from muster.slurm.jobs import parse_job_id
+    from muster.slurm.submit import array_indices
+
+    array, _, tasks = parse_job_id(word).partition("_")
+    if not tasks.startswith("["):
+        yield word
+        return
+    numbers = array_indices(tasks.strip("[]"))
+    if not 0 < len(numbers) <= _MOST_TASKS:
+        raise RequestError(f"{word!r} does not name 1 to {_MOST_TASKS} tasks", hint=f"the whole array: {array}")
+    yield from (f"{array}_{number}" for number in numbers)
+
+
+_MOST_TASKS = 10_000
 
 
 def ids_or_newest(words: Words) -> tuple[str, ...]:

@@ -145,7 +145,7 @@ def _show(page: Page) -> None:
 
     console = Console(no_color=bool(os.environ.get("NO_COLOR")) or None)
     rendered = Markdown(text, hyperlinks=False)
-    if len(console.render_lines(rendered)) < console.height or os.environ.get("TERM", "dumb") == "dumb":
+    if len(console.render_lines(rendered)) < console.height or os.environ.get("TERM") in {None, "", "dumb"}:
         console.print(rendered)
         return
     os.environ.setdefault("LESS", "FRX")

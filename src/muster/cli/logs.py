@@ -156,9 +156,9 @@ def _output(case: JobCase, attempt: int | None = None) -> JobOutput:
     return output
 
 
-def _refuse_closed(case: JobCase) -> None:
-    """Refuse with a reason where the output may exist but cannot be read."""
-    from muster.follow.find_output import closed_output, unkept_output
+def _refuse_unreadable(case: JobCase) -> None:
+    """Refuse where the output lies in a file or a folder that is closed to this user."""
+    from muster.follow.find_output import closed_output
 
     closed = None if case.run is not None else closed_output(case.job)
     if closed is not None:
@@ -166,6 +166,13 @@ def _refuse_closed(case: JobCase) -> None:
             f"the output of job {case.asked} cannot be read by you: {closed}",
             hint="only the job's owner reads its output, unless they open it",
         )
+
+
+def _refuse_closed(case: JobCase) -> None:
+    """Refuse with a reason where the output may exist but cannot be read."""
+    from muster.follow.find_output import unkept_output
+
+    _refuse_unreadable(case)
     if case.run is None and case.job is not None and case.job.is_batch is False:
         raise RequestError(
             f"the output of job {case.asked} is not kept: no script of sbatch wrote it",
@@ -212,6 +219,8 @@ def _follow(case: JobCase, slurm: Scheduler, asked: Words) -> int:
                 follower.output = _of_role(replace(_output(case), every_attempt=True), asked.role)
         line_count += _show(_last(follower.new_lines(final=is_over), rank, tail), rank, as_json=as_json)
         tail = None
+        if not line_count and case.phase is Phase.RUNNING:
+            _refuse_unreadable(case)
         if is_over:
             if not line_count:
                 _refuse_closed(case)

@@ -64,6 +64,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
     from rich.text import Text
 
     console = Console(file=stream, no_color=bool(os.environ.get("NO_COLOR")) or None)
+    console.width = console.width or 80  # COLUMNS=0 says nothing
     widths = _widths(columns, shown_rows, console.width - 2 * len(columns) + 2)
     if widths is None:
         print("\n".join(_one_by_one(columns, shown_rows, console.width)), file=stream)

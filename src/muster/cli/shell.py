@@ -69,12 +69,16 @@ def _attach(words: Words) -> int:
     """Become a shell beside a rank of a job that runs."""
     from muster.act.attach import attach
     from muster.cli.asked_jobs import ask, cases, running_case
+    from muster.cli.job_words import other_owner
     from muster.follow.roles import role_of, stands_of
 
     job_id, *rest = words.operands
     behind = read_words(rest, {name: COMMAND.own[name] for name in ("role", "rank")})
     role, rank = behind.values.get("role", words.role), behind.values.get("rank", words.rank) or 0
     case = running_case(job_id, cases([job_id], ask([job_id])), "shell")
+    owner = "" if case.job is None else other_owner(case.job)
+    if owner and os.geteuid() != 0:
+        raise RequestError(f"job {job_id} belongs to {owner}", hint="only its owner can open a shell in it")
     stands = stands_of(case.run.directory) if case.run is not None else ()
     if stands and role is None:
         names = ", ".join(stand.name for stand in stands)

@@ -18,7 +18,8 @@ def main(words: Words) -> int:
     job_id = parse_job_id(words.operands[0])
     case = only_case(job_id, cases([job_id], ask([job_id]), records_do=True), "url")
     if case.run is None:
-        raise RequestError(f"job {job_id} was not submitted by Muster, so its roles are not known", hint="muster jobs")
+        message = f"no record of job {job_id} is here, so its roles are not known"
+        raise RequestError(message, hint="type it as the user, and on the cluster, that submitted the job")
     names = [stand.name for stand in stands_of(case.run.directory)]
     if len(words.operands) < 2 and len(names) > 1:
         raise RequestError(f"job {job_id} has several roles", hint=f"muster url {job_id} {names[0]}")

@@ -66,7 +66,13 @@ def judge_parts(site: Site, asks: Sequence[Ask]) -> Iterator[Note]:
     if denied:
         raise refused(*denied)
     for _, refusal in broken:
-        yield Note(f"the job waits: {refusal.message} ({SAID_HERE}; --fresh asks again)", warning=True)
+        yield Note(f"the job waits: {refusal.message} ({_said_when(site.cluster)})", warning=True)
+
+
+def _said_when(cluster: ClusterFacts) -> str:
+    """Return whose word it is that a job waits, and of when: it is kept for an hour, and a queue changes sooner."""
+    time = cluster.asked.replace("T", " ")[:16]
+    return f"what Slurm said here at {time}; --fresh asks again" if time else f"{SAID_HERE}; --fresh asks again"
 
 
 def says_gpus(request: Request) -> bool:
@@ -161,7 +167,7 @@ def live_notes(asked: Asked, ask: Ask, used_keys: Collection[str]) -> Iterator[N
         yield Note(f"{text}: ask the site's support", warning=True)
     used = partition_of(cluster, ask)
     for why in why_not_anywhere(cluster, ask) if used is None else why_not_now(cluster, used, ask):
-        yield Note(f"{why} ({SAID_HERE}; --fresh asks again)", warning=True)
+        yield Note(f"{why} ({_said_when(cluster)})", warning=True)
     if used is None:
         return
     kinds = cluster.kinds_of(used.name)

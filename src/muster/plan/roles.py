@@ -71,6 +71,8 @@ _NOT_WITH_ROLES = {
 }
 _ADDRESS = re.compile(r"(?<!\$)\{([a-z][a-z0-9_]*)\.(host|hosts|port|url|key)\}")
 _OWN = re.compile(r"(?<!\$)\{(host|hosts|port|url)\}")
+_DOTTED = re.compile(r"(?<!\$)\{([a-z][a-z0-9_]*)\.([^{}]*)\}")
+_BRACED = re.compile(r"(?<!\$)\{[^{}]*\}")
 _WHERE = "the roles, and where they are"
 _WHATS = ("host", "hosts", "port", "url")
 
@@ -311,6 +313,10 @@ def _filled(word: Word, own: str, names: Sequence[str], gaps: tuple[str, ...]) -
         if name not in names:
             message = f"role {own}: {text} names {name}, but no role is called so"
             raise RequestError(message, hint=nearest_hint(name, names))
+    for gap in _DOTTED.finditer(whole):
+        if gap[1] in names and not _ADDRESS.fullmatch(gap[0]):
+            message = f"role {own}: {gap[0]} is not an address of role {gap[1]}"
+            raise RequestError(message, hint=nearest_hint(gap[2], _WHATS))
     return Template(whole, gaps) if whole != text or _ADDRESS.search(whole) or isinstance(word, Template) else word
 
 
@@ -328,6 +334,10 @@ def _ready(request: Request, own: str, names: Sequence[str], gaps: tuple[str, ..
     if asked_way in {"port", "joined"}:
         return Ready(ReadyKind(asked_way), within)
     if colon and kind in {"http", "https"}:
+        for gap in _BRACED.findall(asked_way):
+            if not (_OWN.fullmatch(gap) or _ADDRESS.fullmatch(gap)):
+                message = f"role {own}: {request.origin('ready')}: {gap} is not an address of a role"
+                raise RequestError(message, hint=nearest_hint(gap[1:-1], _WHATS))
         return Ready(ReadyKind.ADDRESS, within, _filled(asked_way, own, names, gaps))
     if kind in {"log", "command"} and text.strip():
         return Ready(ReadyKind(kind), within, _filled(text, own, names, gaps))

@@ -69,7 +69,7 @@ muster_stage_hear() {
             muster_stage_answers+=("$answer")
             case $answer in
             "$2" | need) ;;
-            full) muster_stage_trouble="$muster_stage_top on $host has no room for it" ;;
+            full) muster_stage_trouble="$muster_stage_top on $host is full, or you cannot write there" ;;
             foreign) muster_stage_trouble="$muster_stage_top on $host belongs to another user" ;;
             damaged) muster_stage_trouble="the copy on $host differs from what was packed" ;;
             no-zstd) muster_stage_trouble="$host has no zstd to unpack it" ;;
