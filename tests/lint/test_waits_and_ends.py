@@ -26,6 +26,22 @@ _EIGHT = _HEAD + "#SBATCH --cpus-per-task=8\n"
 _RUNS = _ONE + "#SBATCH --array=0-9\n"
 
 _FOUND = {
+    "sweep-without-end": (("in an image", _ONE + "singularity exec --nv i.sif \\\nwandb agent a/b/c\n"),),
+    "kill-under-errexit": (("at the end", _ONE + "set -e\n./s &\nP=$!\n./t 1\necho\nkill $P 2>/dev/null\n"),),
+    "modules-after-environment": (
+        ("PATH", _ONE + "conda activate x\nexport PATH=/usr/local/bin:$PATH\npython t.py\n"),
+    ),
+    "conda-under-nounset": (("the login shell's file", _ONE + "set -eu\nsource ~/.bashrc || true\npython t.py\n"),),
+    "conda-not-set-up": (
+        ("under sh", "#!/bin/sh\n#SBATCH --time=60\nmodule load anaconda3/2024.2\nconda activate x\npython t.py\n"),
+    ),
+    "background-without-wait": (
+        ("the last in front", _ONE + "python t.py 1 &\npython t.py 2\n"),
+        ("steps", _ONE + "srun -n1 ./t 1 &\nsrun -n1 ./t 2\n"),
+    ),
+    "one-process-many-gpus": (
+        ("in a row", _ONE + "#SBATCH --gres=gpu:4\npython t.py 1\npython t.py 2\npython t.py 3\n"),
+    ),
     "half-copied-file": (
         ("a file", _ONE + "if [ ! -f /tmp/d ]; then\n  cp d /tmp/d\nfi\n./t /tmp/d\n"),
         (
@@ -125,6 +141,28 @@ _FOUND = {
     ),
 }
 _SILENT = {
+    "sweep-without-end": (
+        ("a count", _ONE + "wandb agent --count 4 a/b/c\n"),
+        ("a signal before the end", _ONE + "#SBATCH --signal=B:USR1@60\ntrap : USR1\nwandb agent a/b/c & wait; wait\n"),
+    ),
+    "kill-under-errexit": (
+        ("its end is told", _ONE + "set -e\n./s &\n./t 1\nkill $! || true\n"),
+        ("no errexit", _ONE + "./s &\n./t 1\nkill $!\n"),
+        ("a question", _ONE + "set -e\n./s &\n./t 1\nkill -0 $!\n"),
+        ("errexit is off again", _ONE + "set -e\n./s &\n./t 1\nset +e\nkill $!\n"),
+    ),
+    "modules-after-environment": (
+        ("before it", _ONE + "export PATH=/usr/bin:$PATH\nconda activate x\npython t.py\n"),
+        ("behind the others", _ONE + "conda activate x\nexport PATH=$PATH:/usr/bin\npython t.py\n"),
+        ("a folder of CUDA", _ONE + "conda activate x\nexport PATH=/usr/local/cuda/bin:$PATH\npython t.py\n"),
+    ),
+    "conda-under-nounset": (("off meanwhile", _ONE + "set -eu\nset +u\nsource ~/.bashrc\nset -u\npython t.py\n"),),
+    "unset-under-nounset": (("a module sets it", _ONE + "set -eu\nmodule load cuda\nL=$LD_LIBRARY_PATH\n./t $L\n"),),
+    "background-without-wait": (
+        ("a server", _ONE + "python server.py &\npython t.py 1\n"),
+        ("a wait", _ONE + "python t.py 1 &\npython t.py 2\nwait $!\n"),
+        ("a monitor", _ONE + "./watch gpu &\npython t.py 2\n"),
+    ),
     "half-copied-file": (
         (
             "under another name",
@@ -274,3 +312,19 @@ def test_a_word_in_quotes_keeps_its_variables() -> None:
     double, single = read_shell("echo \"a $A/$B/c\" 'a $A/$B/c'").commands[0].words[1:]
     assert (double.names, single.names) == (("A", "B"), ())
     assert (double.value, single.value) == ("a $A/$B/c", "a $A/$B/c")
+
+
+def test_a_queue_that_is_chosen_by_its_length_makes_a_missing_limit_a_matter_of_style() -> None:
+    severities = []
+    for partition in ("gpu_7d1g", "long", "gpu"):
+        text = f"#!/bin/bash\n#SBATCH --partition={partition}\n#SBATCH --nodes=1\n./t 1\n"
+        severities += [each.severity for each in lint_source(source_of("j.sh", text)) if each.rule == "no-time-limit"]
+    assert severities == [Severity.STYLE, Severity.STYLE, Severity.FRAGILE]
+
+
+def test_a_whole_machine_by_its_name_is_a_matter_of_style() -> None:
+    severities = []
+    for options in ("--gres=gpu:8", "--exclusive", "--gres=gpu:1"):
+        text = f"#!/bin/bash\n#SBATCH --time=60\n#SBATCH {options}\n#SBATCH --nodelist=big\n./t 1\n"
+        severities += [each.severity for each in lint_source(source_of("j.sh", text)) if each.rule == "nodes-pinned"]
+    assert severities == [Severity.STYLE, Severity.STYLE, Severity.SLOW]

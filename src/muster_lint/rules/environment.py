@@ -44,9 +44,16 @@ def _activates(command: SimpleCommand) -> bool:
     good=TASKS + "module load python/3.11 cuda\nsource ~/env/bin/activate\n" + STEP,
 )
 def find_late_modules(job: BatchScript) -> Iterator[Hit]:
-    """Yield module loads behind an activation."""
+    """Yield module loads, and folders of the system that are put into PATH, behind an activation."""
     activations = _activations(job)
     first = activations[0] if activations else None
+    for each in job.shell.assigned("PATH") if activations else ():
+        before = [other for other in activations if other.place < each.place]
+        folder = _OF_SYSTEM.match(each.value.value) if each.value is not None and not each.may_not_run else None
+        if folder is not None and before and len(before) == len(activations) and not before[-1].is_conditional:
+            message = f"it puts {folder[1]} before the environment of line {before[-1].place.line}"
+            unknown = f"whether a python lies in {folder[1]}"
+            yield Hit(each.place, message, f"Put it behind: PATH=$PATH:{folder[1]}.", unknown=unknown)
     loaded: set[str] = set()
     for command in job.shell.commands:
         named = [word.value for word in command.words[1:]]
@@ -62,6 +69,7 @@ def find_late_modules(job: BatchScript) -> Iterator[Hit]:
             yield Hit(command.place, f"it puts itself before the environment of line {first.place.line}")
 
 
+_OF_SYSTEM = re.compile(r"(/usr/local/bin|/usr/bin|/bin)/?:(?:[^$]*:)?\$\{?PATH\b")
 _OF_PYTHON = re.compile(r"python|conda|mamba|forge|torch|tensorflow|scipy", re.IGNORECASE)
 
 
@@ -102,7 +110,11 @@ def find_unready_conda(job: BatchScript) -> Iterator[Hit]:
                 for each in job.shell.commands
             )
             module = next((name for each in job.shell.commands for name in _brings_path_alone(each)), "")
-            if module and not any(each.program in {"source", "."} for each in job.shell.commands):
+            has_lone_module = loaded and _has_sh(job) and not inits and _OF_ANACONDA.search(job.body) is not None
+            if has_lone_module and not any(each.program in {"source", "."} for each in job.shell.commands):
+                message = "a module may put conda into PATH alone, and nothing else here defines its shell function"
+                yield Hit(command.place, message, unknown="what this module sets")
+            elif module and not any(each.program in {"source", "."} for each in job.shell.commands):
                 message = f"a module called {module} puts conda into PATH, and has no shell function"
                 yield Hit(command.place, message, unknown="what the site added to it")
             elif not loaded:
@@ -111,6 +123,13 @@ def find_unready_conda(job: BatchScript) -> Iterator[Hit]:
                     "conda's shell function is not there in a batch job",
                     unknown="what the shell that submits exports",
                 )
+
+
+def _has_sh(job: BatchScript) -> bool:
+    return re.match(r"#!\s*(/usr)?/bin/(env )?(da)?sh\b", job.lines[0] if job.lines else "") is not None
+
+
+_OF_ANACONDA = re.compile(r"^\s*(module|ml)\b.*\b(ana|mini)conda", re.MULTILINE | re.IGNORECASE)
 
 
 def _has_conda_on_path(job: BatchScript) -> bool:
@@ -326,8 +345,17 @@ def _has_other_cpus(job: BatchScript) -> bool:
     good=TASKS + 'eval "$(conda shell.bash hook)"\nconda activate train\nset -euo pipefail\n' + STEP,
 )
 def find_activations_under_nounset(job: BatchScript) -> Iterator[Hit]:
-    """Yield the first activation of a conda environment while set -u is on."""
+    """Yield the first activation of a conda environment, or settings of a login shell, while set -u is on."""
     for each in job.shell.commands if job.directives else ():
+        read = each.words[1].value if each.program in {"source", "."} and len(each.words) > 1 else ""
+        if re.search(r"(^|/)\.?(bashrc|bash_profile|profile)$", read) and _ends_at_unset(job, each.place):
+            behind = "; || true does not help" if each.is_tested else ""
+            yield Hit(
+                each.place,
+                f"set -u is on: an unset variable in {read} ends the script{behind}",
+                unknown="what it reads",
+            )
+            return
         is_conda = each.program in {"conda", "mamba", "micromamba", "source", "."}
         if not (is_conda and [word.value for word in each.words[1:2]] == ["activate"]) or each.in_substitution:
             continue
@@ -369,6 +397,7 @@ def find_unset_under_nounset(job: BatchScript) -> Iterator[Hit]:
     words += [each.value for each in job.shell.assignments if each.value is not None]
     words = [word for word in words if not any(body <= word.place <= _end(body) for body, _ in job.shell.bodies)]
     is_read = any(each.program in {"source", "."} for each in job.shell.commands)
+    loads = [each.place.line for each in job.shell.commands if each.program in {"module", "ml"}]
     for word in sorted(words, key=lambda each: each.place):
         for name in word.names if word.quoted != "'" else ():
             place = word.place_of(name)
@@ -376,7 +405,14 @@ def find_unset_under_nounset(job: BatchScript) -> Iterator[Hit]:
             is_path = name in _PATHS
             if re.search(rf"\$\{{{name}:?[=?]", job.body):
                 continue  # the script asks for it, or gives it a value, by itself
-            if own or _IS_SET.fullmatch(name) or (is_read and not is_path) or (name in job.declared and not is_path):
+            is_loaded = name in _PATHS - {"PYTHONPATH"} and loads and loads[0] < place.line
+            if (
+                own
+                or is_loaded
+                or _IS_SET.fullmatch(name)
+                or (is_read and not is_path)
+                or (name in job.declared and not is_path)
+            ):
                 continue
             if re.search(rf"\$(?:{name}\b|\{{{name}\}})", word.text) and _ends_at_unset(job, place):
                 unknown = f"whether {name} is set where the job is submitted, or by a module"

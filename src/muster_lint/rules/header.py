@@ -341,8 +341,17 @@ def find_missing_time(job: BatchScript) -> Iterator[Hit]:
         return
     names = {"partition", "qos", "nodes", "ntasks", "gres", "gpus", "gpus-per-node", "mem", "array"}
     is_told = re.search(r"^#(?!SBATCH).*(\bsbatch\b.*(--time|\s-t\s)|command line)", job.text, re.MULTILINE)
-    is_whole = names & job.header.keys() and is_told is None
+    places = [job.header[name].value or "" for name in ("partition", "qos") if name in job.header]
+    is_timed = any(_OF_LENGTH.search(place) for place in places)  # the queue is chosen by its length
+    is_whole = names & job.header.keys() and is_told is None and not is_timed
     yield Hit(job.directives[0].place, "the header has no --time", severity=None if is_whole else Severity.STYLE)
+
+
+_OF_LENGTH = re.compile(
+    r"(?<![a-z0-9])\d+[-_]?(d|h|hr|hrs|hours?|days?|min|m|w|weeks?)(?![a-z])|\d+[dh]\d*(g|$)|short|long|debug|test|week|day\b",
+    re.IGNORECASE,
+)
+"""The names of queues that say how long a job may take."""
 
 
 @rule(

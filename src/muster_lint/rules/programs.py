@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterator
 
 from muster_lint import sources
-from muster_lint.job import BatchScript, HeaderOption
+from muster_lint.gpus import signs_of_gpus, zero_of
+from muster_lint.job import BatchScript
 from muster_lint.launch import LaunchCommand
 from muster_lint.rule import rule
 from muster_lint.rules.names import reads_settings
 from muster_lint.sizes import has_whole_nodes, tasks_of, uses_of
-from muster_lint.values import Hit, Severity, TextSpan
+from muster_lint.values import Hit, Severity
 from muster_lint.works import MODEL_SERVER, copies, is_work, switched_off, text_of
 
 _HEAD = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gres=gpu:1\n#SBATCH --cpus-per-task=4\n#SBATCH --time=01:00:00\n"
@@ -89,12 +90,6 @@ def _without_read(job: BatchScript) -> str:
     return "\n".join(line for number, line in enumerate(job.lines, start=1) if number not in read)
 
 
-_OF_GPUS = re.compile(
-    r"nvidia-smi|CUDA_VISIBLE|--gpu|--device[= ]cuda|torchrun|deepspeed|gpu\w*\.py|accelerate launch", re.IGNORECASE
-)
-"""The signs of a program that uses a GPU."""
-
-
 @rule(
     "gpus-not-asked-for",
     Severity.FRAGILE,
@@ -120,13 +115,13 @@ def find_unasked_gpus(job: BatchScript) -> Iterator[Hit]:
         job.path.rpartition("/")[2],
         *(job.header[name].value or "" for name in ("job-name", "partition") if name in job.header),
     ]
-    if re.search(r"(?<![a-z])cpus?(?![a-z])", " ".join(names), re.IGNORECASE) and _zero_of(job) is None:
+    if re.search(r"(?<![a-z])cpus?(?![a-z])", " ".join(names), re.IGNORECASE) and zero_of(job) is None:
         return
     works = [each for each in job.launches if is_work(job, each) and not each.command.in_substitution]
     has_work = bool(works or switched_off(job))
     if not job.directives or job.asks_for_gpus or other & job.header.keys() or not has_work or has_whole_nodes(job):
         return
-    gres, none = job.header.get("gres"), _zero_of(job)
+    gres, none = job.header.get("gres"), zero_of(job)
     if (
         (gres is not None and none is None)
         or any(_asks_itself(each) for each in job.launches)
@@ -146,15 +141,6 @@ def find_unasked_gpus(job: BatchScript) -> Iterator[Hit]:
         yield Hit(sign[0], f"{sign[1]} is for GPUs, but the header asks for none", unknown=unknown)
 
 
-def _zero_of(job: BatchScript) -> HeaderOption | None:
-    """Return the directive that asks for no GPU by a number."""
-    gres = job.header.get("gres")
-    names = ("gpus", "gpus-per-node", "gpus-per-task")
-    if gres is not None and re.fullmatch(r"gpu:(\w+:)?0+", gres.value or ""):
-        return gres
-    return next((job.header[name] for name in names if name in job.header and job.header[name].value == "0"), None)
-
-
 def _asks_itself(launch: LaunchCommand) -> bool:
     """Tell whether a step, or a job that the script submits, asks for GPUs, or may do so."""
     step = launch.stage("step")
@@ -169,43 +155,6 @@ _ELSEWHERE = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """Signs that the program is to use no GPU, or that another line asks for one."""
-
-
-def signs_of_gpus(job: BatchScript) -> Iterator[tuple[TextSpan, str]]:
-    """Yield what says by itself that the work is for GPUs: each with its place."""
-    for assignment in job.shell.assignments:
-        value = assignment.value.value if assignment.value is not None else ""
-        is_shown = _SHOWS.fullmatch(assignment.name) and value[:1].isdigit()
-        is_tuned = (assignment.exported or assignment.of_command) and _TUNES.match(assignment.name)
-        if is_shown or is_tuned:
-            yield assignment.place, assignment.name
-    for launch in job.launches:
-        told = _TELLS_GPUS.search(" ".join(word.value for word in launch.stages[-1].words)) if launch.stages else None
-        if told is not None and is_work(job, launch) and not launch.command.in_substitution:
-            yield launch.command.place, f"{told[1]} of the program"
-        agent = launch.stage("agent")
-        if agent is not None and _zero_of(job) is not None:
-            yield agent.word.place, agent.name
-    for each in job.shell.commands:
-        words = [word.value for word in each.words[1:]]
-        modules = " ".join(words) if each.program in {"module", "ml"} and words[:1] not in (["unload"], ["rm"]) else ""
-        asks_card = each.program in {"nvidia-smi", "rocm-smi"} or re.search(
-            r"\bray start\b.*--num-gpus[= ][1-9]", text_of(each)
-        )
-        if asks_card or (each.program in {"singularity", "apptainer"} and {"--nv", "--rocm"} & set(words)):
-            yield each.place, "this"
-        elif re.search(r"(^|\s)rocm\b", modules) or (_LOADS_CUDA.search(modules) and _OF_GPUS.search(job.text)):
-            yield each.place, "this module"
-
-
-_SHOWS = re.compile(r"(CUDA|HIP|ROCR)_VISIBLE_DEVICES")
-_TUNES = re.compile(r"(NCCL|RCCL|MIOPEN)_[A-Z]")
-_LOADS_CUDA = re.compile(r"(^|\s)(cuda|cudnn|nccl|cudatoolkit)\b", re.IGNORECASE)
-_TELLS_GPUS = re.compile(
-    r"(?:^|\s)((?:--?|trainer\.)(?:num[-_]?|n[-_]?)?gpus(?:[-_]per[-_]node)?[= ][1-9]\d*|--device[= ]cuda(?::\d+)?|--accelerator[= ]gpu|--(?:use[-_])?(?:cuda|gpu)(?:[= ](?:true|\d))?(?=\s-|$))",
-    re.IGNORECASE,
-)
-"""The options by which a program is told to use GPUs."""
 
 
 @rule(

@@ -46,7 +46,8 @@ def find_pinned_nodes(job: BatchScript) -> Iterator[Hit]:
         message = (
             f"{number} nodes are named for a job of {job.nodes}: Slurm 22.05 refuses it, newer ones take some of them"
         )
-    yield Hit(pinned.place, message)
+    is_whole = number == 1 and (has_whole_nodes(job) or {"mincpus"} & job.header.keys())  # a group's one machine
+    yield Hit(pinned.place, message, severity=Severity.STYLE if is_whole else None)
 
 
 @rule(

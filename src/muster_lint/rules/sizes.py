@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from muster_lint import sources
 from muster_lint.bash import Word
+from muster_lint.gpus import signs_of_gpus
 from muster_lint.job import BatchScript
 from muster_lint.launch import LaunchCommand, Stage
 from muster_lint.rule import rule
-from muster_lint.rules.programs import signs_of_gpus
 from muster_lint.samples import AGENT, MEET, NODES, STEP, TASKS, TIME
 from muster_lint.sizes import (
     NODES_OF_AGENT,
@@ -355,7 +355,10 @@ def find_lone_processes(job: BatchScript) -> Iterator[Hit]:
         return
     yield from _lone_servers(job, gpus)
     uses = [use for use in uses_of(job) if use.launch in job.launches]
-    if len(uses) != 1 or re.search(_DIVIDES, job.body, re.IGNORECASE):
+    if re.search(_DIVIDES, job.body, re.IGNORECASE):
+        return
+    if len(uses) != 1:
+        yield from _lone_in_a_row(job, uses, gpus)
         return
     launch, program, step = uses[0].launch, uses[0].program, uses[0].step
     command, mpi = launch.command, launch.stage("mpi")
@@ -387,6 +390,23 @@ def find_lone_processes(job: BatchScript) -> Iterator[Hit]:
     message, look = f"one process has {gpus} GPUs of a node", "srun --jobid ID --overlap nvidia-smi"
     act = f"Look at the GPUs of the running job: {look}. Where the others idle ask for one GPU, or start a process for each."
     yield Hit(command.place, message, act, unknown=unknown)
+
+
+def _lone_in_a_row(job: BatchScript, uses: list[Use], gpus: int) -> Iterator[Hit]:
+    """Yield the first of several plain Pythons that run one after the other, where nothing else uses the GPUs."""
+    plain = [use for use in uses if not use.is_agent and use.launch.stage("mpi") is None and not use.launch.unknown]
+    steps = any(use.step is not None for use in uses) or any(
+        each.stage("step") or each.stage("mpi") for each in job.launches
+    )
+    beside = any(each.in_background for each in job.shell.commands)
+    others = [each for each in job.launches if is_work(job, each) and each not in [use.launch for use in uses]]
+    if uses and len(plain) == len(uses) and not (steps or beside or others) and not _PREPARES.search(job.body):
+        unknown = "whether they divide their work themselves"
+        message = f"{len(uses)} programs run one after the other, and each is one process for {gpus} GPUs"
+        yield Hit(uses[0].launch.command.place, message, unknown=unknown)
+
+
+_PREPARES = re.compile(r"\b(prep|convert|download|eval|test|merge|tokeni|sbatch)", re.IGNORECASE)
 
 
 def _lone_servers(job: BatchScript, gpus: int) -> Iterator[Hit]:

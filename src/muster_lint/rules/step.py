@@ -12,7 +12,7 @@ from muster_lint.launch import LaunchCommand, Stage, is_of_one_node, launches_of
 from muster_lint.rule import rule
 from muster_lint.site import seconds_of
 from muster_lint.values import Edit, Hit, Severity, TextSpan
-from muster_lint.works import AT_ONCE, SERVER, STARTS_RANKS, starts_ranks, text_of, trains
+from muster_lint.works import AT_ONCE, SERVER, STARTS_RANKS, is_work, starts_ranks, text_of, trains
 
 _TWO = (
     "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n#SBATCH --time=01:00:00\n"
@@ -401,12 +401,13 @@ def find_missing_wait(job: BatchScript) -> Iterator[Hit]:
             message = f"the script does not wait for what {each.program} starts: the job ends, and ends it"
             yield Hit(each.place, message, unknown="" if not each.is_conditional else "whether this branch runs")
             return
+    yield from _overtaken(job)
     for launch in job.launches:
         command = launch.command
-        is_work = launch.stage("step") or launch.stage("mpi") or launch.stage("python") or launch.stage("agent")
+        starts_work = launch.stage("step") or launch.stage("mpi") or launch.stage("python") or launch.stage("agent")
         name = launch.stages[-1].name if launch.stages else ""
         is_script = name.endswith(".sh") or (launch.stages[0].kind == "shell" if launch.stages else False)
-        if not (is_work or is_script) or not command.in_background or command.in_substitution:
+        if not (starts_work or is_script) or not command.in_background or command.in_substitution:
             continue
         if command.function is not None or max(waits, beside) > command.order or command.place.line in told:
             continue
@@ -416,6 +417,26 @@ def find_missing_wait(job: BatchScript) -> Iterator[Hit]:
         message = f"the script does not wait for {name}:{goes_on} the job ends, and ends it".replace(":  ", ": ")
         unknown = f"whether {name} is to end with the job" if _SERVES.search(started) else ""
         yield Hit(command.place, message, unknown=unknown)
+
+
+def _overtaken(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first work in the background that no wait follows, where the script ends with work in front."""
+    if any(each.program in _WAITS or each.program == "trap" for each in job.shell.commands):
+        return
+    main = [each for each in job.launches if each.command.function is None and not each.command.in_substitution]
+    works = [each for each in main if is_work(job, each) and not each.command.is_conditional]
+    last = works[-1] if works else None
+    if last is None or last.command.in_background or last.command.in_loop:
+        return
+    for each in works:
+        text = text_of(each.command)
+        is_ranks = trains(each) or each.stage("step") is not None or each.stage("mpi") is not None
+        is_like = is_ranks and each.command.in_background and not each.command.in_loop and not _SERVES.search(text)
+        is_same = each.stages[-1].name == last.stages[-1].name and len(each.stages) == len(last.stages)
+        if is_like and is_same and each.command.order < last.command.order:
+            message = f"nothing waits for this {each.stages[0].name}: if line {last.command.place.line} ends first the job ends it"
+            yield Hit(each.command.place, message, unknown="which of them ends first")
+            return
 
 
 _SERVES = re.compile(

@@ -27,8 +27,9 @@ _SERVE = _HEAD + 'port=$((20000 + SLURM_JOB_ID % 9999))\n./serve --port "$port" 
     the job keeps its nodes until the time limit.""",
     instead='Ask for the process too: until curl …; do kill -0 "$pid" || exit 1; sleep 5; done. Or count, and give up.',
     source=sources.BASH,
-    bad=_SERVE + f'until {_ASKS}; do sleep 1; done\n./ask "$port"\nkill "$server"\n',
-    good=_SERVE + f'until {_ASKS}; do kill -0 "$server" || exit 1; sleep 1; done\n./ask "$port"\nkill "$server"\n',
+    bad=_SERVE + f'until {_ASKS}; do sleep 1; done\n./ask "$port"\nkill "$server" || true\n',
+    good=_SERVE
+    + f'until {_ASKS}; do kill -0 "$server" || exit 1; sleep 1; done\n./ask "$port"\nkill "$server" || true\n',
 )
 def find_endless_waits(job: BatchScript) -> Iterator[Hit]:
     """Yield each loop that sleeps until something answers or is there, and asks neither for its process nor for the time."""
@@ -154,3 +155,25 @@ _ENDS = re.compile(
 def _is_within(place: TextSpan, around: TextSpan) -> bool:
     start, end = (place.line, place.column), (place.end_line, place.end_column)
     return (around.line, around.column) <= start and end <= (around.end_line, around.end_column)
+
+
+@rule(
+    "sweep-without-end",
+    Severity.FRAGILE,
+    "an agent of a sweep that goes on until the time limit",
+    why="""Without --count the agent asks for the next trial as long as there is one: the time limit ends the last one in its middle. The hours of that trial are
+    lost, and the job counts as TIMEOUT.""",
+    instead="Write wandb agent --count N, with as many trials as the time surely holds.",
+    source="wandb/wandb wandb/cli/cli.py @v0.28.0, agent; its guide: random and Bayesian searches run for ever",
+    bad=_HEAD + "wandb agent ann/digits/2xk4c9\n",
+    good=_HEAD + "wandb agent --count 1 ann/digits/2xk4c9\n",
+)
+def find_endless_sweeps(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first agent of Weights & Biases without a count."""
+    if not job.directives or {"signal", "requeue"} & job.header.keys():
+        return
+    for each in job.commands:
+        text = text_of(each)
+        if re.search(r"\bwandb agent\s", text) and not re.search(r"--count|\btimeout\b|--help", text):
+            yield Hit(each.place, "the time limit cuts the last trial", unknown="whether the sweep ends before")
+            return
