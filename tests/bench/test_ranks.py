@@ -38,7 +38,7 @@ def finished(tmp_path: Path, *words: str) -> "subprocess.CompletedProcess[str]":
 
 
 def test_every_collective_is_measured_right_and_kept_for_comparison(tmp_path: Path) -> None:
-    sizes = ("--sizes", "8B,1MiB", "--trials", "3", "--dtype", "float32,bfloat16", "--pair-size", "1MiB")
+    sizes = ("--sizes", "8B,64KiB", "--trials", "1", "--dtype", "float32,bfloat16", "--pair-size", "64KiB")
     first = finished(tmp_path, "-N", "2", "--ntasks-per-node", "2", *sizes, "--json", "--log", "ranks.log")
     assert first.returncode == 0, first.stderr
     document = json.loads(first.stdout)

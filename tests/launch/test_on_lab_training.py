@@ -75,6 +75,7 @@ def test_ranks_on_two_hosts_agree_with_one_process(
     assert distance(alone, weights) <= CLOSE_ENOUGH
 
 
+@pytest.mark.long  # it tells that the comparison above can fail, and costs what that costs
 def test_without_the_all_reduce_the_weights_do_not_agree(alone: Path, tmp_path: Path) -> None:
     text = SCRIPT.read_text()
     broken = text.replace("        model = DistributedDataParallel(", "        DistributedDataParallel(")
