@@ -311,8 +311,9 @@ def _texts(job_fields: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 def _exit(text: str) -> tuple[int | None, int | None]:
     """Return exit code and signal of "7:0", "0:9"; squeue of 22.05 gives the number that wait() gave: 1792, 9."""
     code, colon, signal = text.strip().partition(":")
-    if colon and (status := whole_number(code)) is not None and (number := whole_number(signal)) is not None:
-        return status, number
+    if colon:
+        pair = whole_number(code), whole_number(signal)
+        return pair if None not in pair else (None, None)
     number = _number(code)
     return (None, None) if number is None else (number >> 8 & 0xFF, number & 0x7F)
 
