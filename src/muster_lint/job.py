@@ -109,9 +109,7 @@ class BatchScript(msgspec.Struct, frozen=True, dict=True):
     def steps(self) -> tuple[LaunchCommand, ...]:
         """Return the commands that srun starts, those with another purpose than ranks included."""
         return tuple(
-            launch
-            for launch in self.launches
-            if launch.stages and launch.stages[0].kind in {"step", "wrapper"} and launch.stage("step")
+            launch for launch in self.launches if launch.stage("step") and launch.stages[0].kind in {"step", "wrapper"}
         )
 
     @cached_property

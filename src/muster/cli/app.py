@@ -203,12 +203,10 @@ def help_text(width: int = 80) -> str:
 
 
 def _explain(error: Exception) -> int:
-    from muster.errors import MusterError, RequestError, SiteError
+    from muster.errors import MusterError, SiteError
 
     if isinstance(error, MusterError):
         print_error(error.message, error.hint)
-        if isinstance(error, RequestError):
-            return 2
         return 3 if isinstance(error, SiteError) else 2
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         print_error(

@@ -1,0 +1,52 @@
+"""Every error ends in one sentence, a hint and a status, by its kind."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from muster.cli.app import _explain
+from muster.errors import MachineLacks, MusterError, RequestError, SchedulerSilent, SiteError
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "says"),
+    [
+        (RequestError("no", hint="do"), 2, "muster: error: no\n\nhint: do\n"),
+        (MusterError("no", hint="do"), 2, "muster: error: no\n\nhint: do\n"),
+        (SiteError("no", hint="do"), 3, "muster: error: no\n\nhint: do\n"),
+        (SchedulerSilent("no", hint="do"), 3, "muster: error: no\n\nhint: do\n"),
+        (MachineLacks("x", "no", hint="do"), 2, "muster: error: no\n\nhint: do\n"),
+        (OSError(errno.ENOSPC, "x", "/f"), 2, "no space is left to write /f"),
+        (OSError(errno.ENOSPC, "x"), 2, "no space is left to write the output"),
+        (OSError(errno.EBADF, "x"), 2, "the standard output is closed"),
+        (OSError(errno.EBADF, "bad", "/f"), 2, "muster: error: /f: bad"),
+        (FileNotFoundError(errno.ENOENT, "is not there", "/f"), 2, "muster: error: /f: is not there"),
+        (PermissionError(errno.EACCES, "denied", "/" + "f" * 300), 2, "f: denied"),
+        (OSError(errno.EIO, "input"), 70, "OSError"),
+        (ValueError("bad"), 70, "ValueError"),
+    ],
+)
+def test_an_error_is_a_sentence_and_a_status(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, error: Exception, status: int, says: str
+) -> None:
+    monkeypatch.delenv("MUSTER_TRACEBACK", raising=False)
+    try:
+        raise error
+    except Exception as caught:  # noqa: BLE001  # each kind is one row
+        assert _explain(caught) == status
+
+    assert says in capfd.readouterr().err
+
+
+def test_a_file_that_cannot_be_used_has_its_traceback_where_it_is_asked_for(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MUSTER_TRACEBACK", "1")
+    try:
+        raise PermissionError(errno.EACCES, "denied", "/f")
+    except PermissionError as error:
+        assert _explain(error) == 70
+
+    assert "Traceback" in capfd.readouterr().err
