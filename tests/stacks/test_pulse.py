@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muster_check.stacks.pulse import _A_LOOK_NS, Below, Pulse, Thread, beat_of
+from muster_check.stacks.pulse import _A_LOOK_NS, _BACK_TO_WAIT_NS, Below, Pulse, Thread, beat_of, read_pulses
 
 _MS = 1_000_000
 
@@ -87,3 +87,62 @@ def test_looks_without_counts_say_nothing(looks: list[tuple[Pulse, ...]], is_kno
 @pytest.mark.parametrize(("call", "period_s"), [("t0x3e8", 1.0), ("t0x1000003e8", 1.0), ("u", None), ("t", None)])
 def test_the_period_of_a_wait(call: str, period_s: float | None) -> None:
     assert Thread(0, 0, call).period_s == period_s
+
+
+_HEAD = "@pulse 1.5 7"
+
+
+@pytest.mark.parametrize(
+    ("lines", "pulses"),
+    [
+        ([], ()),
+        ([""], ()),
+        ([_HEAD], (Pulse(1.5, 7, {}, {}),)),
+        ([f"{_HEAD} 3"], (Pulse(1.5, 7, {}, {}, 3.0),)),
+        ([f"{_HEAD} -3"], (Pulse(1.5, 7, {}, {}, -3.0),)),
+        ([f"{_HEAD} -"], (Pulse(1.5, 7, {}, {}),)),
+        (["@pulse 1.5"], ()),
+        (["@pulse 1.5 x"], ()),
+        (["@thread 8 9 10 u"], ()),
+        ([_HEAD, "@thread 8 9 10 u"], (Pulse(1.5, 7, {8: Thread(9, 10, "u")}, {}),)),
+        ([_HEAD, "@thread 8 9 10 u more"], (Pulse(1.5, 7, {8: Thread(9, 10, "u")}, {}),)),
+        ([_HEAD, "@thread 8 9 10"], (Pulse(1.5, 7, {}, {}),)),
+        ([_HEAD, "@thread 8 9 x u"], (Pulse(1.5, 7, {}, {}),)),
+        ([_HEAD, "@below 8 9 10 11"], (Pulse(1.5, 7, {}, {8: Below(9, 10, 11)}),)),
+        ([_HEAD, "@below 8 9 10 x"], (Pulse(1.5, 7, {}, {}),)),
+        ([_HEAD, "@other 8 9 10 11"], (Pulse(1.5, 7, {}, {}),)),
+        (
+            [_HEAD, "", "@pulse 2 8", "@thread 8 9 10 r"],
+            (Pulse(1.5, 7, {}, {}), Pulse(2.0, 8, {8: Thread(9, 10, "r")}, {})),
+        ),
+    ],
+)
+def test_the_counts_of_a_rank_are_read(lines: list[str], pulses: tuple[Pulse, ...]) -> None:
+    assert read_pulses(lines) == pulses
+
+
+@pytest.mark.parametrize(
+    ("spent_ns", "times", "counted"),
+    [
+        (_BACK_TO_WAIT_NS, 1, (0, 0)),
+        (_BACK_TO_WAIT_NS + 1, 1, (_BACK_TO_WAIT_NS + 1, 1)),
+        (5, 2, (5, 2)),
+        (0, 0, (0, 0)),
+    ],
+)
+def test_a_main_thread_that_came_back_to_its_wait_did_nothing(
+    spent_ns: int, times: int, counted: tuple[int, int]
+) -> None:
+    looks = [(_pulse(at, (7, spent, count, "u")),) * 2 for at, spent, count in ((0.0, 0, 0), (10.0, spent_ns, times))]
+    beat = beat_of(7, looks)
+
+    assert beat is not None
+    assert (beat.spent_ns, beat.times) == counted
+
+
+@pytest.mark.parametrize(("calls", "for_ever"), [("uu", True), ("ut", False), ("ru", False)])
+def test_a_rank_waits_for_ever_where_it_does_at_each_look(calls: str, for_ever: bool) -> None:
+    beat = beat_of(7, [(_pulse(float(number), (7, 0, 0, call)),) * 2 for number, call in enumerate(calls)])
+
+    assert beat is not None
+    assert beat.waits_for_ever is for_ever

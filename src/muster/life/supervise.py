@@ -350,8 +350,8 @@ class Supervisor(Loop):
     def _save(self) -> None:
         """Tell the ranks to save; before there are ranks, as soon as there are."""
         running = self.running
-        has_ranks = running is not None and not running.has_ended
-        if running is None or not has_ranks or self.state.phase not in (LifePhase.RUNS, LifePhase.ENDS_STEP):
+        has_begun = self.state.phase in (LifePhase.RUNS, LifePhase.ENDS_STEP)
+        if running is None or running.has_ended or not has_begun:
             self.saves.is_asked = True
             return
         hosts, number = running.hosts, self.state.attempt
