@@ -32,11 +32,10 @@ def test_an_error_is_a_sentence_and_a_status(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, error: Exception, status: int, says: str
 ) -> None:
     monkeypatch.delenv("MUSTER_TRACEBACK", raising=False)
-    try:
+    with pytest.raises(type(error)) as raised:
         raise error
-    except Exception as caught:  # noqa: BLE001  # each kind is one row
-        assert _explain(caught) == status
 
+    assert _explain(raised.value) == status
     assert says in capfd.readouterr().err
 
 
@@ -44,9 +43,8 @@ def test_a_file_that_cannot_be_used_has_its_traceback_where_it_is_asked_for(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MUSTER_TRACEBACK", "1")
-    try:
+    with pytest.raises(PermissionError) as raised:
         raise PermissionError(errno.EACCES, "denied", "/f")
-    except PermissionError as error:
-        assert _explain(error) == 70
 
+    assert _explain(raised.value) == 70
     assert "Traceback" in capfd.readouterr().err
