@@ -231,6 +231,7 @@ _SILENT = {
         ("another way", _ONE + "if ! srun ./t 1; then\n  echo again\n  srun ./t 2\nfi\n"),
         ("a second try", _ONE + "for i in 1 2; do\n  if srun ./t 1; then break; else echo again; fi\ndone\n"),
         ("a question", _ONE + "nvidia-smi || echo none\nsrun ./t 1\n"),
+        ("a word of the command", _ONE + "srun ./t 1 < in \\\n r=$?\nsrun ./t 2\n"),
         ("a status that is given on", _ONE + "srun ./t 1\nr=$?\necho $r\nexit $r\n"),
     ),
     "exit-without-status": (

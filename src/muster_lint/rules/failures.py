@@ -71,7 +71,10 @@ def find_printed_failures(job: BatchScript) -> Iterator[Hit]:
 def _reading_of(job: BatchScript, command: SimpleCommand) -> _CaughtFailure | None:
     """Return the line right behind a command that keeps or prints its status, or what an if makes of it there."""
     asked = command.is_guarded or command.in_background or command.pipes_on or command.in_substitution
-    following = job.lines[command.place.end_line : command.place.end_line + _FAR]
+    last = command.place.end_line
+    while last < len(job.lines) and job.lines[last - 1].endswith("\\"):
+        last += 1  # the redirections of the command go on
+    following = job.lines[last : last + _FAR]
     behind = re.sub(r"^(\s*(#.*)?\n)+", "", "\n".join(following))
     read, handled = _READS.match(behind), _ASKED.match(behind)
     if asked or (read is None and handled is None):

@@ -103,7 +103,7 @@ def _awaited(job: BatchScript, loop: AskingLoop, inside: list[SimpleCommand], se
         asked = (found[1] or found[2] or "") if found else ""
     else:
         negated = re.sub(r"(\[\[?|\btest)\s+!\s", r"\1 ", condition)
-        differs = condition if re.search(r"\s!=\s", condition) else ""
+        differs = condition if re.search(r"\s!=\s|\s-z\s+\"?\$\(|\s==?\s+([\"'])\1\s", condition) else ""
         asked = negated if negated != condition else condition[1:] if condition.startswith("!") else differs
     for each in set_inside:
         if each.value is not None and re.search(rf"\${{?{each.name}\b", asked):
