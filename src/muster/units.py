@@ -10,7 +10,7 @@ from muster.errors import RequestError
 
 _WALLTIME_FORMS = "minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes[:seconds]"
 # How people write a time: 90m, 12h, 2d, 1d12h, 30min.
-_BY_UNIT = re.compile(r"(?:([0-9]{1,9})d)?(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m(?:in)?)?(?:([0-9]{1,9})s)?", re.IGNORECASE)
+_BY_UNIT = r"(?i)(?:([0-9]{1,9})d)?(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m(?:in)?)?(?:([0-9]{1,9})s)?"
 _UNITS_KIB = {"K": 1, "M": 1024, "G": 1024**2, "T": 1024**3}
 # No count, time or size of any cluster has more; int() refuses thousands of digits, and floats end before that.
 _MOST_DIGITS = 18
@@ -95,7 +95,7 @@ class Walltime(msgspec.Struct, frozen=True):
     @classmethod
     def parse(cls, text: str) -> Walltime:
         """Return the time that a person wrote: in one of Slurm's forms, or as 90m, 12h, 2d, 1d12h."""
-        units = _BY_UNIT.fullmatch(text.strip())
+        units = re.fullmatch(_BY_UNIT, text.strip())
         if units is None or not any(units.groups()):
             return cls(parse_walltime_s(text))
         days, hours, minutes, seconds = (int(number or 0) for number in units.groups())

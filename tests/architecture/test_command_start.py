@@ -33,6 +33,8 @@ NOT_TO_START = {
     "tempfile",
     "tomllib",
     "inspect",
+    "msgspec.inspect",
+    "socket",
     "torch",
     "numpy",
     "rich",
@@ -40,7 +42,7 @@ NOT_TO_START = {
     "muster.act.keep",
     "muster.look.controller",
 }
-MOST_OF_MUSTER = 108  # a module that a launch here does without is imported where it is used
+MOST_OF_MUSTER = 106  # a module that a launch here does without is imported where it is used
 THERE = [verb for verb in VERBS if find_spec(verb.module)]
 
 
@@ -88,6 +90,26 @@ def test_a_launch_on_this_machine_loads_only_what_it_uses() -> None:
     assert "muster.act.launch_here" in loaded
     assert loaded & NOT_TO_START == set()
     assert len({name for name in loaded if name.partition(".")[0] == "muster"}) <= MOST_OF_MUSTER
+
+
+# A verb of another package may use all of msgspec in the same process.
+_ALL_OF_MSGSPEC = """
+import sys
+from muster.cli.app import _load_msgspec
+_load_msgspec()
+import msgspec
+assert type(sys.modules["msgspec.inspect"]).__name__ == "_Later"
+print(msgspec.json.schema(int), msgspec.toml.decode(b"a = 1"), msgspec.msgpack.decode(msgspec.msgpack.encode(2)))
+import msgspec.inspect
+from msgspec.inspect import IntType
+print(msgspec.inspect.type_info(int) == IntType(), "typing_extensions" in sys.modules)
+print(type(sys.modules["msgspec.inspect"]).__name__)
+"""
+
+
+def test_what_a_launch_does_not_use_of_msgspec_is_there_for_who_does() -> None:
+    done = subprocess.run([sys.executable, "-c", _ALL_OF_MSGSPEC], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["{'type': 'integer'} {'a': 1} 2", "True False", "module"]
 
 
 @pytest.mark.parametrize("words", TOP_LEVEL, ids=" ".join)

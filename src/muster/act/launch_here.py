@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import closing
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -150,13 +151,13 @@ def _port(plan: Plan) -> int:
     """Return the port that was asked for, or one of the range that nobody holds at this moment."""
     if plan.rendezvous.port is not None:
         return plan.rendezvous.port
-    import socket
+    from _socket import socket  # `socket` makes an enum of each family and option: as much as thirty of our modules
 
     low, high = plan.rendezvous.port_low, plan.rendezvous.port_high
     first = int.from_bytes(os.urandom(4), "big")
     for step in range(min(high - low + 1, 256)):
         port = low + (first + step) % (high - low + 1)
-        with socket.socket() as probe:
+        with closing(socket()) as probe:
             try:
                 probe.bind(("", port))
             except OSError:

@@ -10,6 +10,9 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
+from types import ModuleType
+from typing import Any
 
 from muster import __version__
 from muster.cli.verbs import VERBS, find_verb, start_verb, verbs_of_others
@@ -100,7 +103,7 @@ def _dispatch(words: list[str]) -> int:
     if words and words[0] in {"--help", "-h", "help"} and words[1:2] and not words[1].startswith("-"):
         words = [*words[1:], "--help"]  # muster help run
     if not words:
-        _spare_typing_extensions()
+        _load_msgspec()
         from muster.cli.help_page import screen_width
         from muster.cli.next_steps import steps_page
 
@@ -116,7 +119,7 @@ def _dispatch(words: list[str]) -> int:
         return 0
     verb = find_verb(words[0])
     if verb is not None:
-        _spare_typing_extensions()
+        _load_msgspec()
         return start_verb(verb, words[1:])
     program = _program_of_verb(words[0])
     if program is not None:
@@ -165,17 +168,49 @@ def _unknown_verb(word: str) -> Exception:
     return UnknownName("verb", word, [verb.name for verb in VERBS])
 
 
-def _spare_typing_extensions() -> None:
-    """Let msgspec do with `typing`, which has all that it wants since Python 3.11.
+class _Later(ModuleType):
+    """Stands for a module until somebody takes something of it."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.load(), name)
+
+    def load(self) -> ModuleType:
+        """Load the module itself, which then stands for itself."""
+        from importlib import import_module
+
+        if sys.modules.get(self.__name__) is self:
+            del sys.modules[self.__name__]
+        return import_module(self.__name__)
+
+    def has_function(self, name: str) -> None:
+        """Have a function that is loaded where it is called: msgspec takes it before."""
+        setattr(self, name, partial(self._call, name))
+
+    def _call(self, name: str, /, *given: Any, **named: Any) -> Any:
+        return getattr(self.load(), name)(*given, **named)
+
+
+_LATER = ("msgspec._json_schema", "msgspec.inspect", "msgspec.msgpack", "msgspec.toml", "msgspec.yaml")
+
+
+def _load_msgspec() -> None:
+    """Load msgspec without what no launch uses of it.
 
     It prefers typing_extensions where that is installed (torch brings it), and its import costs a launch as much as
-    all modules of Muster: 7 ms of 77, on two cores.
+    all modules of Muster: 7 ms of 77, on two cores. `typing` has all that it wants since Python 3.11. Five of its own
+    modules, which it loads with the first, cost 3 ms more.
     """
     if "typing_extensions" in sys.modules or "msgspec" in sys.modules:
         return
     from importlib import import_module
 
     sys.modules["typing_extensions"] = None  # type: ignore[assignment]  # so an import of it fails, and msgspec goes on
+    later = {name: _Later(name) for name in _LATER}
+    for function in ("schema", "schema_components"):
+        later["msgspec._json_schema"].has_function(function)
+    sys.modules.update(later)
     try:
         import_module("msgspec")
     finally:

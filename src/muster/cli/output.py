@@ -17,14 +17,14 @@ _LONGEST_WORD = 20
 # Colours and moves of the cursor, as progress bars draw them; the rest (titles, the clipboard, questions to the
 # terminal) is for nobody whose job wrote it.
 _DRAWS = r"\x1b\[[0-9;:?]*[A-HJKSTfhlmsu]"
-_NOT_SHOWN = re.compile(rf"({_DRAWS})|[\x00-\x07\x0b\x0c\x0e-\x1f\x7f\x80-\x9f]")
+_NOT_SHOWN = rf"({_DRAWS})|[\x00-\x07\x0b\x0c\x0e-\x1f\x7f\x80-\x9f]"
 
 
 def harmless(text: str) -> str:
     """Return a text as a terminal may have it: what would command the terminal is written out, \\x1b for ESC."""
     if text.isprintable():
         return text
-    return _NOT_SHOWN.sub(lambda match: match[1] or f"\\x{ord(match[0]):02x}", text)
+    return re.sub(_NOT_SHOWN, lambda match: match[1] or f"\\x{ord(match[0]):02x}", text)
 
 
 def leave(status: int) -> NoReturn:

@@ -14,7 +14,7 @@ ROLE_OPTIONS = (*("file", "role", "preset", "after", "beside", "port", "ready", 
 ROLE_FLAG = "--role"
 _EXAMPLE = f"{ROLE_FLAG} NAME: {ROLE_FLAG} serve -N 1 -- vllm serve MODEL"
 _TAKEN = ("role", "door")
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
+_NAME = r"[a-z][a-z0-9_]{0,30}"
 
 
 class WrittenRole(NamedTuple):
@@ -47,7 +47,7 @@ def _checked(name: str, before: Sequence[str]) -> str:
         raise RequestError(f"{ROLE_FLAG} needs a value, but it is empty", hint=_EXAMPLE)
     if name.startswith("-"):
         raise RequestError(f"{ROLE_FLAG} needs a value, but {name} follows", hint=_EXAMPLE)
-    if not _NAME.fullmatch(name):
+    if not re.fullmatch(_NAME, name):
         message = f"{name!r} is not a name of a role"
         raise RequestError(message, hint="small letters, digits and _, and a letter first: serve, data_2")
     if name in _TAKEN:

@@ -14,7 +14,7 @@ from muster.words.chain import script_of_python, split_wrappers
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
 _MOST_BYTES = 200_000
 # Of Open MPI, MPICH, Intel's, and Cray: libmpi.so.40, libmpich.so.12, libmpi_mpifh.so.40, libmpi_gnu_112.so.12.
-_MPI_LIBRARY = re.compile(r"libmpi(?:ch|cxx|fort|_\w+)?\.so")
+_MPI_LIBRARY = r"libmpi(?:ch|cxx|fort|_\w+)?\.so"
 
 
 def look_at_script(
@@ -53,7 +53,7 @@ def _of_program(word: str, directory: str, environment: Mapping[str, str]) -> Sc
     """Return what a compiled program shows: that it is linked with an MPI."""
     path = word if "/" in word else on_path(word, environment)
     libraries = libraries_of(Path(directory, path)) if path else ()
-    return ScriptFacts(word, linked_mpi=True) if any(_MPI_LIBRARY.match(name) for name in libraries) else None
+    return ScriptFacts(word, linked_mpi=True) if any(re.match(_MPI_LIBRARY, name) for name in libraries) else None
 
 
 def _of_shell(word: str, text: str) -> ScriptFacts | None:

@@ -129,10 +129,10 @@ def _broken(piece: str, room: int) -> str:
     """Return a long list (masks of CPUs, mounts), or a sentence, over several lines, which the shell joins again."""
     if len(piece) <= room:
         return piece
-    if _SENTENCE.fullmatch(piece):
+    if re.fullmatch(_SENTENCE, piece):
         items = [item for part in re.findall(_QUOTED, piece) for item in _quoted_words(part)]
-    elif _LIST.fullmatch(piece):
-        items = _ITEM.findall(piece)
+    elif re.fullmatch(_LIST, piece):
+        items = re.findall(_ITEM, piece)
     else:
         return piece
     lines = [""]
@@ -150,6 +150,6 @@ def _quoted_words(part: str) -> list[str]:
 
 # Outside of quotes a backslash at the end of a line joins two lines.
 _QUOTED = r"""'[^'\n]*'|"[^"\n`()]*\""""
-_ITEM = re.compile(rf"(?:{_QUOTED}|[\w@%+=:./$-])+,?|,")
-_SENTENCE = re.compile(rf"(?:{_QUOTED})+")
-_LIST = re.compile(rf"(?:{_QUOTED}|[\w@%+=:./$,-])+")
+_ITEM = rf"(?:{_QUOTED}|[\w@%+=:./$-])+,?|,"
+_SENTENCE = rf"(?:{_QUOTED})+"
+_LIST = rf"(?:{_QUOTED}|[\w@%+=:./$,-])+"

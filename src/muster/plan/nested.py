@@ -47,8 +47,8 @@ _ACCELERATES = {
 _ADVICE = {
     "config_file": "what stands in it has to be given with --env: muster port of a script with this line prints it",
 }
-_VARIABLE = re.compile(r"\$(?:[A-Za-z_]|\{)")
-_AWARE = re.compile(r"\$\{?(?:LOCAL_RANK|RANK|WORLD_SIZE|MUSTER_\w+|SLURM_PROCID)\b")
+_VARIABLE = r"\$(?:[A-Za-z_]|\{)"
+_AWARE = r"\$\{?(?:LOCAL_RANK|RANK|WORLD_SIZE|MUSTER_\w+|SLURM_PROCID)\b"
 
 
 class Nested(msgspec.Struct, frozen=True):
@@ -104,7 +104,7 @@ def nested_launcher(words: Sequence[str]) -> Nested | None:
 
 def launcher_in_text(text: str) -> Nested | None:
     """Return the launcher that a shell script starts; None where it looks at its rank and so knows of being started."""
-    if _AWARE.search(text):
+    if re.search(_AWARE, text):
         return None
     return next(filter(None, map(nested_launcher, commands_of(text))), None)
 
@@ -167,7 +167,7 @@ def _as_typed(word: str) -> str:
     """Return a word as a person types it: a shell's variable stays one, and a script's own arguments have a name."""
     if word in {"$@", "$*"}:
         return "ARGUMENTS"
-    return f'"{word}"' if _VARIABLE.search(word) and not set(word) & set('"`\\') else shlex.quote(word)
+    return f'"{word}"' if re.search(_VARIABLE, word) and not set(word) & set('"`\\') else shlex.quote(word)
 
 
 def _configured(

@@ -15,7 +15,7 @@ from muster.model.plan import Directive, Note, Pack, Plan, Reason, Variable
 from muster.model.words import PLACEHOLDERS, Template, Word
 
 # {lr}; not ${lr}, which is the shell's or Hydra's.
-_GAP = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_GAP = r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_]*)\}"
 
 
 def table_of(request: Request, table: SweepTable | None, *, queued: bool) -> SweepTable | None:
@@ -37,7 +37,7 @@ def table_of(request: Request, table: SweepTable | None, *, queued: bool) -> Swe
 
 def sweep_command(words: Sequence[str], request: Request, table: SweepTable) -> tuple[Word, ...]:
     """Return the command with a gap wherever the row of the task has its value."""
-    names = [name for word in (*words, *request.env) for name in _GAP.findall(word) if name not in PLACEHOLDERS]
+    names = [name for word in (*words, *request.env) for name in re.findall(_GAP, word) if name not in PLACEHOLDERS]
     unknown_name = next((name for name in names if name not in table.columns), None)
     if unknown_name is not None:
         raise UnknownName(f"column of {table.path}", unknown_name, table.columns)
@@ -46,7 +46,7 @@ def sweep_command(words: Sequence[str], request: Request, table: SweepTable) -> 
             f"no word of the command holds a column of {table.path}: all {_count(table)} would run the same command",
             hint=f"-- python train.py --{table.columns[0]} {{{table.columns[0]}}}; columns: {', '.join(table.columns)}",
         )
-    return tuple(Template(word, table.columns) if _GAP.search(word) else word for word in words)
+    return tuple(Template(word, table.columns) if re.search(_GAP, word) else word for word in words)
 
 
 def sweep_variables(variables: Sequence[Variable], table: SweepTable) -> tuple[Variable, ...]:
@@ -56,7 +56,7 @@ def sweep_variables(variables: Sequence[Variable], table: SweepTable) -> tuple[V
 
 def _of_row(variable: Variable, table: SweepTable) -> Variable:
     text = variable.value.text if isinstance(variable.value, Template) else variable.value
-    is_open = isinstance(text, str) and any(name in table.columns for name in _GAP.findall(text))
+    is_open = isinstance(text, str) and any(name in table.columns for name in re.findall(_GAP, text))
     return replace(variable, value=Template(text, table.columns)) if is_open and isinstance(text, str) else variable
 
 

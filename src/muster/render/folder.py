@@ -69,10 +69,10 @@ def file_of(name: Part) -> str:
 
 def read_words(variable: str, text: str) -> list[str]:
     """Return the words of muster_read for the text of a process, which the script keeps in this variable."""
-    return [f"{variable}+={file}" for file in _LINE.findall(text)]
+    return [f"{variable}+={file}" for file in re.findall(_LINE, text)]
 
 
-_LINE = re.compile(r"^# muster_read (\S+)$", re.MULTILINE)
+_LINE = r"(?m)^# muster_read (\S+)$"
 
 
 def texts_of_folder() -> dict[str, str]:

@@ -11,7 +11,6 @@ from muster.launchers import launcher_named
 from muster.model.plan import Plan
 from muster.model.words import Word, fold
 from muster.render.folder import compose_read, is_read
-from muster.render.functions import without_unused
 from muster.render.parts import part
 
 
@@ -35,6 +34,8 @@ def prologue_end(plan: Plan) -> str:
     lines = engine.prologue(plan)
     if not lines:
         return ""
+    from muster.render.functions import without_unused
+
     calls = "\n".join(fold(line, indent=0) for line in lines)
     parts = engine.parts(plan)
     # What only a text calls that the script reads stands here too.

@@ -14,8 +14,7 @@ from muster.rank.vendors import VENDORS, VISIBLE
 
 # Comments and docstrings: Open MPI takes a command line of 128 KiB, and all texts stand in it beside the user's words.
 # And what a piece of a text imports from another piece, which stands above it.
-_NO_CODE = re.compile(r'^\s*(?:#[^\n]*|"""(?:.|\n)*?"""|from \.\w+ import [^\n]*)?\n', re.MULTILINE)
-
+_NO_CODE = r'(?m)^\s*(?:#[^\n]*|"""(?:.|\n)*?"""|from \.\w+ import [^\n]*)?\n'
 
 SHELL = Path(__file__).with_name("shell")
 ROOMS = ("begin", "step", "rank", "image", "stage", "again", "nodes")
@@ -35,7 +34,7 @@ def part(name: Part) -> str:
     if isinstance(name, Path):
         return name.read_text(encoding="utf-8")
     if name.endswith(".py"):
-        return _NO_CODE.sub("", (Path(__file__).parents[1] / "rank" / name).read_text(encoding="utf-8"))
+        return re.sub(_NO_CODE, "", (Path(__file__).parents[1] / "rank" / name).read_text(encoding="utf-8"))
     return with_vendors(part_files()[name].read_text(encoding="utf-8"))
 
 

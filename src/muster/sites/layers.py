@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from muster.sites.places import Path, toml_line, toml_lines
+if TYPE_CHECKING:
+    from muster.sites.places import Path
 
 # How entries of a list are recognised as the same one: a later layer then replaces it. Other lists are replaced whole.
 _IDENTITY = {
@@ -29,7 +30,7 @@ _OWN = frozenset(
 )
 
 
-class Layer(msgspec.Struct, frozen=True, dict=True):
+class Layer(msgspec.Struct, frozen=True):
     """One text that says something of a site."""
 
     kind: str
@@ -41,13 +42,11 @@ class Layer(msgspec.Struct, frozen=True, dict=True):
     inherited: bool = False
     """Reached by `extends`: what it says of itself does not hold for the other."""
 
-    @cached_property
-    def lines(self) -> Mapping[Path, int]:
-        return toml_lines(self.text)
-
     def line(self, path: Path) -> int | None:
-        """Return the line of this layer's file that sets `path`."""
-        return toml_line(self.lines, path)
+        """Return the line of this layer's file that sets `path`; most launches show none."""
+        from muster.sites.places import toml_line, toml_lines
+
+        return toml_line(toml_lines(self.text), path)
 
 
 class Merged(msgspec.Struct, frozen=True, dict=True):

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from muster.sites.layers import Layer, Merged
-from muster.sites.places import Path
 from muster.sites.schema import Fact, Profile, Source
 
 if TYPE_CHECKING:
+    from muster.sites.places import Path
     from muster.slurm.cluster_facts import ClusterFacts
 
 LAYER = "cluster"

@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 
 from muster.errors import ProfileError
-from muster.sites.places import toml_line, toml_lines
 
 SCHEMA_VERSION = 1
 
@@ -95,6 +94,8 @@ def check_version(table: Mapping[str, Any], text: str, file: str) -> None:
     """Refuse a text that is from a newer Muster: what its keys mean there is not known here."""
     version = table.get("muster_site", SCHEMA_VERSION)
     if isinstance(version, int) and version > SCHEMA_VERSION:
+        from muster.sites.places import toml_line, toml_lines
+
         raise ProfileError(
             f"has format {version}, but this Muster reads formats up to {SCHEMA_VERSION}",
             file,
