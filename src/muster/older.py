@@ -12,6 +12,7 @@ __all__ = [
     "entry_points_of",
     "options_of_group",
     "pairwise",
+    "sha256_of",
     "standard_modules",
     "tomllib",
     "type_hints",
@@ -74,6 +75,20 @@ def zip_equal(first: Iterable[A], second: Iterable[B]) -> Iterator[tuple[A, B]]:
     if len(first_list) != len(second_list):
         raise ValueError(f"zip_equal: {len(first_list)} values and {len(second_list)}")
     return zip(first_list, second_list)
+
+
+def sha256_of(data: bytes) -> str:
+    """Return the SHA-256 of these bytes, in hexadecimal, by Python's own part: hashlib loads all of OpenSSL with it."""
+    from importlib import import_module
+
+    for name in ("_sha2", "_sha256"):  # since Python 3.12, before; a Python may be built without them
+        try:
+            return str(import_module(name).sha256(data).hexdigest())
+        except ImportError:
+            continue
+    from hashlib import sha256
+
+    return sha256(data).hexdigest()
 
 
 def standard_modules() -> frozenset[str]:

@@ -301,3 +301,12 @@ def test_a_probe_names_what_stopped_the_script_and_where_ranks_meet() -> None:
     assert not met(here, {**here, "MASTER_PORT": "2"})
     assert not met({"MASTER_ADDR": "n1"}, {"MASTER_ADDR": "n1"})
     assert not met({"MASTER_PORT": "1"})
+
+
+@pytest.mark.parametrize("absent", [(), ("_sha2", "_sha256")])
+def test_a_digest_is_the_same_by_whichever_part_of_python(
+    absent: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in absent:
+        monkeypatch.setitem(sys.modules, name, None)
+    assert older.sha256_of(b"abc")[:16] == "ba7816bf8f01cfea"

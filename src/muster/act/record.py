@@ -22,10 +22,8 @@ alike. What Slurm says of a job is held against it (`is_of`): a new cluster, suc
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime, timezone
@@ -133,6 +131,8 @@ def make_run_directory(
         fill(building)
         return _take_name(building, parent, f"{safe or 'run'}-{stamp}")
     except BaseException as error:
+        import shutil
+
         shutil.rmtree(building, ignore_errors=True)
         if isinstance(error, OSError):
             message = f"the run directory cannot be written in {parent}: {error.strerror}"
@@ -185,6 +185,8 @@ _OF_AN_IMAGE = ("from", "base", "bases", "image", "pulled", "built", "engine", "
 
 def _image(path: str) -> dict[str, Any]:
     """Return which image it is: its path, and what stands in the record beside it."""
+    import json  # only a job in an image has a record to read
+
     try:
         beside = json.loads(Path(f"{path.rstrip('/')}.json").read_text())
         values = {name: beside[name] for name in _OF_AN_IMAGE if beside.get(name)}
@@ -194,7 +196,9 @@ def _image(path: str) -> dict[str, Any]:
 
 
 def _git(directory: str, runner: Runner) -> tuple[str | None, str]:
-    if shutil.which("git") is None:
+    from shutil import which
+
+    if which("git") is None:
         return None, ""
     commit = runner(["git", "-C", directory, "rev-parse", "HEAD"], timeout_s=10)
     if not commit.ok:

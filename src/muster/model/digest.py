@@ -15,6 +15,7 @@ import msgspec
 
 from muster.model.plan import Plan, Reason
 from muster.model.words import Hidden
+from muster.older import sha256_of
 
 _VERSION = 1
 """Raised when a field is declared or the form of a value changes: every digest is then another one."""
@@ -41,14 +42,12 @@ LEFT_OUT = {
 
 def digest_of(plan: Plan) -> str:
     """Return a digest that is the same for the same launch: what two submissions of one job have in common."""
-    import hashlib  # costs as much as a dozen of our modules, and only a job that is queued needs it
-
     values = {name: getattr(plan, name) for name in DIGESTED if name not in {"roles", "parts"} or getattr(plan, name)}
     # The comment holds the digest.
     values["directives"] = tuple(each for each in plan.directives if each.name != "comment")
     # In ASCII: a word may hold bytes that no UTF-8 has.
     text = json.dumps([_VERSION, _plain(values)], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+    return sha256_of(text.encode())[:12]
 
 
 def _plain(value: Any) -> Any:

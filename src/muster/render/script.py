@@ -21,6 +21,7 @@ from muster.model.plan import (
     Variable,
 )
 from muster.model.words import WIDTH, Fragment, Hidden, Template, Word, fold, line, named, noted, quote
+from muster.older import sha256_of
 from muster.plan.secret import hidden_names
 from muster.rank import contract
 from muster.render.finish import keeps_attempts, supervise_lines
@@ -79,9 +80,7 @@ _SECTIONS = {"export": "environment", "unset": "environment", "[": "condition"}
 
 
 def _digest(text: str) -> str:
-    import hashlib
-
-    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:8]
+    return sha256_of(text.encode(errors="surrogateescape"))[:8]
 
 
 def job_part(plan: Plan, shown_rows: int | None = None) -> str:
