@@ -34,6 +34,7 @@ NOT_TO_START = {
     "tomllib",
     "inspect",
     "msgspec.inspect",
+    "ipaddress",
     "socket",
     "torch",
     "numpy",
@@ -42,7 +43,7 @@ NOT_TO_START = {
     "muster.act.keep",
     "muster.look.controller",
 }
-MOST_OF_MUSTER = 106  # a module that a launch here does without is imported where it is used
+MOST_OF_MUSTER = 105  # a module that a launch here does without is imported where it is used
 THERE = [verb for verb in VERBS if find_spec(verb.module)]
 
 
@@ -110,6 +111,24 @@ print(type(sys.modules["msgspec.inspect"]).__name__)
 def test_what_a_launch_does_not_use_of_msgspec_is_there_for_who_does() -> None:
     done = subprocess.run([sys.executable, "-c", _ALL_OF_MSGSPEC], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["{'type': 'integer'} {'a': 1} 2", "True False", "module"]
+
+
+_ADDRESS_OF_A_PATH = """
+import sys
+from muster.cli.app import _load_pathlib
+_load_pathlib()
+from pathlib import Path
+assert "pathlib" in sys.modules and "urllib.parse" not in sys.modules
+print(Path("/a b").as_uri())
+import urllib.parse
+print(urllib.parse.quote("c d"), Path("/a b").as_uri())
+"""
+
+
+def test_a_path_becomes_an_address_although_a_launch_does_not_load_urllib() -> None:
+    words = [sys.executable, "-c", _ADDRESS_OF_A_PATH]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["file:///a%20b", "c%20d file:///a%20b"]
 
 
 @pytest.mark.parametrize("words", TOP_LEVEL, ids=" ".join)

@@ -120,6 +120,7 @@ def _dispatch(words: list[str]) -> int:
     verb = find_verb(words[0])
     if verb is not None:
         _load_msgspec()
+        _load_pathlib()
         return start_verb(verb, words[1:])
     program = _program_of_verb(words[0])
     if program is not None:
@@ -215,6 +216,22 @@ def _load_msgspec() -> None:
         import_module("msgspec")
     finally:
         del sys.modules["typing_extensions"]
+
+
+def _load_pathlib() -> None:
+    """Load pathlib without urllib and ipaddress, of which it uses one function where a path becomes an address."""
+    if "pathlib" in sys.modules or "urllib.parse" in sys.modules:
+        return
+    from importlib import import_module
+
+    addresses = _Later("urllib.parse")
+    addresses.has_function("quote_from_bytes")
+    sys.modules["urllib.parse"] = addresses
+    try:
+        import_module("pathlib")
+    finally:
+        if sys.modules["urllib.parse"] is addresses:
+            del sys.modules["urllib.parse"]
 
 
 def _flushed(status: int) -> int:

@@ -3,7 +3,6 @@
 Both sides read it: what plans and looks on a login node, and what runs in the ranks. Another maker is one row.
 """
 
-import glob
 from typing import Mapping, NamedTuple, Optional, Tuple
 
 
@@ -148,6 +147,8 @@ def vendor_of_device(device: str) -> Optional[Vendor]:
 
 def vendor_here(root: str = "/") -> Optional[Vendor]:
     """Return the maker of this machine's GPUs, by the files of a driver; None: there is none."""
+    import glob
+
     top = root.rstrip("/")
     vendors = (vendor for vendor in VENDORS if any(glob.glob(top + sign) for sign in vendor.signs))  # noqa: PTH207
     return next(vendors, None)

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from textwrap import wrap
 
 from muster.launchers.base import Part
 from muster.rank.vendors import VENDORS, VISIBLE
@@ -40,19 +39,24 @@ def part(name: Part) -> str:
 
 def with_vendors(text: str) -> str:
     """Return a text with the words of the table of vendors in place of @VISIBLE@ and the like."""
-    return _PLACE.sub(lambda place: _WORDS[place[1]], text)
+    return re.sub(_PLACE, lambda place: _words_of_places()[place[1]], text)
 
 
-_WORDS = {
-    "VISIBLE": " ".join(VISIBLE),
-    "ANY_VISIBLE": "".join(f"${{{name}:-" for name in VISIBLE) + "}" * len(VISIBLE),
-    "VISIBLE_FIRST": " ".join(vendor.visible[0] for vendor in VENDORS),
-    "SIGNS": " \\\n        ".join(
-        wrap(" ".join(word for vendor in VENDORS for word in (vendor.kind, *vendor.signs)), 90)
-    ),
-    "TORCH_VERSIONS": "\n".join(f"        {row.torch_version}*=*) muster_found={row.kind} ;;" for row in VENDORS),
-}
-_PLACE = re.compile(f"@({'|'.join(_WORDS)})@")
+_PLACE = "@(VISIBLE|ANY_VISIBLE|VISIBLE_FIRST|SIGNS|TORCH_VERSIONS)@"
+
+
+@cache
+def _words_of_places() -> dict[str, str]:
+    from textwrap import wrap  # few parts speak of vendors
+
+    signs = " ".join(word for vendor in VENDORS for word in (vendor.kind, *vendor.signs))
+    return {
+        "VISIBLE": " ".join(VISIBLE),
+        "ANY_VISIBLE": "".join(f"${{{name}:-" for name in VISIBLE) + "}" * len(VISIBLE),
+        "VISIBLE_FIRST": " ".join(vendor.visible[0] for vendor in VENDORS),
+        "SIGNS": " \\\n        ".join(wrap(signs, 90)),
+        "TORCH_VERSIONS": "\n".join(f"        {row.torch_version}*=*) muster_found={row.kind} ;;" for row in VENDORS),
+    }
 
 
 def compose(names: Iterable[Part]) -> str:
