@@ -613,7 +613,7 @@ def test_what_is_wrong_is_found(name: str) -> None:
 
 def test_what_else_is_found_in_these_cases(golden: Callable[[Path, str], None]) -> None:
     # What the beginnings that the cases share bring with them is not told.
-    of_beginnings = {"one-cpu", "port-fixed"}
+    of_beginnings = {"one-cpu", "port-fixed", "environment-of-submission"}
     lines = []
     for cases in (test_certain._RIGHT, test_certain._DOUBTFUL, test_certain._WRONG, _RIGHT, _WRONG):
         for name, (*_, rule, text) in cases.items():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from muster_lint.look import lint_source
@@ -120,6 +122,107 @@ _FOUND = {
         _GPU.replace("--nodes=1", "--ntasks-per-node=1")
         + 'L="accelerate launch --main_process_ip $h --num_machines $SLURM_NNODES"\nsrun bash -c "cd /a; $L t.py"\n',
     ),
+    "a requeue that empties the log": (
+        "requeue-overwrites",
+        "truncates",
+        _HEAD + "python t.py\nscontrol requeue $SLURM_JOB_ID\n",
+    ),
+    "a requeue whatever happened": (
+        "requeued-for-ever",
+        "comes back for ever",
+        _HEAD + 'srun t.py\nif [ "$S" == "RUNNING" ]; then\n  scontrol requeue $SLURM_JOB_ID\nfi\n',
+    ),
+    "a failure that comes back": (
+        "requeued-for-ever",
+        "for ever",
+        _HEAD + "python t.py || scontrol requeue $SLURM_JOB_ID\n",
+    ),
+    "a name of an array that is off": (
+        "array-facts",
+        "4294967294",
+        _HEAD + "##SBATCH --array=0-2\n#SBATCH -o logs/%x.%3a.%A.out\npython t.py\n",
+    ),
+    "an index without an array": (
+        "array-facts",
+        "bash takes 0",
+        _HEAD + "l=(1 2)\nl=${l[SLURM_ARRAY_TASK_ID]}\npython t.py $l\n",
+    ),
+    "an index above the limit": ("array-facts", "refuses 3550", _HEAD + "#SBATCH --array 2959-3550%30\npython t.py\n"),
+    "a path from before the cd": (
+        "path-not-there",
+        "VQ/VQ/",
+        _HEAD + 'ROOT=VQ\nS=$ROOT/data\ncd $ROOT\npython t.py a.root="$S" b="$ROOT/c.yaml"\n',
+    ),
+    "a dashboard for everyone": (
+        "service-for-everyone",
+        "ray start",
+        _GPU + "ray start --head --dashboard-host=0.0.0.0\npython t.py\n",
+    ),
+    "an editor for everyone": (
+        "service-for-everyone",
+        "code-server",
+        _GPU + "code-server --bind-addr 0.0.0.0:9 --auth none\n",
+    ),
+    "the memory of a node": ("memory-of-whole-node", "all memory", _GPU + "#SBATCH --mem=0\npython t.py\n"),
+    "Ray that is stopped on a node": ("kill-by-name", "ray stop --force", _GPU + "python t.py\nray stop --force\n"),
+    "Ray's own port": ("port-fixed", "6379", _GPU + "ray start --head --num-cpus=4\npython t.py\n"),
+    "half a node of eight": (
+        "port-fixed",
+        "6379",
+        _HEAD + "#SBATCH --gres=gpu:H800:4\nray start --head --num-cpus=4\npython t.py\n",
+    ),
+    "a key that nobody types": ("asks-a-person", "wandb asks", _GPU + 'srun bash -c "\nwandb login\npython t.py\n"\n'),
+    "a token that nobody types": ("asks-a-person", "token", _GPU + "huggingface-cli login\npython t.py\n"),
+    "a number in a text of Slurm": (
+        "text-of-slurm",
+        "N is cut out",
+        _GPU + "N=$(scontrol show job $SLURM_JOBID | grep gres | awk -F: '{print $3}')\npython t.py $N\n",
+    ),
+    "a Python of the shell": (
+        "environment-of-submission",
+        "which python this is",
+        _GPU + "module load gcc/8 cuda/10 cudnn\nsrun python ../t.py\n",
+    ),
+    "a CUDA by hand": (
+        "cuda-of-another-place",
+        "/usr/local/cuda/bin before the module of line 5",
+        _GPU.replace("#SBATCH --gres=gpu:1\n", "module load cuda\nexport CUDA_HOME=/usr/local/cuda\n")
+        + "export PATH=$CUDA_HOME/bin:$PATH\npython t.py\n",
+    ),
+    "arguments of a text": (
+        "arguments-split-again",
+        "${A[*]} is split again",
+        _GPU + 'A=("$@")\nCMD="cd /w; python t.py ${A[*]}"\nsrun bash -c "$CMD"\n',
+    ),
+    "all arguments of a text": ("arguments-split-again", "$*", _GPU + 'srun bash -c "cd /w; python t.py $*"\n'),
+    "a file behind cd ..": ("source-relative", "./env.sh", _GPU + "cd ../\nsource ./env.sh\n./solve\n"),
+    "weights of the web": (
+        "download-in-job",
+        "is given https://x.org/a.pt",
+        _GPU + "W=https://x.org/a.pt\npython t.py --weights $W\n",
+    ),
+    "an environment that is brought up to date": ("install-in-job", "uv run", _GPU + "~/.local/bin/uv run t.py\n"),
+    "a script in an image": (
+        "script-in-image",
+        "line 7 wants scontrol",
+        _GPU + "#SBATCH --container-image=a.sqsh\nscontrol show hostnames\nsrun python t.py\n",
+    ),
+    "a folder that the last line removes": (
+        "left-on-node",
+        "/scratch/$SLURM_JOB_ID stays",
+        _HEAD + "ID=$SLURM_JOB_ID\nmkdir /scratch/$ID\n./solve /scratch/$ID\nrm -rf /scratch/$ID\n",
+    ),
+    "a GPU for a conversion": (
+        "gpus-for-data",
+        "a GPU for create_tfrec.py",
+        _GPU + "virtualenv e\ntar -xf a.tar\npython /home/model/create_tfrec.py\n",
+    ),
+    "a list that neither branch sets": (
+        "value-of-no-branch",
+        "l is empty",
+        _HEAD
+        + 'n=$(echo "$1")\nif [ $n = 1 ]; then\n  l=(1 2)\nfi\nif [ $n = 2 ]; then\n  l=(3)\nfi\n./solve ${l[$2]}\n',
+    ),
 }
 
 
@@ -198,6 +301,80 @@ _RIGHT = {
         "status-lost-at-end",
         _NODES + 'I="pip install a &&"\nsrun bash -c "$I python t.py"\n',
     ),
+    "a log that is added to": (
+        "requeue-overwrites",
+        _HEAD + "#SBATCH --open-mode=append\npython t.py\nscontrol requeue $SLURM_JOB_ID\n",
+    ),
+    "a requeue that counts": (
+        "requeued-for-ever",
+        _HEAD + "python t.py\n[ ${SLURM_RESTART_COUNT:-0} -gt 3 ] || scontrol requeue $SLURM_JOB_ID\n",
+    ),
+    "a requeue of a trap": (
+        "requeued-for-ever",
+        _HEAD + "again() {\n  scontrol requeue $SLURM_JOB_ID\n}\ntrap again USR1\npython t.py &\nwait\n",
+    ),
+    "a requeue that asks for the status": (
+        "requeued-for-ever",
+        _HEAD + "python t.py\nif [ $? -eq 85 ]; then\n  scontrol requeue $SLURM_JOB_ID\nfi\n",
+    ),
+    "a name of a task that is used": (
+        "array-facts",
+        _HEAD + "#SBATCH -o %A_%a.out\npython t.py $SLURM_ARRAY_TASK_ID\n",
+    ),
+    "an index with a default": ("array-facts", _HEAD + "python t.py $((${SLURM_ARRAY_TASK_ID:-1} + 1))\n"),
+    "an array of the line": (
+        "array-facts",
+        _HEAD + "# sbatch --array=0-3 job.sh\nl=(1 2)\npython t.py ${l[SLURM_ARRAY_TASK_ID]}\n",
+    ),
+    "a whole path": ("path-not-there", _HEAD + "R=$PWD/a\ncd $R\npython t.py $R/b\n"),
+    "a folder of results in the folder": ("path-not-there", _HEAD + "R=a\ncd $R\npython t.py --out $R\n"),
+    "a folder that is left": ("path-not-there", _HEAD + "R=a\ncd $R\ncd ..\npython t.py $R/b\n"),
+    "a dashboard of this host": (
+        "service-for-everyone",
+        _GPU + "ray start --head --dashboard-host=127.0.0.1\npython t.py\n",
+    ),
+    "an editor with a password": ("service-for-everyone", _GPU + "code-server --bind-addr 0.0.0.0:9\n"),
+    "all of a node": ("memory-of-whole-node", _GPU + "#SBATCH --mem=0\n#SBATCH --exclusive\npython t.py\n"),
+    "a key of a variable": ("asks-a-person", _GPU + "export WANDB_API_KEY=$K\nwandb login\npython t.py\n"),
+    "a token of an option": ("asks-a-person", _GPU + "huggingface-cli login --token $HF_TOKEN\npython t.py\n"),
+    "conda, which takes the end of its input for yes": ("asks-a-person", _GPU + "conda install numpy\npython t.py\n"),
+    "a Python of a path": ("environment-of-submission", _GPU + "/opt/env/bin/python t.py\n"),
+    "a Python of an image": ("environment-of-submission", _GPU + "srun --container-image=a.sqsh python t.py\n"),
+    "a Python of a module": ("environment-of-submission", _GPU + "module load python/3.11\npython t.py\n"),
+    "a Python of a login shell": ("environment-of-submission", _GPU.replace("bash", "bash -l", 1) + "python t.py\n"),
+    "a CUDA of the site's own": (
+        "cuda-of-another-place",
+        _GPU + "export PATH=/usr/local/cuda/bin:$PATH\npython t.py\n",
+    ),
+    "a CUDA behind that of the module": (
+        "cuda-of-another-place",
+        _GPU + "module load cuda\nexport PATH=$PATH:/usr/local/cuda/bin\npython t.py\n",
+    ),
+    "arguments that are quoted": (
+        "arguments-split-again",
+        _GPU + 'Q=$(printf "%q " "$@")\nsrun bash -c "cd /w; python t.py $Q"\n',
+    ),
+    "a synced environment": ("install-in-job", _GPU + "uv run --no-sync t.py\n"),
+    "an address of a server": ("download-in-job", _GPU + "python t.py --url http://localhost:80/a.pt\n"),
+    "an image of the step": ("script-in-image", _GPU + "srun --container-image=a.sqsh python t.py\n"),
+    "a folder that a trap removes": (
+        "left-on-node",
+        _HEAD + "mkdir /tmp/$SLURM_JOB_ID\ntrap 'rm -rf /tmp/$SLURM_JOB_ID' EXIT\n./solve /tmp/$SLURM_JOB_ID\n",
+    ),
+    "a conversion on a GPU": ("gpus-for-data", _GPU + "python convert_all.py --device cuda\n"),
+    "a conversion and its training": ("gpus-for-data", _GPU + "python convert_all.py\npython fit.py\n"),
+    "a list that an else sets": (
+        "value-of-no-branch",
+        _HEAD + "if [ $1 = 1 ]; then\n  l=(1 2)\nelse\n  l=(3)\nfi\n./solve ${l[$2]}\n",
+    ),
+    "a list with a value before": (
+        "value-of-no-branch",
+        _HEAD + "l=(0)\nif [ $1 = 1 ]; then\n  l=(1 2)\nfi\n./solve ${l[$2]}\n",
+    ),
+    "an option that may be empty": (
+        "value-of-no-branch",
+        _HEAD + "if [ $1 = 1 ]; then\n  o=--a\nelif [ $1 = 2 ]; then\n  o=--b\nfi\n./solve $o\n",
+    ),
     "a build that is off": ("work-switched-off", _GPU + "#python setup.py install\nhostname\n"),
 }
 
@@ -206,3 +383,37 @@ _RIGHT = {
 def test_what_is_right_is_not_blamed(name: str) -> None:
     rule, text = _RIGHT[name]
     assert _messages(text, rule) == []
+
+
+def _beside(folder: Path, name: str, *others: str) -> list[str]:
+    """Return the messages of path-not-there for a script of a project that holds these files too."""
+    (folder / "scripts").mkdir()
+    for other in ("README.md", *others):
+        (folder / other).parent.mkdir(exist_ok=True)
+        (folder / other).write_text("")
+    script = folder / "scripts/job.sh"
+    script.write_text(_GPU + f"torchrun --standalone --nproc-per-node=1 -m {name} --lr 1\n")
+    found = lint_source(source_of(str(script), script.read_text()))
+    return [each.message for each in found if each.rule == "path-not-there"]
+
+
+@pytest.mark.parametrize("others", [("ours/train.py",), ("ours.py",), ("setup.py",), ("src/ours/train.py",)], ids=str)
+def test_a_module_that_lies_around_the_script_is_not_blamed(tmp_path: Path, others: tuple[str, ...]) -> None:
+    (tmp_path / "src/ours").mkdir(parents=True)
+    assert _beside(tmp_path, "ours.train", *others) == []
+
+
+def test_a_module_that_no_folder_holds_is_found(tmp_path: Path) -> None:
+    assert _beside(tmp_path, "ours.train", "train.py") == [
+        "no folder around the script holds ours (not known: what is installed)"
+    ]
+
+
+def test_a_module_of_torch_is_not_looked_for(tmp_path: Path) -> None:
+    assert _beside(tmp_path, "torch.utils.collect_env") == []
+
+
+def test_a_late_directive_with_a_variable_is_told_to_write_its_value() -> None:
+    found = lint_source(source_of("job.sh", _HEAD + "date\n#SBATCH --job-name=a_${N}\nsrun hostname\n"))
+    late = next(each for each in found if each.rule == "directive-after-command")
+    assert "sbatch expands no variable" in late.instead

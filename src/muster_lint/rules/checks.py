@@ -61,3 +61,58 @@ _GOES_ON = re.compile(
     r"warn|skip|default|creat|download|will|using|from scratch|first|instead|continu|start|fall|generat|mak|build|try|nothing|run|install|ok\b|info",
     re.IGNORECASE,
 )
+
+
+@rule(
+    "value-of-no-branch",
+    Severity.FRAGILE,
+    "a value that some branches set, and others leave empty",
+    why="With another argument none of the branches runs: the variable is empty, and the paths and options that are made of it are others.",
+    instead='Add an else that ends the script: else echo "unknown: $1" >&2; exit 1; fi. In a case: *) … exit 1 ;;.',
+    source=sources.BASH,
+    bad=_HEAD
+    + 'size="${1:?which size}"\nif [ "$size" = small ]; then\n    data=/project/small\nfi\nif [ "$size" = large ]; then\n    data=/project/large\nfi\nsrun --kill-on-bad-exit=1 ./train --data $data/train.bin\n',
+    good=_HEAD
+    + 'size="${1:?which size}"\nif [ "$size" = small ]; then\n    data=/project/small\nelif [ "$size" = large ]; then\n    data=/project/large\nelse\n    exit 1\nfi\nsrun --kill-on-bad-exit=1 ./train --data $data/train.bin\n',
+)
+def find_values_of_no_branch(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first use of a variable, in a path or an index, that branches over an argument alone set, none of them for all."""
+    if not job.directives or job.sets("nounset", "u"):
+        return
+    held = {
+        each.name for each in job.shell.assignments if each.value and any(name.isdigit() for name in each.value.names)
+    }
+    held |= {
+        each.name
+        for each in job.shell.assignments
+        if each.value and _HOLDS_ARGUMENT.search("".join(each.value.substitutions))
+    }
+    asks = re.compile(
+        rf"^\s*(el)?if\s+\[+\s+[\"']?\$\{{?({'|'.join(sorted(held | set('123456789')))})\}}?[\"']?\s+(=|==|-eq)\s+[\"']?\w"
+    )
+    sure: dict[str, bool] = {}
+    for each in job.shell.assignments:
+        around = [place for place, first in job.shell.blocks if place.line <= each.place.line <= place.end_line]
+        text = "\n".join(job.lines[around[0].line - 1 : around[0].end_line]) if around else ""
+        is_branch = (
+            bool(around) and asks.match(text) is not None and re.search(r"^\s*(else|\*\))", text, re.MULTILINE) is None
+        )
+        sure[each.name] = sure.get(each.name, True) and is_branch and not each.appends
+    names = {name for name, is_branch in sure.items() if is_branch and name not in job.declared - {name}}
+    names = {
+        name for name in names if not re.search(rf"(-z|-n|-v)\s+[\"']?(\$\{{?)?{name}\b|\$\{{{name}:?[-=?+]", job.text)
+    }
+    words = [word for each in job.shell.commands for word in each.words]
+    words += [each.value for each in job.shell.assignments if each.value is not None]
+    for word in sorted(words, key=lambda each: each.place):
+        found = re.search(r"(?:[/_-]\$\{?(\w+)|\$\{(\w+)\[|\$\{?(\w+)\}?/)", word.text)
+        name = next((each for each in found.groups() if each), "") if found else ""
+        is_behind = name in names and all(each.place < word.place for each in job.shell.assigned(name))
+        if is_behind and len(job.shell.assigned(name)) > 1:
+            yield Hit(
+                word.place, f"{name} is empty where none of the branches above runs", unknown="what sbatch is given"
+            )
+            return
+
+
+_HOLDS_ARGUMENT = re.compile(r"\$\{?[1-9]")

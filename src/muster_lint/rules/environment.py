@@ -1,4 +1,4 @@
-"""Rules on modules, environments and containers."""
+"""Rules on modules, environments and containers. Long: one rule after the other, each with its examples."""
 
 from __future__ import annotations
 
@@ -98,23 +98,21 @@ def find_unready_conda(job: BatchScript) -> Iterator[Hit]:
         job.body,
     ):
         return
+    has_path, module = _has_conda_on_path(job), _module_of_path_alone(job)
+    reads = any(each.program in {"source", "."} for each in job.shell.commands)
+    first_load = next((each.order for each in job.shell.commands if _brings_function(each)), None)
     for command in _activations(job):
-        by_path = command.program in {"source", "."} and not _has_conda_on_path(job)
+        by_path = command.program in {"source", "."} and not has_path
         if by_path and command.words[1].value == "activate":
             message = "nothing in this script says where activate lies"
             yield Hit(command.place, message, unknown="the PATH of the shell that submits")
         elif command.program in {"conda", "mamba"} and not command.in_substitution:
-            loaded = any(
-                each.order < command.order
-                and (each.program in {"source", "."} or (each.program in {"module", "ml"} and _may_hold_conda(each)))
-                for each in job.shell.commands
-            )
-            module = next((name for each in job.shell.commands for name in _brings_path_alone(each)), "")
+            loaded = first_load is not None and first_load < command.order
             has_lone_module = loaded and _has_sh(job) and not inits and _OF_ANACONDA.search(job.body) is not None
-            if has_lone_module and not any(each.program in {"source", "."} for each in job.shell.commands):
+            if has_lone_module and not reads:
                 message = "a module may put conda into PATH alone, and nothing else here defines its shell function"
                 yield Hit(command.place, message, unknown="what this module sets")
-            elif module and not any(each.program in {"source", "."} for each in job.shell.commands):
+            elif module and not reads:
                 message = f"a module called {module} puts conda into PATH, and has no shell function"
                 yield Hit(command.place, message, unknown="what the site added to it")
             elif not loaded:
@@ -123,6 +121,15 @@ def find_unready_conda(job: BatchScript) -> Iterator[Hit]:
                     "conda's shell function is not there in a batch job",
                     unknown="what the shell that submits exports",
                 )
+
+
+def _brings_function(command: SimpleCommand) -> bool:
+    """Tell whether a command may bring conda's shell function: a file that is read, or a module."""
+    return command.program in {"source", "."} or (command.program in {"module", "ml"} and _may_hold_conda(command))
+
+
+def _module_of_path_alone(job: BatchScript) -> str:
+    return next((name for each in job.shell.commands for name in _brings_path_alone(each)), "")
 
 
 def _has_sh(job: BatchScript) -> bool:
@@ -252,11 +259,27 @@ def find_installs(job: BatchScript) -> Iterator[Hit]:
         if found:
             yield Hit(found[0].place, f"every run of the job installs with {_installs(found[0])}")
             break
+    else:
+        yield from _synced(job)
     for task in job.tasks:
         for command in task.shell.commands:
             if _installs(command) and not re.search(r"SLURM_LOCALID|LOCAL_RANK", task.shell.text):
                 who = "node" if job.tasks_per_node == 1 else "rank"
                 yield Hit(command.place, f"every {who} installs into the same place")
+
+
+def _synced(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first `uv run`, which brings the environment up to date before it starts the program."""
+    for launch in job.launches if not re.search(r"UV_(OFFLINE|NO_SYNC|FROZEN)", job.text) else ():
+        words = [word.value for word in launch.command.words]
+        at = next((index for index, word in enumerate(words) if re.fullmatch(r"(\S*/)?uv", word)), None)
+        options = words[at + 1 :] if at is not None else []
+        if options[:1] == ["run"] and not {"--no-sync", "--frozen", "--offline", "--isolated"} & set(options):
+            message = "uv run brings the environment up to date first, from the network where something is missing"
+            yield Hit(
+                launch.command.place, message, "Add --no-sync, and sync before you submit.", unknown="whether it is"
+            )
+            return
 
 
 def _sets_up(job: BatchScript, launch: LaunchCommand) -> bool:
@@ -436,3 +459,83 @@ _IS_SET = re.compile(
     r"|PPID|TERM|TMPDIR|SLURM\w*|SBATCH\w*|EBROOT\w*|CUDA_VISIBLE_DEVICES|PIPESTATUS|FUNCNAME|LANG|EPOCH\w*|OSTYPE|MACHTYPE"
     r"|REPLY|\w*SCRATCH\w*|\w*WORK|CONDA\w*|CUDA_(HOME|PATH)|MODULE\w*|LMOD\w*|\w+_(ROOT|HOME|DIR)"
 )
+
+
+@rule(
+    "environment-of-submission",
+    Severity.FRAGILE,
+    "a Python that the script does not choose",
+    why="""Nothing here loads or activates an environment: the job takes the one of the shell that submits, as sbatch hands it on. Next week's shell, a cron job or a
+    colleague's has another one, and with --export=NONE there is none.""",
+    instead="Load or activate the environment in the script, or call its Python by its path: ~/env/bin/python.",
+    source=sources.SBATCH,
+    bad=TASKS + "module load gcc cuda\nsrun --kill-on-bad-exit=1 python train.py\n",
+    good=TASKS + "module load gcc cuda\nsource ~/env/bin/activate\nsrun --kill-on-bad-exit=1 python train.py\n",
+)
+def find_unchosen_pythons(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first Python of a job with GPUs that is looked up on PATH in a script that loads and activates nothing."""
+    is_login = re.match(r"#!.*\s-(\w*[li]|-login)", job.lines[0] if job.lines else "")
+    if not job.directives or not job.asks_for_gpus or is_login or _CHOOSES.search(job.body) or _given_elsewhere(job):
+        return
+    if any(each.program in {"module", "ml"} and _may_hold_conda(each) for each in job.shell.commands):
+        return
+    for launch in job.all_launches:
+        program = launch.stage("agent") or launch.stage("python")
+        is_bare = program is not None and re.fullmatch(
+            r"python[\d.]*|torchrun|accelerate|deepspeed", program.word.value
+        )
+        is_apart = launch.stage("container") is not None or launch.command.in_substitution or launch.unknown
+        if program is not None and is_bare and not is_apart and is_work(job, launch) and not launch.command.function:
+            yield Hit(
+                program.word.place,
+                f"nothing here says which {program.word.value} this is",
+                unknown="what the submitting shell has",
+            )
+            return
+
+
+_CHOOSES = re.compile(
+    r"(^|[\s;&|(\"'])(source|\.|conda|mamba|micromamba|eval|spack|uv|poetry|pipenv|pixi|hatch|guix|nix-shell|use|soft|pyenv|setup|docker|podman|shifter|srun_\w+"
+    r"|apptainer|singularity|enroot)\s|\bPATH=|--container-|alias python|virtualenv|-m venv|workon |VIRTUAL_ENV|ulhpc|restore|bash -l|/bin/activate",
+    re.MULTILINE,
+)
+
+
+def _given_elsewhere(job: BatchScript) -> bool:
+    """Tell whether an option of the header names an image, or the environment that the job gets."""
+    return bool({"container", "container-image", "image", "get-user-env", "uenv", "export"} & job.header.keys())
+
+
+@rule(
+    "cuda-of-another-place",
+    Severity.FRAGILE,
+    "a CUDA by hand in front of that of the module",
+    why="The module has put its CUDA into PATH. A path that is written by hand comes before it: compilers and libraries are then of another version, or not there.",
+    instead="Remove the lines: the module sets CUDA_HOME, PATH and LD_LIBRARY_PATH. Or load no module.",
+    source="TACC-Lmod/Lmod docs/source/010_user.rst (a module prepends to PATH)",
+    bad=TASKS
+    + "module load cuda/12.4 python\nexport CUDA_HOME=/usr/local/cuda\nexport PATH=$CUDA_HOME/bin:$PATH\n"
+    + STEP,
+    good=TASKS + "module load cuda/12.4 python\n" + STEP,
+)
+def find_second_cudas(job: BatchScript) -> Iterator[Hit]:
+    """Yield PATH or LD_LIBRARY_PATH with a literal CUDA folder of the host in front, behind a module of CUDA."""
+    loads = [each for each in job.shell.commands if each.program in {"module", "ml"} and _brings_cuda(each)]
+    for each in job.shell.assignments if loads and job.directives else ():
+        text = job.shell.filled(each.value.value) if each.value is not None else ""
+        is_first = re.match(r"/(usr/local|opt)/cuda[\w.-]*(/\w+)?:\$\{?(PATH|LD_LIBRARY_PATH)", text)
+        if (
+            each.name in {"PATH", "LD_LIBRARY_PATH"}
+            and is_first
+            and each.order > loads[0].order
+            and not each.may_not_run
+        ):
+            yield Hit(each.place, f"it puts {text.partition(':')[0]} before the module of line {loads[0].place.line}")
+            return
+
+
+def _brings_cuda(command: SimpleCommand) -> bool:
+    words = [word.value for word in command.words[1:]]
+    return (
+        bool(words) and words[0] in {"load", "add"} and any(re.match(r"(cuda|CUDA)(/|$)", word) for word in words[1:])
+    )

@@ -42,6 +42,18 @@ def find_downloads(job: BatchScript) -> Iterator[Hit]:
             does = f"fetches with {what}" if _fetches(each) else f"asks a registry for the image, by {what}"
             yield Hit(each.place, f"every run {does}", unknown="whether the compute nodes reach the internet")
             return
+    for launch in works:
+        words = [word for word in launch.command.words if _FILE_OF_WEB.match(job.shell.filled(word.value))]
+        if words and not launch.command.in_substitution:
+            unknown = "whether the compute nodes reach the internet, and whether the program keeps the file"
+            yield Hit(words[0].place, f"the program is given {job.shell.filled(words[0].value)}", unknown=unknown)
+            return
+
+
+_FILE_OF_WEB = re.compile(
+    r"(-\S+=)?https?://(?!(localhost|127\.|\$))\S+\.(pth?|bin|safetensors|ckpt|tar|t?gz|zip|h5|onnx|npz|model)$"
+)
+"""A file of weights or data by its address in the web."""
 
 
 def _fetches(command: SimpleCommand) -> str:
@@ -124,6 +136,30 @@ def find_docker(job: BatchScript) -> Iterator[Hit]:
         if found and not re.search(r"true|hello-world", text):
             yield Hit(each.place, "this container runs beside the job, not in it", unknown="how the site set Docker up")
             return
+
+
+@rule(
+    "script-in-image",
+    Severity.FRAGILE,
+    "an image for the batch script that starts steps",
+    why="With --container-image in the header pyxis runs the batch script itself in the image, where srun, scontrol and the modules of the site are missing.",
+    instead="Give the options of the container to srun: srun --container-image=… --container-mounts=….",
+    source="NVIDIA/pyxis README.md (srun, sbatch and the batch script in the container)",
+    bad=_HEAD.replace("set -e\n", "")
+    + "#SBATCH --container-image=train.sqsh\nsrun --kill-on-bad-exit=1 python train.py\n",
+    good=_HEAD.replace("set -e\n", "") + "srun --container-image=train.sqsh --kill-on-bad-exit=1 python train.py\n",
+)
+def find_scripts_in_images(job: BatchScript) -> Iterator[Hit]:
+    """Yield --container-image in the header of a script that asks Slurm itself, or loads modules."""
+    image = job.header.get("container-image")
+    asks = [each for each in job.shell.commands if each.program in {"srun", "scontrol", "module", "sbatch"}]
+    asks += [each.command for each in job.steps]
+    if image is not None and asks:
+        first = min(asks, key=lambda each: each.place)
+        message = (
+            f"the script itself runs in this image, and line {first.place.line} wants {text_of(first).split()[0]} there"
+        )
+        yield Hit(image.place, message, unknown="what the image holds, and how the site set pyxis up")
 
 
 @rule(

@@ -60,7 +60,11 @@ def find_late_directives(job: BatchScript) -> Iterator[Hit]:
     is_worse = first.place.line < last and _is_missed(job, lost)  # those behind the last command may be parked there
     severity = Severity.BREAKS if is_worse else Severity.FRAGILE
     message = f"{text.strip()!r}{more}: it stands after the first command (line {job.shell.first_command_line})"
-    yield Hit(_whole_line(first.place.line, text), f"{message}, so sbatch ignores it", severity=severity)
+    names = any("$" in (each.value or "") for each in lost)
+    instead = (
+        "Move the line above the first command, and write its values: sbatch expands no variable." if names else ""
+    )
+    yield Hit(_whole_line(first.place.line, text), f"{message}, so sbatch ignores it", instead, severity=severity)
 
 
 DECIDES = frozenset(

@@ -128,3 +128,41 @@ _THREADS = re.compile(
     re.IGNORECASE,
 )
 """Signs of processes that have several CPUs each, or that start the others by MPI themselves."""
+
+
+@rule(
+    "gpus-for-data",
+    Severity.SLOW,
+    "GPUs for work that seems to need none",
+    why="A download, an archive or a conversion of files runs on CPUs: the GPU waits beside it, and so does whoever needs it.",
+    instead="Do it in a job without GPUs, with the CPUs that it uses.",
+    source=sources.SBATCH,
+    bad=_HEAD + "set -e\nsource ~/env/bin/activate\npython preprocess_data.py --in raw --out data\n",
+    good=_HEAD.replace("#SBATCH --gres=gpu:1\n", "")
+    + "set -e\nsource ~/env/bin/activate\npython preprocess_data.py --in raw --out data\n",
+)
+def find_gpus_for_data(job: BatchScript) -> Iterator[Hit]:
+    """Yield the GPUs of a job whose programs are all called as work on files is."""
+    asked = next((job.header[name] for name in ("gres", "gpus", "gpus-per-node") if name in job.header), None)
+    if asked is None or not job.asks_for_gpus or _OF_GPU.search(job.body):
+        return
+    works = [each for each in job.all_launches if is_work(job, each) and not each.command.in_substitution]
+    works = [each for each in works if each.stages[-1].name != "virtualenv"]
+    if not works or any(each.inner is not None or each.unknown for each in works):
+        return
+    names = [each.script.value if each.script is not None else "" for each in works]
+    if all(_ON_FILES.search(name.rpartition("/")[2]) for name in names):
+        first = names[0].rpartition("/")[2]
+        others = " and the like" if len(set(names)) > 1 else ""
+        yield Hit(asked.place, f"the job takes a GPU for {first}{others}", unknown="whether that computes on it")
+
+
+_ON_FILES = re.compile(
+    r"^(\w*_)?(pre_?process\w*|prepare_?\w*|convert\w*|tokeni[sz]e\w*|download\w*|(create|make|build|write)_?\w*(tfrec|records?|lmdb|hdf5|h5|dataset|vocab|csv|json)\w*"
+    r"|unzip\w*|merge_(data|csv|files)\w*|split_(data|train)\w*)\.(py|sh)$",
+    re.IGNORECASE,
+)
+_OF_GPU = re.compile(
+    r"--?\w*(gpu|cuda|device)|torchrun|accelerate|deepspeed|nvidia-smi|train|infer|embed|model(?!/)|encod|CUDA_VISIBLE|predict|eval",
+    re.IGNORECASE,
+)

@@ -167,7 +167,12 @@ def find_fixed_ports(job: BatchScript) -> Iterator[Hit]:
     gpus = max(job.gpus_per_node or 0, int(number[1]) * (job.tasks_per_node or 1) if number else 0)
     if job.is_slurm and gpus < 8 and not has_whole_nodes(job):
         for hit in _fixed_ports(job):
-            yield msgspec.structs.replace(hit, severity=Severity.STYLE) if gpus >= 4 else hit
+            is_half = _EIGHT_OF_A_NODE.search(" ".join(each.value or "" for each in job.directives)) is not None
+            yield msgspec.structs.replace(hit, severity=Severity.STYLE) if gpus >= 4 and not is_half else hit
+
+
+_EIGHT_OF_A_NODE = re.compile(r"gpu:(h800|a800|h200|h20|b200|mi300\w*):4\b", re.IGNORECASE)
+"""GPUs of which a node has eight wherever they are sold: four are half a node."""
 
 
 def _fixed_ports(job: BatchScript) -> Iterator[Hit]:
@@ -235,6 +240,14 @@ def _server_ports(job: BatchScript, said: set[str]) -> Iterator[Hit]:
     for each in job.commands:
         text = " ".join(word.value for word in each.words)
         word = each.option("--port") if _SERVES.search(text) else None
+        is_bare = re.search(r"\bray start\b.*--head\b(?!.*--port)", text) and not any(
+            w.may_be_several for w in each.words
+        )
+        if is_bare and (job.nodes or 1) == 1 and "6379" not in said:
+            said.add("6379")
+            yield Hit(
+                each.place, "without --port Ray takes 6379, as in every job", "Give it --port, and --dashboard-port."
+            )
         if word is None or (job.nodes or 1) > 1:
             continue
         value = job.shell.value_of(word.names[0]) if word.names else None

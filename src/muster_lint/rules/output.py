@@ -11,7 +11,7 @@ from muster_lint.job import BatchScript
 from muster_lint.rule import rule
 from muster_lint.samples import STEP
 from muster_lint.values import Edit, Hit, Severity, TextSpan
-from muster_lint.works import is_work
+from muster_lint.works import is_work, text_of
 
 _HEAD = "#!/bin/bash\n#SBATCH --job-name=train\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\n"
 
@@ -112,7 +112,7 @@ def _is_nowhere(job: BatchScript, folder: str) -> bool:
     good=_HEAD + "#SBATCH --requeue\n#SBATCH --open-mode=append\nsrun --kill-on-bad-exit=1 python train.py\n",
 )
 def find_lost_logs(job: BatchScript) -> Iterator[Hit]:
-    """Yield --requeue without --open-mode=append."""
+    """Yield --requeue, or scontrol requeue, without --open-mode=append."""
     requeue = job.header.get("requeue")
     if requeue is not None and "open-mode" not in job.header:
         line, length = requeue.place.line, len(job.lines[requeue.place.line - 1])
@@ -121,6 +121,10 @@ def find_lost_logs(job: BatchScript) -> Iterator[Hit]:
         names = [job.header[name].value or "" for name in ("output", "error") if name in job.header]
         edits = (behind,) if all(re.search("%[jA]", name) for name in names) else ()
         yield Hit(requeue.place, "the second run truncates the output of the first", edits=edits)
+    for each in job.shell.commands if requeue is None and "open-mode" not in job.header else ():
+        if text_of(each).startswith("scontrol requeue") and job.directives:
+            yield Hit(each.place, "the run that follows truncates the output of this one")
+            return
 
 
 @rule(

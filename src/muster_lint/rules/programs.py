@@ -281,14 +281,15 @@ def find_open_servers(job: BatchScript) -> Iterator[Hit]:
     good=_HEAD + "set -e\npython train.py &\npid=$!\nkill $pid\nwait $pid\n",
 )
 def find_kills_by_name(job: BatchScript) -> Iterator[Hit]:
-    """Yield the first pkill or killall of a program that other jobs of the user may run."""
+    """Yield the first pkill, killall or ray stop, which ends a program that other jobs of the user may run."""
     if not job.directives or has_whole_nodes(job):
         return
     for each in job.shell.commands:
         text = text_of(each)
         by_name = each.program in {"pkill", "killall"} and re.search(r"python|\bray\b|torchrun|-u\b|vllm|ollama", text)
+        stops_ray = text.startswith("ray stop") and not each.in_substitution
         is_searched = re.search(r"\bps\b.*\bgrep\b.*\bxargs\b", job.lines[each.place.line - 1])
-        if by_name or (each.program == "xargs" and re.search(r"\bkill\b", text) and is_searched):
+        if by_name or stops_ray or (each.program == "xargs" and re.search(r"\bkill\b", text) and is_searched):
             yield Hit(
                 each.place, f"{text} ends what other jobs of yours run on this node", unknown="whether it is shared"
             )

@@ -1,4 +1,7 @@
-"""Rules on what jobs share with each other, and on what a job takes from the line and the folder of its submission."""
+"""Rules on what jobs share with each other, and on what a job takes from the line and the folder of its submission.
+
+Long: one rule after the other, each with its examples.
+"""
 
 from __future__ import annotations
 
@@ -111,7 +114,10 @@ def _has_several_tasks(job: BatchScript) -> bool:
 )
 def find_left_files(job: BatchScript) -> Iterator[Hit]:
     """Yield the first copy onto the node's own disk, or folder of the job there, in a script that removes nothing."""
-    if not job.directives or _REMOVES.search(job.body) or not any(is_work(job, each) for each in job.launches):
+    if not job.directives or not any(is_work(job, each) for each in job.launches):
+        return
+    if _REMOVES.search(job.body):
+        yield from _left_at_limit(job)
         return
     for launch in job.launches:
         each = launch.command
@@ -125,6 +131,24 @@ def find_left_files(job: BatchScript) -> Iterator[Hit]:
             where = "in the node's memory" if "/shm" in here else "on the node's own disk"
             yield Hit(each.place, f"{here} stays {where} when the job ends", unknown="whether the site clears it")
             return
+
+
+def _left_at_limit(job: BatchScript) -> Iterator[Hit]:
+    """Yield the folder of the job on the node's disk that the last lines alone remove."""
+    if re.search(r"\btrap\b|SLURM_TMPDIR|epilog", job.body):
+        return
+    made = [
+        _filled(job, word.value) for each in job.shell.commands if each.program == "mkdir" for word in each.words[1:]
+    ]
+    works = [each.command.order for each in job.launches if is_work(job, each)]
+    for each in job.shell.commands:
+        is_last = each.program == "rm" and each.order > max(works) and not (each.function or each.in_substitution)
+        for word in each.words[1:] if is_last else ():
+            path = _filled(job, word.value)
+            if path in made and re.match(r"/(tmp|var/tmp|dev/shm|scratch|local\w*)/", path) and "SLURM_JOB" in path:
+                message = f"at the time limit, or when the job is cancelled, {path} stays: this line alone removes it"
+                yield Hit(each.place, message, unknown="whether the site clears it")
+                return
 
 
 _REMOVES = re.compile(r"\brm\b|-delete\b|\btrap\b|\brmdir\b|\bmv\b")
@@ -412,6 +436,8 @@ def find_relative_sources(job: BatchScript) -> Iterator[Hit]:
         return
     for each in job.shell.commands:
         if each.program in {"cd", "pushd"}:
+            if len(each.words) == 2 and re.fullmatch(r"(\./)?(\.\./?)+", each.words[1].value):
+                continue  # that folder too lies where sbatch was typed
             return
         name = each.words[1] if each.program in {"source", "."} and len(each.words) > 1 else None
         if name is None or not name.is_literal or not re.fullmatch(r"(\.{1,2}/)*\.?\w[\w./-]*", name.value):

@@ -1,0 +1,109 @@
+"""Rules on jobs that run again: requeued, submitted by themselves, or as the tasks of an array."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from muster_lint import sources
+from muster_lint.bash import SimpleCommand
+from muster_lint.job import BatchScript
+from muster_lint.rule import rule
+from muster_lint.values import Hit, Severity
+from muster_lint.works import text_of
+
+_HEAD = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\n#SBATCH --open-mode=append\n"
+_WORK = "srun --kill-on-bad-exit=1 ./train\n"
+
+
+@rule(
+    "requeued-for-ever",
+    Severity.FRAGILE,
+    "a job that puts itself back into the queue without a limit",
+    why="A run that fails at once each time comes back again and again, until somebody cancels it.",
+    instead='Count: [ "${SLURM_RESTART_COUNT:-0}" -lt 5 ] && scontrol requeue "$SLURM_JOB_ID"; or ask how the work ended.',
+    source=sources.SBATCH,
+    bad=_HEAD + _WORK + 'if [ "$STATE" = RUNNING ]; then\n    scontrol requeue "$SLURM_JOB_ID"\nfi\n',
+    good=_HEAD
+    + "set -e\n"
+    + _WORK
+    + 'if [ "${SLURM_RESTART_COUNT:-0}" -lt 5 ]; then\n    scontrol requeue "$SLURM_JOB_ID"\nfi\n',
+)
+def find_endless_requeues(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first requeue, or submission of the script by itself, where nothing counts and nothing asks for the status."""
+    if not job.directives or _LIMITS.search(job.body) or job.stops_at_errors:
+        return
+    for each in job.shell.commands:
+        starts = [place.line for place, _ in job.shell.blocks if place.line <= each.place.line <= place.end_line]
+        around = job.lines[min([*starts, each.place.line - 3]) - 1 : each.place.line]
+        is_asked = each.is_guarded and not each.is_conditional
+        if each.function is None and not is_asked and _comes_back(job, each) and not _COUNTS.search("\n".join(around)):
+            message = "a run that fails each time comes back for ever"
+            yield Hit(each.place, message, unknown="whether what this branch asks for ends it")
+            return
+
+
+_LIMITS = re.compile(r"RESTART|MAX_|max_|attempt|retr(y|ies)|--dependency|SLURM_EXIT|-d after", re.IGNORECASE)
+_COUNTS = re.compile(r"count|-(lt|le|gt|ge)\b|\$\?|\(\(.*[<>]|timeout|124", re.IGNORECASE)
+
+
+def _comes_back(job: BatchScript, command: SimpleCommand) -> bool:
+    """Tell whether a command requeues the job, or submits its own script."""
+    text, name = text_of(command), job.path.rpartition("/")[2]
+    last = command.words[-1].value
+    return text.startswith("scontrol requeue") or (
+        command.program == "sbatch" and (last in {"$0", "${0}", "$BASH_SOURCE"} or last.rpartition("/")[2] == name)
+    )
+
+
+@rule(
+    "array-facts",
+    Severity.FRAGILE,
+    "the number of an array's task in a job that is not an array",
+    why="""Without --array %a in a name is 4294967294, and SLURM_ARRAY_TASK_ID is empty: in the brackets of an array, or in a calculation, bash takes 0 for it
+    without a word.""",
+    instead="Add --array to the header, or let bash ask: ${SLURM_ARRAY_TASK_ID:?this is an array job}.",
+    source=sources.SBATCH,
+    bad=_HEAD + "set -e\nlambdas=(0.0 0.5 1.0)\nsrun --kill-on-bad-exit=1 ./train ${lambdas[SLURM_ARRAY_TASK_ID]}\n",
+    good=_HEAD
+    + "#SBATCH --array=0-2\nset -e\nlambdas=(0.0 0.5 1.0)\nsrun --kill-on-bad-exit=1 ./train ${lambdas[SLURM_ARRAY_TASK_ID]}\n",
+)
+def find_numbers_without_array(job: BatchScript) -> Iterator[Hit]:
+    """Yield %a, and an index or a sum of the task's number, without --array; and an index above Slurm's default limit."""
+    array = job.header.get("array")
+    if array is not None:
+        indexes = [int(number) for number in re.findall(r"\d+", (array.value or "").partition("%")[0])]
+        if max(indexes, default=0) > _LARGEST_INDEX and len(str(max(indexes))) < _DIGITS:
+            message = f"Slurm's own limit is index {_LARGEST_INDEX}: sbatch refuses {max(indexes)}"
+            yield Hit(
+                array.place,
+                message,
+                "Give smaller numbers, and add an offset in the script.",
+                unknown="whether the site raised MaxArraySize",
+            )
+        return
+    if not job.directives or _IS_TOLD.search(job.text) or "array" in job.path.rpartition("/")[2].lower():
+        return
+    for name in ("output", "error"):
+        directive = job.header.get(name)
+        has_pattern = directive is not None and re.search(r"%\d*a", directive.value or "")
+        if directive is not None and has_pattern and "SLURM_ARRAY" not in job.body:
+            is_off = re.search(r"^#+\s*SBATCH\s+(--array|-a)\b", job.text, re.MULTILINE) is not None
+            severity = None if is_off and not directive.line.startswith("##") else Severity.STYLE
+            message = "%a is 4294967294 in a job that is not an array"
+            yield Hit(directive.place, message, unknown="whether sbatch is given --array", severity=severity)
+            return
+    words = [word for each in job.shell.commands for word in each.words]
+    words += [each.value for each in job.shell.assignments if each.value is not None]
+    for word in sorted(words, key=lambda each: each.place):
+        if re.search(r"\[\$?\{?SLURM_ARRAY_TASK_ID|\(\([^)]*(?<!:)SLURM_ARRAY_TASK_ID(?!:)", word.text):
+            message = "without --array SLURM_ARRAY_TASK_ID is empty, and bash takes 0 here"
+            yield Hit(word.place, message, unknown="whether sbatch is given --array")
+            return
+
+
+_IS_TOLD = re.compile(
+    r"sbatch\s.*(-a\b|--array)|SLURM_ARRAY_TASK_ID:?[-?=]|(-z|-n|-v)\s+\"?\$?\{?SLURM_ARRAY_TASK_ID|SLURM_ARRAY_TASK_ID="
+)
+_LARGEST_INDEX = 1000
+_DIGITS = 8
