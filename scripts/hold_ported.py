@@ -131,6 +131,7 @@ def _places_of(carried: Carried, script: str) -> Iterator[str]:
     yield from re.findall(r"(?:^|; )exec ([\w./~+-]+)(?= |$)", command[-1]) or [
         word for word in command[:1] if re.fullmatch(r"[\w./~+-]+", word)
     ]
+    yield from (f"/srv/{name}" for name in re.findall(r"([\w.-]+\.sh)\b", " ".join(command)))
     yield from (f"{place}/" for place in re.findall(r"--bind[\s\\]+(/[\w./-]+)", script))
     folder = (carried.draft.get("chdir") or "/srv").replace("~", "/home/ada", 1)
     for place in (carried.draft.get("image"), f"{carried.draft.get('conda') or ''}/bin/python"):
@@ -157,7 +158,9 @@ def programs_of(job: BatchScript) -> list[str]:
             if is_own or ("/bin/" in word and "=" not in word) or _NAMED.search(word if before else f"{word}/python"):
                 found.append(word)
     return [
-        word for word in found if re.fullmatch(r"[\w./~${}+-]+", word) and not re.match(r"/usr|/bin|.*/activate$", word)
+        word
+        for word in found
+        if re.fullmatch(r"[\w./~${}+-]+", word) and not re.match(r"/usr/s?bin/|/bin/|.*/activate$", word)
     ]
 
 

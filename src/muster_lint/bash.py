@@ -204,17 +204,20 @@ class ShellText(msgspec.Struct, frozen=True, dict=True):
     bodies: tuple[tuple[TextSpan, str], ...] = ()
     """The functions, each with its name."""
 
+    subshells: tuple[TextSpan, ...] = ()
+    """The commands in ( … ): what they set and where they go ends with them."""
+
     def runs_at(self, place: TextSpan) -> bool | None:
         """Tell whether what stands at a place runs when the script does; None where a condition or a caller decides."""
         if self.error is not None and self.error <= place:
             return None
-        around = [self._holds(each) for each in self.branches if _is_within(place, each.place)]
-        callers = [self._is_called(name, body) for body, name in self.bodies if _is_within(place, body)]
+        around = [self._holds(each) for each in self.branches if place.is_within(each.place)]
+        callers = [self._is_called(name, body) for body, name in self.bodies if place.is_within(body)]
         return False if False in around else None if None in around or None in callers else True
 
     def _is_called(self, name: str, body: TextSpan) -> bool | None:
         """Tell whether a command that surely runs is a call of this function; None where none is."""
-        calls = [each.place for each in self.commands if each.program == name and not _is_within(each.place, body)]
+        calls = [each.place for each in self.commands if each.program == name and not each.place.is_within(body)]
         return True if any(self.runs_at(place) for place in calls if place > body) else None
 
     def _holds(self, branch: Branch) -> bool | None:
@@ -305,10 +308,6 @@ def _words_of_value(assignment: Assignment) -> tuple[Word, ...] | None:
     return commands[0].words[1:] if len(commands) == 1 else None
 
 
-def _is_within(place: TextSpan, around: TextSpan) -> bool:
-    return (around.line, around.column) <= (place.line, place.column) < (around.end_line, around.end_column)
-
-
 @cache
 def _parser() -> Parser:
     import tree_sitter_bash
@@ -373,13 +372,14 @@ def read_shell(text: str, *, line: int = 1, column: int = 1) -> ShellText:
         loops=tuple(reader.loops),
         branches=(*reader.branches, *(() if root.has_error else reader.behind_exit(root))),
         bodies=tuple(reader.bodies),
+        subshells=tuple(reader.subshells),
     )
     dead = [each.place for each in shell.branches if shell._holds(each) is False]  # noqa: SLF001
     if not dead or root.has_error:
         return shell
 
     def lives(each: Assignment | SimpleCommand) -> bool:
-        return not any(_is_within(each.place, place) for place in dead)
+        return not any(each.place.is_within(place) for place in dead)
 
     commands, assignments = filter(lives, shell.commands), filter(lives, shell.assignments)
     return msgspec.structs.replace(shell, commands=tuple(commands), assignments=tuple(assignments))
@@ -424,6 +424,7 @@ class _BashReader:
         self.branches: list[Branch] = []
         self.loops: list[AskingLoop] = []
         self.bodies: list[tuple[TextSpan, str]] = []
+        self.subshells: list[TextSpan] = []
         self._order = 0
 
     def walk(self, node: Node, inside: _Inside) -> None:
@@ -435,6 +436,8 @@ class _BashReader:
         if node.type == "list":
             self._walk_list(node, inside)
             return
+        if node.type == "subshell":
+            self.subshells.append(self._place(node))
         if node.type in (_LOOPS | _CONDITIONS) and not (inside.in_loop or inside.is_conditional):
             self.blocks.append((self._place(node), self._text(node.children[0])))
         self._note_branches(node)
@@ -541,6 +544,12 @@ class _BashReader:
         for child in node.named_children:
             if child.type == "variable_assignment":
                 assignments += self._assignments(child, inside, exported=True, of_command=True)
+            elif child.start_byte == end and assignments and not words:
+                value = assignments[-1].value
+                word = self._word(child.named_children[0] if child.type == "command_name" else child)
+                assignments[-1] = msgspec.structs.replace(
+                    assignments[-1], value=word if value is None else _joined(value, word)
+                )
             elif child.type == "command_name":
                 words.append(self._word(child.named_children[0] if child.named_children else child))
             elif child.type in _WORDS | _MORE_WORDS:
@@ -548,6 +557,8 @@ class _BashReader:
                 words[-1:] = [_joined(words[-1], word)] if words and child.start_byte == end else [*words[-1:], word]
             end = child.end_byte
             self._walk_substitutions(child, inside)
+        if not words:  # the rest of a value only looked like a command
+            assignments = [msgspec.structs.replace(each, of_command=False, exported=False) for each in assignments]
         self.assignments += assignments
         command = SimpleCommand(
             tuple(words),
@@ -577,14 +588,21 @@ class _BashReader:
 
     def read_declaration(self, node: Node, inside: _Inside) -> None:
         keyword = node.children[0].type if node.children else ""
-        exported = keyword == "export" or any(self._text(child) == "-x" for child in node.children)
+        exported = keyword == "export" or any(
+            re.fullmatch("-[a-zA-Z]*x[a-zA-Z]*", self._text(child)) for child in node.children
+        )
+        end = -1
         for child in node.named_children:
             if child.type == "variable_assignment":
                 self.assignments += self._assignments(child, inside, exported=exported)
+            elif child.start_byte == end and self.assignments[-1].value is not None:
+                value = _joined(self.assignments[-1].value, self._word(child))
+                self.assignments[-1] = msgspec.structs.replace(self.assignments[-1], value=value)
             elif child.type == "variable_name" and exported:
                 self._export(self._text(child))
             elif self._text(child) == "=":
                 self.spaced.append((self._place(node), keyword, self._text(child.prev_sibling or child)))
+            end = child.end_byte
             self._walk_substitutions(child, inside)
 
     def read_unset(self, node: Node, inside: _Inside) -> None:
@@ -756,9 +774,10 @@ def _last_condition(node: Node) -> int:
 
 def _joined(first: Word, second: Word) -> Word:
     """Return the one word that two are which touch: in $A\\_x the grammar ends a word before the backslash."""
+    value = re.sub(r"(?<!\\)\$(\w+)$", r"${\1}", first.value) if re.match(r"\w", second.value) else first.value
     return Word(
         first.text + second.text,
-        first.value + second.value,
+        value + second.value,
         (*first.names, *second.names),
         (*first.substitutions, *second.substitutions),
         TextSpan(first.place.line, first.place.column, second.place.end_line, second.place.end_column),
@@ -813,4 +832,4 @@ def _descendants(node: Node) -> Iterator[Node]:
 
 
 def _without_backslashes(text: str) -> str:
-    return text.replace("\\\n", "").replace("\\", "") if "\\" in text else text
+    return re.sub(r"\\(\n|(.)|$)", r"\2", text) if "\\" in text else text

@@ -34,6 +34,11 @@ class TextSpan(msgspec.Struct, frozen=True, order=True):
     end_line: int
     end_column: int
 
+    def is_within(self, around: TextSpan) -> bool:
+        """Tell whether this begins inside another stretch."""
+        start, end = (around.line, around.column), (around.end_line, around.end_column)
+        return start <= (self.line, self.column) < end
+
 
 class Edit(msgspec.Struct, frozen=True):
     """Replace what stands at a place; an empty stretch is an insertion."""

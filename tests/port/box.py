@@ -51,8 +51,9 @@ source() { stub_read "$1"; builtin source "$@"; }
 .() { stub_read "$1"; builtin . "$@"; }
 module() { [ "$1" != load ] && [ "$1" != add ] || export STUB_MODULES="$STUB_MODULES ${*:2}"; }
 ml() { case $1 in load) module "$@" ;; -* | purge | list | '') ;; *) module load "$@" ;; esac; }
+which() { command -v "${@: -1}" || echo "/opt/stubs/${*: -1}"; }
 command_not_found_handle() { /mnt/record "$@"; }
-export -f cd pushd stub_make stub_read stub_activate source . module ml command_not_found_handle
+export -f cd pushd stub_make stub_read stub_activate source . module ml which command_not_found_handle
 """
 _TRACE = r"""
 builtin source /mnt/.functions
@@ -98,8 +99,8 @@ def run_boxed(
                 [*_box(folder), "bash", "-c", text], env=environment, stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=_SECONDS, check=False,
             )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            return Outcome([], 124, {}, f"it did not end in {_SECONDS} s", environment)
+        except subprocess.TimeoutExpired as error:
+            done = subprocess.CompletedProcess(error.cmd, 124, stderr=f"it did not end in {_SECONDS} s".encode())
         ranks, ends = _records(folder / "work/.ranks"), _records(folder / "work/.end")
     said = done.stderr.decode(errors="replace").strip().splitlines()
     last = next((line for line in said if "error" in line or "muster" in line), said[-1] if said else "")
@@ -116,7 +117,8 @@ def started_runs(ranks: list[Rank]) -> list[list[Rank]]:
 
 def _box(folder: Path) -> list[str]:
     box = ["bwrap", "--tmpfs", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-all", "--die-with-parent"]
-    for place in ("/usr", "/etc", sys.base_prefix, sys.prefix):
+    box += ["--ro-bind", "/usr", "/usr", "--ro-bind", "/etc", "/etc", "--tmpfs", "/usr/local"]
+    for place in (sys.base_prefix, sys.prefix):
         box += ["--ro-bind", place, place]
     for place in ("bin", "lib", "lib64", "sbin"):
         box += ["--symlink", f"usr/{place}", f"/{place}"]

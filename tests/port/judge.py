@@ -64,7 +64,8 @@ def _differences(old: Outcome, new: Outcome, table: _Table) -> Iterator[Differen
             shown = f"line {run[0]['line']}: {run[0]['program']} {' '.join(run[0]['words'][:3])}"
             yield Difference("launch", shown, table.says_of_lines(table.lines_of(run)))
     if not launched:
-        yield Difference("launch", "the script did not start what the job starts", table.says_of_lines(table.launch))
+        said = "asked" if table.has_no_command else table.says_of_lines(table.launch)
+        yield Difference("launch", "the script did not start what the job starts", said)
     if len(launched) > 1:
         shown = f"{len(launched)} times before"
         yield Difference("repeats", shown, table.says_of_repeats(table.lines_of(launched[0])))
@@ -130,11 +131,12 @@ class _Table:
     """The rows of a port, asked for what they speak of."""
 
     def __init__(self, draft: Draft, job: BatchScript) -> None:
-        self.draft = draft
+        self.draft, self.job = draft, job
         self.values = values_of(job.shell)
         places = sorted((each.place for each in job.shell.commands), key=lambda place: place.line - place.end_line)
         self._begins = {line: place.line for place in places for line in range(place.line, place.end_line + 1)}
         self.open_rows = [row for row in draft.rows if is_open(row)]
+        self.has_no_command = any(row.now == "COMMAND" for row in self.open_rows)
         self.other_rows = [row for row in draft.rows if row.verdict in {Fate.CHANGED, Fate.DROPPED}]
         self.launch = frozenset(row.line for row in draft.rows if row.field == "command")
         settings = draft.values.get("env", ())
@@ -149,6 +151,19 @@ class _Table:
         found = [is_open(row) for row, is_true in is_about if is_true]
         return "asked" if any(found) else "told" if found else ""
 
+    def _says_with_functions(self, is_about: Iterable[tuple[PortRow, bool]]) -> str:
+        """Return how the rows say it; a line of a function is asked about where the call of a function is."""
+        is_called = any(row.why.startswith("a function of the script") for row in self.open_rows)
+        found = [is_open(row) or (is_called and "of the function" in row.why) for row, is_true in is_about if is_true]
+        return "asked" if any(found) else "told" if found else ""
+
+    def _whole(self, row: PortRow) -> str:
+        """Return what a row speaks of in full: a long command is cut in the table."""
+        if not row.what.endswith("…"):
+            return row.what
+        places = [each.place for each in self.job.shell.commands if each.place.line == row.line]
+        return " ".join([row.what, *("\n".join(self.job.lines[at.line - 1 : at.end_line]) for at in places)])
+
     def _rows(self) -> list[PortRow]:
         return [*self.open_rows, *self.other_rows]
 
@@ -159,7 +174,9 @@ class _Table:
     def says_of_name(self, name: str) -> str:
         """Return how the table says that a variable, or a module, is another one or none."""
         word = re.compile(rf"(?<![\w/.-]){re.escape(name)}(?![\w/-])")
-        return self._says((row, bool(word.search(f"{row.what} {row.now}"))) for row in self._rows())
+        return self._says_with_functions(
+            (row, bool(word.search(f"{self._whole(row)} {row.now}"))) for row in self._rows()
+        )
 
     def says_of_lines(self, lines: frozenset[int]) -> str:
         """Return how the table says that the job does not start what one of these lines starts."""
@@ -188,23 +205,21 @@ class _Table:
 
     def says_of_file(self, path: str) -> str:
         """Return how the table says that a file is not written: a row names it, or a folder that it is in."""
-        parts = [part for part in path.split("/")[1:] if part not in {"srv", "home", "ada", "tmp", ""}]
-        is_called = any(row.why.startswith("a function of the script") for row in self.open_rows)
-        rows = self._rows()
-        if not is_called:
-            return self._says((row, self._names_file(row, parts)) for row in rows)
-        found = [is_open(row) or "of the function" in row.why for row in rows if self._names_file(row, parts)]
-        return "asked" if any(found) else "told" if found else ""
+        parts = [part for part in path.split("/")[1:] if part not in {"srv", ""}]
+        return self._says_with_functions((row, self._names_file(row, parts)) for row in self._rows())
 
     def _filled(self, text: str) -> str:
         """Return a text with the values of the script's variables and arguments; each argument is its own number."""
-        return re.sub(r"\$\{?(\d)\b\}?", r"\1", self.values.of(text))
+        text = self.values.of(text)
+        for name, value in (("USER", "ada"), ("HOME", "/home/ada"), ("SLURM_JOB_ID", "4711"), (r"(\d)", r"\1")):
+            text = re.sub(rf"\$\{{?{name}\b\}}?", value, text)
+        return text
 
     def says_of_words(self, old: Rank, new: Rank) -> str:
         """Return whether the rank's words before are those of the command, but for what the table asks about."""
         text = " ".join(f"{row.what} {row.why}" for row in self.open_rows)
         words = [word for word in old["words"] if "--local_rank" not in text or not word.startswith("--local_rank=")]
-        if any(row.now == "COMMAND" for row in self.open_rows):
+        if self.has_no_command:
             return "asked"
         pattern = _pattern_of(self.draft.command, old["program"], new, text)
         if pattern is None:
@@ -215,10 +230,11 @@ class _Table:
         """Tell whether a row names a file, or makes a folder of its path; what the shell fills in may be anything."""
         if re.match(r"(export )?\w+=", row.what):
             return False
-        parts = parts if _WITH_FOLDERS.match(row.what) else parts[-1:]
-        for word in re.split(r"[\s\"'=,;>]+", self._filled(f"{row.what} {row.why}")):
+        makes_folders = _WITH_FOLDERS.match(row.what) is not None
+        parts = parts if makes_folders else parts[-1:]
+        for word in re.split(r"[\s\"'=,;>]+", self._filled(f"{self._whole(row)} {row.why}")):
             names = [name for name in word.strip("/").split("/") if name]
-            for name in names[-2:]:
+            for name in names if makes_folders else names[-2:]:
                 pattern = ".*".join(map(re.escape, _EXPANSION.split(name)))
                 if (pattern != ".*" or "it writes" in row.why) and any(re.fullmatch(pattern, part) for part in parts):
                     return True

@@ -272,6 +272,17 @@ def test_the_folder_of_the_ranks_is_the_one_that_counts(
     assert {row.what: str(row.verdict) for row in draft.rows if row.field == "chdir"} == rows
 
 
+def test_a_command_that_reads_its_cpus_is_asked_where_they_are_others() -> None:
+    text = _HEAD + "#SBATCH -c 16\nexport MAX_JOBS=$SLURM_CPUS_PER_TASK\nsrun python a.py\n"
+
+    away, home = (carried(text, site, "generic").draft.rows for site in ("lumi", "generic"))
+
+    assert [row.why for row in away if row.what.startswith("$SLURM_CPUS_PER_TASK")] == [
+        "SLURM_CPUS_PER_TASK is 16 in the script, and 7 in the job"
+    ]
+    assert not [row for row in home if row.what.startswith("$SLURM_CPUS_PER_TASK")]
+
+
 def test_a_question_stays_where_the_site_changes_the_answer() -> None:
     """Seen in a public script: how many GPUs it uses was asked, until a site of whole nodes had a number of its own."""
     text = "#!/bin/bash\n#SBATCH -N 4\n#SBATCH -t 60\ndeepspeed a.py\n"

@@ -58,6 +58,13 @@ SAME = {
     "flags of python": Job(_HEAD + "srun python -u -W ignore train.py\n"),
     "a module of python": Job(_AGENTS + "srun torchrun --nnodes=2 --nproc-per-node=2 -m pkg.train --x 1\n"),
     "a folder that may be missing": Job(_HEAD + "cd /tmp || exit 1\nsrun python train.py\n"),
+    "a variable in parentheses": Job(_HEAD + "(export DATA=1; cd /tmp)\nsrun python train.py\n"),
+    "the launch in parentheses": Job(_HEAD + "(cd /tmp && export DATA=2 && srun python train.py)\n"),
+    "all words of an array as one": Job(_HEAD + 'A=(a "b c")\nsrun python train.py "${A[*]}" x\n'),
+    "an array without quotes": Job(_HEAD + 'A=(a "b c")\nsrun python train.py ${A[@]} x\n'),
+    "a name before a backslash": Job(_HEAD + "A=$USER\\_$SLURM_JOB_ID.json\nsrun python train.py $A\n"),
+    "a backslash behind a backslash": Job(_HEAD + "srun python train.py a\\\\b x\\ y\n"),
+    "a constant that is exported": Job(_HEAD + "declare -xr DATA=1\nsrun python train.py\n"),
     "the name of a job without one": Job(_HEAD + 'srun python train.py --out "out/$SLURM_JOB_NAME"\n'),
     "a trap that ends the step": Job(_HEAD + "trap 'kill 0' TERM\nsrun python train.py\n"),
 }  # fmt: skip
@@ -93,6 +100,7 @@ OTHER = {
     "a folder that is made": Job(_HEAD + "mkdir -p out\nsrun python train.py --out out\n"),
     "two launches": Job(_HEAD + "srun python prepare.py\nsrun python train.py\n"),
     "names of files": Job(_HEAD + "touch a.txt b.txt\nsrun python train.py *.txt\n"),
+    "a step that hands nothing on": Job(_HEAD + "export DATA=1\nsrun --export=NONE python train.py\n"),
     "a value that is put together": Job(_HEAD + 'DATA=a\nDATA+=",b"\nexport DATA="$DATA"\nsrun python train.py\n', (), (("DATA", "z"),)),
     "a value that is added to": Job(_HEAD + "export DATA+=:b\nsrun python train.py\n", (), (("DATA", "z"),)),
     "a variable behind a test": Job(_HEAD + '[ -n "$NO" ] && export DATA=2\nsrun python train.py\n'),
@@ -178,6 +186,13 @@ def test_a_launcher_of_horovod_is_not_the_same_as_mpirun() -> None:
     assert [row.verdict for row in read(_HEAD + "mpirun -np 4 python a.py\n")[1].rows if row.what == "mpirun"] == [
         Fate.KEPT
     ]
+
+
+@pytest.mark.parametrize("name", ["PATH", "LD_LIBRARY_PATH", "TMPDIR"])
+def test_a_variable_that_is_exported_anyway_reaches_the_ranks(name: str) -> None:
+    draft = read(f"{_HEAD}{name}=/x:${name}\nOTHER=/x\nsrun python train.py\n")[1]
+
+    assert draft.command == ("bash", "-c", f'export {name}="/x:${name}"; exec python train.py')
 
 
 def test_a_file_of_hosts_is_not_the_program_of_horovodrun() -> None:

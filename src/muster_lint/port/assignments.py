@@ -12,15 +12,20 @@ from muster_lint.bash import Assignment, ShellText
 from muster_lint.port.expand import TASKS, WIRED, Values, names_in, with_home
 from muster_lint.port.guards import is_guarded
 from muster_lint.port.values import Draft, ask_all
+from muster_lint.values import TextSpan
+
+_ALWAYS = frozenset("PATH HOME USER LOGNAME SHELL LANG LC_ALL TERM TMPDIR LD_LIBRARY_PATH".split())  # noqa: SIM905
+"""Variables that are exported before a script begins: a value that it gives them reaches the ranks."""
 
 
 def exported_ones(shell: ShellText) -> tuple[Assignment, ...]:
-    """Return the assignments of a script; those between `set -a` and `set +a` are exported."""
+    """Return the assignments of a script; after `set -a` all are exported, and those of PATH and its kin always."""
     sets = [command for command in shell.commands if command.program == "set"]
     switches = [(each.order, exports_all([word.value for word in each.words[1:]])) for each in sets]
     return tuple(
         msgspec.structs.replace(each, exported=True)
-        if next((is_on for order, is_on in reversed(switches) if order < each.order and is_on is not None), False)
+        if (each.name in _ALWAYS and not each.of_command)
+        or next((is_on for order, is_on in reversed(switches) if order < each.order and is_on is not None), False)
         else each
         for each in shell.assignments
     )
@@ -32,6 +37,9 @@ def exports_all(words: Sequence[str]) -> bool | None:
     return match[1] == "-" if match else None
 
 
+APART = "it holds within its parentheses, and no rank is started there"
+
+
 def read_assignments(
     assignments: Iterable[Assignment],
     values: Values,
@@ -40,10 +48,12 @@ def read_assignments(
     used_in: Iterable[str],
     lines: list[str],
     launched_at: int | None,
+    apart: Sequence[TextSpan] = (),
 ) -> list[str]:
     """Read the variables of the script; return the settings that only a task can make.
 
-    What stands behind the launch, which is the command of this order, reaches no rank.
+    What stands behind the launch, which is the command of this order, reaches no rank, and no more does what stands
+    apart, in parentheses without the launch.
     """
     words = " ".join(used_in)
     settings: list[str] = []
@@ -62,6 +72,8 @@ def read_assignments(
         if launched_at is not None and own_assignment.order > launched_at:
             reason = "it stands behind the launch: the ranks know nothing of it"
             draft.drop(own_assignment.place.line, subject, reason)
+        elif any(own_assignment.place.is_within(span) for span in apart):
+            draft.drop(own_assignment.place.line, subject, APART)
         elif own_assignment.name == "IFS":
             draft.ask(
                 own_assignment.place.line, subject, "it changes how words are split: are those of the command right?"

@@ -11,15 +11,18 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 
 from muster_lint.bash import SimpleCommand
-from muster_lint.port.assignments import exports_all
+from muster_lint.port.assignments import APART, exports_all
 from muster_lint.port.expand import expanded
 from muster_lint.port.guards import is_guarded
 from muster_lint.port.step import Chain
 from muster_lint.port.values import Draft, Fate, ask_all, option_words
+from muster_lint.values import TextSpan
 
 
-def read_commands(chains: Sequence[Chain], launch: Chain | None, draft: Draft, lines: list[str]) -> None:
-    """Read every command of the batch host but the launch."""
+def read_commands(
+    chains: Sequence[Chain], launch: Chain | None, draft: Draft, lines: list[str], apart: Sequence[TextSpan] = ()
+) -> None:
+    """Read every command of the batch host but the launch; what stands apart, in parentheses without it, ends there."""
     if launch is not None:
         _say_piped_in(chains, launch, draft)
     function_names = {chain.command.function for chain in chains if chain.command.function}
@@ -32,6 +35,8 @@ def read_commands(chains: Sequence[Chain], launch: Chain | None, draft: Draft, l
             if command.function:
                 reason = f"a line of the function {command.function}, not of the job"
                 draft.drop(command.place.line, text_of(command), reason)
+        elif command.program in _OF_ONE_SHELL and any(command.place.is_within(span) for span in apart):
+            draft.drop(command.place.line, text_of(command), APART)
         elif command.program in function_names:
             draft.leave(command.place.line, text_of(command), "a function of the script: the job calls none")
         elif is_after and command.program == "tee" and launch is not None and launch.command.pipes_on:
@@ -46,6 +51,9 @@ def read_commands(chains: Sequence[Chain], launch: Chain | None, draft: Draft, l
             _read(chain, draft, lines, is_after=is_after)
             if is_guarded(lines, command.place):
                 ask_all(draft, draft.rows[done:], "in the script it runs only behind a test")
+
+
+_OF_ONE_SHELL = frozenset("module ml source . conda mamba micromamba cd pushd popd unset deactivate".split())  # noqa: SIM905
 
 
 def _say_piped_in(chains: Sequence[Chain], launch: Chain, draft: Draft) -> None:

@@ -200,12 +200,11 @@ def _shape(draft: Draft, way: Route) -> None:
         f"{nodes} × {old_gpus} = {total} GPUs: {total // new_gpus} × {new_gpus} of {way.there}, whose nodes have {has}"
     )
     draft.revise("nodes", Fate.CHANGED, str(total // new_gpus), reason)
-    draft.revise("gpus_per_node", Fate.CHANGED, str(new_gpus), reason)
+    idle = f"{has - new_gpus} of {has} GPUs of each whole node are idle, and paid: is another number of ranks right?"
     if whole and new_gpus < has:
-        idle = (
-            f"{has - new_gpus} of {has} GPUs of each whole node are idle, and paid: is another number of ranks right?"
-        )
         draft.revise("gpus_per_node", Fate.ASKED, str(new_gpus), f"{reason}; {idle}")
+    else:
+        draft.revise("gpus_per_node", Fate.CHANGED, str(new_gpus), reason)
     _ask_sizes_in_command(draft, nodes, old_gpus)
 
 

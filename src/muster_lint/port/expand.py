@@ -138,9 +138,10 @@ def expanded(command: SimpleCommand, values: Values) -> tuple[Word, ...]:
 def _parts(word: Word, values: Values, depth: int = 0) -> Iterator[Word]:
     array = re.fullmatch(r"\$\{(\w+)\[[@*]\]\}", word.value)
     if array and array[1] in values.arrays and depth < _DEEPEST and word.quoted != "'":
-        values.used.add(array[1])
-        for element in values.arrays[array[1]]:
-            yield from _parts(element, values, depth + 1)
+        parts = [part for element in values.arrays[array[1]] for part in _parts(element, values, depth + 1)]
+        yield from _elements(word, parts)
+        if word.value.endswith("[@]}") or not _keeps_open(parts):
+            values.used.add(array[1])
         return
     if is_made_by_shell(word):
         yield _source(values.of(word.text), word)
@@ -160,6 +161,23 @@ def _parts(word: Word, values: Values, depth: int = 0) -> Iterator[Word]:
             yield _source(piece, word)
         else:
             yield _word(_ESCAPED.sub(r"\1", piece.replace("\\\n", " ")) if '"' in word.text else piece, word)
+
+
+def _elements(word: Word, parts: list[Word]) -> Iterator[Word]:
+    """Yield the words that the shell makes of ${A[@]} or ${A[*]}: split without quotes, one of all for "${A[*]}"."""
+    if word.quoted and word.value.endswith("[@]}"):
+        yield from parts
+    elif _keeps_open(parts):  # one of all would not keep what single quotes keep
+        yield from parts if word.value.endswith("[@]}") else [word]
+    elif word.quoted:
+        yield _word(" ".join(part.value for part in parts), word)
+    else:
+        yield from (_word(piece, word) for part in parts for piece in part.value.split())
+
+
+def _keeps_open(parts: list[Word]) -> bool:
+    """Tell whether the shell, or a task's, still makes something of one of these words."""
+    return any(isinstance(part.value, ShellSource) or re.search(r"[$`]", part.value) for part in parts)
 
 
 def is_made_by_shell(word: Word) -> bool:

@@ -107,7 +107,8 @@ def read_draft(job: BatchScript, read_file: Callable[[str], str | None] = lambda
         if is_guarded(job.lines, launch.command.place):
             ask_all(draft, draft.rows[done:], "in the script it runs only behind a test")
         _without_image(draft)
-    read_commands(chains, launch, draft, job.lines)
+    apart = [span for span in job.shell.subshells if launch is None or not launch.command.place.is_within(span)]
+    read_commands(chains, launch, draft, job.lines, apart)
     settle_folder(draft, folder_of_step)
     settings = read_assignments(
         exported_ones(job.shell),
@@ -116,6 +117,7 @@ def read_draft(job: BatchScript, read_file: Callable[[str], str | None] = lambda
         used_in=draft.command,
         lines=job.lines,
         launched_at=None if launch is None or launch.command.function else launch.command.order,
+        apart=apart,
     )
     _name_job(job, draft)
     _ask_defaults(values, draft)

@@ -246,7 +246,8 @@ def _gpus(sizes: _Said, nodes: int, tasks: int) -> int | None:
 
 
 def _put_cpus(sizes: _Said, draft: Draft, *, agents: bool, tasks: int, ranks: int, gpus: int) -> None:
-    cpus = whole_number(sizes.step.get("cpus-per-task", "")) or sizes.number("cpus-per-task")
+    draft.cpus = sizes.number("cpus-per-task")
+    cpus = whole_number(sizes.step.get("cpus-per-task", "")) or draft.cpus
     per_gpu = sizes.number("cpus-per-gpu")
     if cpus is None and per_gpu is not None and gpus:
         cpus = max(1, per_gpu * gpus // (1 if agents else tasks))

@@ -240,6 +240,9 @@ class _StepReader:
         self.draft.keep(self.line, subject, "srun", whole_flag, "a flag of the step that Muster hands on")
 
     def _export(self, value: str, subject: str) -> None:
+        if value and "ALL" not in value.upper().split(","):
+            reason = "the step hands on nothing else of the script's environment, and here the ranks get all of it"
+            self.draft.ask(self.line, f"{subject} (not ALL)", reason)
         for word in value.split(","):
             if "=" in word:
                 name, _, text = word.partition("=")
@@ -325,8 +328,8 @@ class _StepReader:
         subject = f"accelerate --config_file {path}"
         text = None if "$" in path else self.draft.read_file(path)
         if text is None:
-            reason = "the file is not here to be read: --env ACCELERATE_… says what stands in it"
-            self.draft.ask(self.line, subject, reason)
+            reason = "the file is not here to be read: how many ranks are in it? --env ACCELERATE_… says the rest"
+            self.draft.ask(self.line, subject, reason, field="size processes")
             return frozenset()
         typed = {name.lstrip("-").replace("-", "_"): _flag(name, word)[1] or "true" for name, word in stage.options}
         typed = {name: value for name, value in typed.items() if name in TYPED}

@@ -149,6 +149,7 @@ def plan_with_repairs(draft: Draft, way: Route, facts: Facts) -> Carried:
             if _kept_srun(draft, plan, way):
                 continue
             _hold_ranks(draft, plan)
+            _hold_cpus(draft, plan)
             return Carried(draft, plan, None)
         except MusterError as error:
             refusals = error.refusals if isinstance(error, RequestError) else ()
@@ -193,6 +194,15 @@ def _hold_ranks(draft: Draft, plan: Plan) -> None:
         draft.ask(0, "(ranks)", reason)
 
 
+def _hold_cpus(draft: Draft, plan: Plan) -> None:
+    """Ask about a command that reads how many CPUs a task has, where the job gives it another number."""
+    new = plan.shape.cpus_per_task or None
+    if new != draft.cpus and _CPUS in " ".join(draft.command):
+        old, now = (str(number or "not set") for number in (draft.cpus, new))
+        draft.ask(0, f"${_CPUS} …", f"{_CPUS} is {old} in the script, and {now} in the job", "in the command")
+
+
+_CPUS = "SLURM_CPUS_PER_TASK"
 _REPAIRS: Mapping[str, str] = {
     "time": "time",
     "cpus-per-task": "cpus_per_task",

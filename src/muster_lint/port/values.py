@@ -58,6 +58,9 @@ class Draft:
         self.world = 0
         """How many ranks the script starts; 0: that is not certain."""
 
+        self.cpus: int | None = None
+        """How many CPUs the script gives each task."""
+
         self.secrets: dict[str, str] = {}
         """Values that nobody else may read, by the variable that holds each: no row repeats one."""
 
