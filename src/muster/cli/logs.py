@@ -215,7 +215,9 @@ def _follow(case: JobCase, slurm: Scheduler, asked: Words) -> int:
             if words and words != last_words:
                 say(words)
             last_words = words
-            if case.run is None or output.named:
+            # Of a job that Slurm has forgotten meanwhile, the output lies where it did.
+            is_known = case.job is not None or case.run is not None
+            if is_known and (case.run is None or output.named):
                 follower.output = _of_role(replace(_output(case), every_attempt=True), asked.role)
         line_count += _show(_last(follower.new_lines(final=is_over), rank, tail), rank, as_json=as_json)
         tail = None
