@@ -199,7 +199,9 @@ muster_count_ends() {
     # The memory of nodes reads on which nodes a script ran well.
     [ -z "${muster_logs:-}" ] ||
         (umask 077 && printf '%(%s)T\t%s\n' -1 "$SLURM_JOB_NODELIST" >>"$muster_run_dir/well") 2>/dev/null
-    [ -z "$MUSTER_ENDS" ] || { rm -rf "$MUSTER_ENDS" && rmdir "${MUSTER_ENDS%/*}"; } 2>/dev/null
+    # Beside a run directory that is not made, the end of the script removes it.
+    [ -z "$MUSTER_ENDS" ] || [ -n "${muster_ends_dir:-}" ] ||
+        { rm -rf "$MUSTER_ENDS" && rmdir "${MUSTER_ENDS%/*}"; } 2>/dev/null
 }
 
 # Reads the files of all nodes: the first rank that failed gives the status, and the ends of a host where the command
