@@ -223,6 +223,21 @@ _FOUND = {
         _HEAD
         + 'n=$(echo "$1")\nif [ $n = 1 ]; then\n  l=(1 2)\nfi\nif [ $n = 2 ]; then\n  l=(3)\nfi\n./solve ${l[$2]}\n',
     ),
+    "an environment for nothing": (
+        "work-switched-off",
+        "starts no program in it",
+        _GPU + "module load a\nconda activate fl\n",
+    ),
+    "a copy of a folder above": (
+        "copy-may-fail",
+        "if this cp fails",
+        _GPU + "T=$TMPDIR/mine\ncp -r data $T\npython t.py --d $T/data/a\n",
+    ),
+    "a key in the log": (
+        "secret-in-script",
+        "HF_TOKEN is written into the log",
+        _GPU + 'echo "t=$HF_TOKEN"\npython t.py\n',
+    ),
 }
 
 
@@ -375,6 +390,14 @@ _RIGHT = {
         "value-of-no-branch",
         _HEAD + "if [ $1 = 1 ]; then\n  o=--a\nelif [ $1 = 2 ]; then\n  o=--b\nfi\n./solve $o\n",
     ),
+    "a look at an environment": ("work-switched-off", _GPU + "conda activate fl\nconda list\n"),
+    "a copy to another folder": ("copy-may-fail", _GPU + "cp -r data /tmp/a\npython t.py --d /tmp/ab/c\n"),
+    "a token of a notebook": ("secret-in-script", _GPU + "echo http://localhost/?token=$TOKEN\npython t.py\n"),
+    "a key whose presence is said": (
+        "secret-in-script",
+        _GPU + "echo ${WANDB_API_KEY:+set} ${#WANDB_API_KEY}\npython t.py\n",
+    ),
+    "a key that is handed on": ("secret-in-script", _GPU + "echo $WANDB_API_KEY | wandb login\npython t.py\n"),
     "a build that is off": ("work-switched-off", _GPU + "#python setup.py install\nhostname\n"),
 }
 

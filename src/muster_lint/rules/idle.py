@@ -9,6 +9,7 @@ from muster_lint import sources
 from muster_lint.bash import SimpleCommand
 from muster_lint.job import BatchScript
 from muster_lint.rule import rule
+from muster_lint.site import seconds_of
 from muster_lint.values import Hit, Severity, TextSpan
 from muster_lint.works import INSTALLERS, is_work, switched_off, text_of
 
@@ -26,9 +27,12 @@ _HEAD = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gres=gpu:1\n#SBATCH --cpus-pe
     good=_HEAD + "module load cuda\nhostname\npython train.py --epochs 4\n",
 )
 def find_empty_jobs(job: BatchScript) -> Iterator[Hit]:
-    """Yield the first program that is a comment, in a script that starts no other one."""
+    """Yield the first program that is a comment in a script that starts no other one, or an environment that nothing uses."""
     off = switched_off(job)
-    if not job.directives or not off or job.shell.error is not None or "hetjob" in job.text:
+    if not job.directives or job.shell.error is not None or "hetjob" in job.text:
+        return
+    if not off:
+        yield from _unused_environments(job)
         return
     if all(_is_preparation(each) for each in job.shell.commands):
         line = job.lines[off[0] - 1]
@@ -37,6 +41,25 @@ def find_empty_jobs(job: BatchScript) -> Iterator[Hit]:
         does = "installs packages and ends" if any("install" in text_of(each) for each in installs) else "starts none"
         place = TextSpan(off[0], 1, off[0], len(line) + 1)
         yield Hit(place, f"this program is a comment{others}: the job {does}")
+
+
+def _unused_environments(job: BatchScript) -> Iterator[Hit]:
+    """Yield the activation of an environment behind which a job with GPUs, or of an hour and more, starts nothing."""
+    last = job.shell.commands[-1] if job.shell.commands else None
+    is_long = (
+        job.asks_for_gpus or ((seconds_of(job.header["time"].value or "") or 0) if "time" in job.header else 0) >= 3600
+    )
+    activates = last is not None and re.match(
+        r"(conda|mamba|micromamba) activate |(source|\.) (activate |\S*/bin/activate)", text_of(last)
+    )
+    if (
+        last is not None
+        and activates
+        and is_long
+        and not job.shell.heredocs
+        and all(_is_preparation(each) for each in job.shell.commands)
+    ):
+        yield Hit(last.place, "the job activates an environment, and starts no program in it")
 
 
 def _is_preparation(command: SimpleCommand) -> bool:

@@ -536,11 +536,17 @@ def find_unchecked_copies(job: BatchScript) -> Iterator[Hit]:
         )
         later += [move.words[-1] for move in moves]
         is_used = [word for word in later if named & {*word.names, job.shell.filled(word.value).rstrip("/")}]
+        is_used = is_used or [word for word in later if is_whole and _lies_in(job.shell.filled(word.value), place)]
         tests = re.compile(r"(\[|\btest)\s.*" + re.escape(target.value.rstrip("/")))
         if is_used and not any(tests.search(line) for line in job.lines[each.place.end_line :]):
             line = is_used[0].place.line
             yield Hit(each.place, f"if this {launch.stages[-1].name} fails, line {line} runs all the same")
             return
+
+
+def _lies_in(path: str, place: str) -> bool:
+    """Tell whether a path, behind the name of its option, is below a folder that is more than one name deep."""
+    return place.count("/") > 0 and path.rpartition("=")[2].startswith(f"{place}/")
 
 
 @rule(

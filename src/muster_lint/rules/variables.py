@@ -248,6 +248,17 @@ def find_secrets(job: BatchScript) -> Iterator[Hit]:
             if is_key or _OF_A_SERVICE.search(word.text):
                 yield Hit(word.place, f"{each.program or 'this command'} is given a key in clear text")
                 break
+        shows = each.program in {"echo", "printf"} and not (each.writes or each.pipes_on or each.in_substitution)
+        for word in each.words[1:] if shows else ():
+            shown = [name for name in word.names if _OF_KEYS.search(name) and not name.startswith("SLURM_")]
+            whole = [name for name in shown if re.search(rf"\$(\{{{name}\}}|{name}(?!\w))", word.text)]
+            if whole and word.quoted != "'":
+                message = f"{whole[0]} is written into the log, which stays, and which others may read"
+                yield Hit(word.place, message, "Remove the line, or say only whether it is set: ${NAME:+set}.")
+                break
+
+
+_OF_KEYS = re.compile(r"(API_?KEY|SECRET(_ACCESS)?(_KEY)?|(HF|HUGGING\w*|GITHUB|GITLAB|GH)_\w*TOKEN)$")
 
 
 _OF_A_SERVICE = re.compile(
