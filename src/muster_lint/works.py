@@ -13,7 +13,7 @@ AT_ONCE = frozenset(
     [ [[ : alias break cat cd chmod continue cp date declare deactivate df echo env eval exit export false free hostname
     id let local ls mkdir module ml mv nproc nvidia-smi popd printenv printf pushd pwd read readonly return rm rmdir
     scontrol set shift shopt sleep source squeue tee test time touch trap true type ulimit umask uname unset wait which
-    .
+    mapfile pyenv readarray .
     """.split()  # noqa: SIM905  # a page of names, not of quotes
 )
 """Commands that are over in a moment, or that wait for nothing."""
@@ -72,6 +72,8 @@ def is_part(launch: LaunchCommand) -> bool:
     words = [word.value for word in launch.command.words]
     if trains(launch):
         return "setup.py" not in words
+    if last.word.value.startswith("$("):
+        return False  # eval of what a program prints: the settings of an environment
     if last.kind in {"python", "shell"} or _PROBES.search(" ".join(words)) or last.name in AT_ONCE | HARMLESS:
         return False
     if any(launch.stage(kind) for kind in ("step", "mpi", "container")):

@@ -238,6 +238,21 @@ _FOUND = {
         "HF_TOKEN is written into the log",
         _GPU + 'echo "t=$HF_TOKEN"\npython t.py\n',
     ),
+    "a user in another shell's words": (
+        "pattern-in-command",
+        "%USER",
+        _GPU + "tar xf /scratch/%USER/a.tar\npython t.py\n",
+    ),
+    "a port in a variable": (
+        "port-fixed",
+        "15346",
+        _HEAD + "#SBATCH --gres=gpu:2\nPORT=15346\ntorchrun --nproc-per-node=2 --master_port=$PORT t.py\n",
+    ),
+    "a launcher of the shell": (
+        "environment-of-submission",
+        "which python this is",
+        _GPU + "python -u -m torch.distributed.run --nproc_per_node=4 t.py\n",
+    ),
 }
 
 
@@ -398,6 +413,13 @@ _RIGHT = {
         _GPU + "echo ${WANDB_API_KEY:+set} ${#WANDB_API_KEY}\npython t.py\n",
     ),
     "a key that is handed on": ("secret-in-script", _GPU + "echo $WANDB_API_KEY | wandb login\npython t.py\n"),
+    "lines of a file": ("status-lost-at-end", _GPU + "readarray -t h < hosts\npython t.py\n"),
+    "settings of an environment": ("status-lost-at-end", _GPU + 'eval "$(pyenv init -)"\npython t.py\n'),
+    "a pattern of a date": ("pattern-in-command", _GPU + "date +/%u/\npython t.py\n"),
+    "a port of the job": (
+        "port-fixed",
+        _GPU + "P=$((20000 + SLURM_JOB_ID % 9999))\ntorchrun --nproc-per-node=1 --master_port=$P t.py\n",
+    ),
     "a build that is off": ("work-switched-off", _GPU + "#python setup.py install\nhostname\n"),
 }
 

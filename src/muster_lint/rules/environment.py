@@ -481,14 +481,13 @@ def find_unchosen_pythons(job: BatchScript) -> Iterator[Hit]:
         return
     for launch in job.all_launches:
         program = launch.stage("agent") or launch.stage("python")
-        is_bare = program is not None and re.fullmatch(
-            r"python[\d.]*|torchrun|accelerate|deepspeed", program.word.value
-        )
+        words = [program.word, *launch.command.words] if program is not None else []
+        bare = [word for word in words[:8] if re.fullmatch(r"python[\d.]*|torchrun|accelerate|deepspeed", word.value)]
         is_apart = launch.stage("container") is not None or launch.command.in_substitution or launch.unknown
-        if program is not None and is_bare and not is_apart and is_work(job, launch) and not launch.command.function:
+        if bare and not is_apart and is_work(job, launch) and not launch.command.function:
             yield Hit(
-                program.word.place,
-                f"nothing here says which {program.word.value} this is",
+                bare[0].place,
+                f"nothing here says which {bare[0].value} this is",
                 unknown="what the submitting shell has",
             )
             return

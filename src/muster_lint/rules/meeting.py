@@ -196,7 +196,7 @@ def _fixed_ports(job: BatchScript) -> Iterator[Hit]:
             said.add(each.value.value)
             yield Hit(each.place, f"the port {each.value.value} is the same in every job")
     for launch in job.all_launches:
-        for port, place in _ports_of(launch.stage("agent")):
+        for port, place in _ports_of(job, launch.stage("agent")):
             if port not in said:  # the variable that holds it is named already
                 said.add(port)
                 yield Hit(place, f"the port {port} is the same in every job")
@@ -276,11 +276,11 @@ _SERVICES = re.compile(
 )
 
 
-def _ports_of(stage: Stage | None) -> Iterator[tuple[str, TextSpan]]:
+def _ports_of(job: BatchScript, stage: Stage | None) -> Iterator[tuple[str, TextSpan]]:
     """Yield the literal ports in the options of an agent."""
     for names in (_PORT_OPTIONS, ("--rdzv-endpoint", "--rdzv_endpoint")):
         text, word = (stage.text(*names), stage.option(*names)) if stage is not None else (None, None)
-        match = re.search(r"(?:^|:)([1-9]\d*)$", text or "")
+        match = re.search(r"(?:^|:)([1-9]\d*)$", job.shell.filled(text or ""))
         if match is not None and word is not None:
             yield match[1], word.place
 

@@ -170,6 +170,18 @@ def find_unread_patterns(job: BatchScript) -> Iterator[Hit]:
         if places:
             yield Hit(places[0], "nothing puts the number of the job in the place of this pattern")
             return
+    for each in job.shell.commands if job.directives else ():
+        for word in each.words[1:]:
+            found = _OF_USER.search(word.value)
+            if (
+                found
+                and each.program not in {"date", "printf", "awk", "sed", "stat", "find"}
+                and not word.substitutions
+            ):
+                message = f"bash leaves {found[0]} as it is: it is not the name of the user"
+                yield Hit(word.place, message, "Write $USER, or $HOME.", unknown="whether the program fills it in")
+                return
 
 
 _PATTERN = re.compile(r"(?<!%)%(j|J|A_%a)(?![\w%])")
+_OF_USER = re.compile(r"(?<=/)%(USER|HOME|u)(?=/|$)")
