@@ -21,7 +21,7 @@ __all__ = ["Difference", "differences"]
 
 # What Muster or the site decides for the ranks; the table has a row for each that the script sets.
 _OF_THE_SITE = re.compile(
-    r"(NCCL|RCCL|FI|UCX|PSM2?|GLOO|MPICH|MIOPEN|I_MPI|OMPI|PMIX?|TORCH_NCCL|TP|CXI|HSA|HIP|ROCR)_\w+|(OMP|MKL)_NUM_THREADS"
+    r"(NCCL|RCCL|FI|UCX|PSM2?|SHARP|SRUN|GLOO|MPICH|MIOPEN|I_MPI|OMPI|PMIX?|TORCH_NCCL|TP|CXI|HSA|HIP|ROCR)_\w+|(OMP|MKL)_NUM_THREADS"
     r"|(APPTAINER|SINGULARITY|ENROOT|PODMAN)\w*|\w+_proxy|\w+_PROXY|TORCHELASTIC_\w+"
     r"|(PATH|LD_LIBRARY_PATH|PYTHONPATH|CUDA_VISIBLE_DEVICES|ROCR_VISIBLE_DEVICES|GROUP_RANK)"
 )

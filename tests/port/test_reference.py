@@ -41,7 +41,7 @@ def test_a_script_of_no_known_site_is_of_none() -> None:
     [
         ("marenostrum5", "lumi", "--qos acc_bsccs", "", "a QOS of MareNostrum 5 ACC; LUMI-G selects by partition"),
         ("marenostrum5", "clariden", "--account bsc98", "", "bills your default one"),
-        ("marenostrum5", "clariden", "--cpus-per-task 80", "", "a GPU of Clariden has 72 cores"),
+        ("marenostrum5", "clariden", "--cpus-per-task 80", "", "Clariden has 72 cores for each GPU"),
         ("marenostrum5", "clariden", "module load singularity", "", "the container engine"),
         ("marenostrum5", "clariden", "singularity exec", "--image site:", "does not run image.sif"),
         ("marenostrum5", "clariden", "--node_rank", "", "every node finds out which one it is"),
@@ -51,7 +51,7 @@ def test_a_script_of_no_known_site_is_of_none() -> None:
         ("lumi", "horeka", "minimal_pytorch.sif", "--image minimal_pytorch.sif", "it is made for rocm"),
         ("supercloud", "horeka", "module load cuda/10.1", "--module CUDA/12.9.1", "CUDA: cuda/10.1"),
         ("supercloud", "lumi", "mpirun", "--launcher srun", ""),
-        ("horeka", "supercloud", "NCCL_IB_TIMEOUT", "", "for the network and the machine of HoreKa 2"),
+        ("horeka", "supercloud", "NCCL_IB_TIMEOUT", "", "for the network and the nodes of HoreKa 2"),
         ("horeka", "marenostrum5", "(no -q)", "-q acc_ehpc", "wants a qos: which of"),
         ("lumi", "supercloud", "--nodes=4", "-N 4", "gives a job more than 4"),
         ("ml-dist", "lumi", "http_proxy", "", "a proxy of"),
