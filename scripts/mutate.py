@@ -78,6 +78,7 @@ _LEFT_OUT = (
     "muster_lab/enter",
 )
 _MARKS = "not (lab or torch or gpu or versions or long or wide)"
+MARKS_IN_PLACE = f"{_MARKS} and not programs"
 _MARKS_OF_LABS = "lab and not (torch or gpu or versions or long or wide)"
 _NEAREST_CPU_S = 20.0
 """Processor time of the tests of one change, as the map knows it."""
@@ -86,7 +87,7 @@ _LABS_CPU_S = 60.0
 _MAPPED_CASES = 6
 """Cases of a test that the map is made of: the others count as running what these run."""
 # A condition decides something more often than a number does: how often each kind is drawn.
-_WEIGHTS = {"condition": 4, "comparison": 4, "not": 4, "test": 3, "value": 2, "number": 1}
+WEIGHTS = {"condition": 4, "comparison": 4, "not": 4, "test": 3, "value": 2, "number": 1}
 _TURNED = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
     ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
@@ -193,12 +194,24 @@ def _report(title: str, mutations: Sequence[Mutation], verdicts: Sequence[Verdic
 def _functions(room: str) -> Iterator[tuple[Path, str, ast.FunctionDef]]:
     """Yield the functions that may be changed, with the file and its source."""
     for file in sorted(SOURCE.rglob("*.py")):
-        place = file.relative_to(SOURCE).as_posix()
-        if room in place and not any(part in place for part in _LEFT_OUT):
+        if room in file.relative_to(SOURCE).as_posix() and may_change(file):
             source = file.read_text(encoding="utf-8")
             for node in ast.walk(ast.parse(source)):
                 if isinstance(node, ast.FunctionDef):
                     yield file, source, node
+
+
+def may_change(file: Path) -> bool:
+    """Return whether a file is ours, and one that not labs alone reach."""
+    place = file.relative_to(SOURCE).as_posix() if SOURCE in file.parents else ""
+    return bool(place) and not any(part in place for part in _LEFT_OUT)
+
+
+def functions_drawn(room: str) -> Iterator[tuple[Path, str, ast.FunctionDef]]:
+    """Yield the functions that a seed may draw: they are long enough to decide something."""
+    for file, source, function in _functions(room):
+        if (function.end_lineno or 0) - function.lineno + 1 >= _LEAST_LINES:
+            yield file, source, function
 
 
 def _every(name: str, room: str) -> Iterator[Mutation]:
@@ -212,10 +225,9 @@ def _every(name: str, room: str) -> Iterator[Mutation]:
 def _draw(words: argparse.Namespace) -> Iterator[Mutation]:
     """Yield one change for each function that the seed draws."""
     places = []
-    for file, source, function in _functions(words.room):
-        if (function.end_lineno or 0) - function.lineno + 1 >= _LEAST_LINES:
-            key = f"{words.seed} {file.relative_to(SOURCE).as_posix()} {function.name}"
-            places.append((random.Random(key).random(), key, file, source, function))
+    for file, source, function in functions_drawn(words.room):
+        key = f"{words.seed} {file.relative_to(SOURCE).as_posix()} {function.name}"
+        places.append((random.Random(key).random(), key, file, source, function))
     places.sort(key=lambda place: place[:2])
     drawn = 0
     for _, key, file, source, function in places:
@@ -224,7 +236,7 @@ def _draw(words: argparse.Namespace) -> Iterator[Mutation]:
         changes = list(changes_of(source, function))
         if changes:
             drawn += 1
-            weights = [_WEIGHTS[change.kind] for change in changes]
+            weights = [WEIGHTS[change.kind] for change in changes]
             mutation = Mutation(file, function.name, random.Random(f"{key} which").choices(changes, weights)[0], source)
             if drawn > words.skip and any(part in mutation.name for part in words.only.split(",")):
                 yield mutation
@@ -235,6 +247,13 @@ def changes_of(source: str, function: ast.FunctionDef) -> Iterator[Change]:
     for node in _expressions(function):
         for kind, old, new in _other_forms(node):
             yield Change(kind, ast.unparse(old), _replaced(source, old if kind == "test" else node, new))
+
+
+def expressions_changed(function: ast.FunctionDef) -> Iterator[tuple[ast.expr, int, str, ast.expr]]:
+    """Yield the expression of each change, which part of an `and` or `or` is dropped, its kind, and what is meant."""
+    for node in _expressions(function):
+        for number, (kind, old, _) in enumerate(_other_forms(node)):
+            yield node, number if kind == "condition" else 0, kind, old
 
 
 def _expressions(node: ast.AST) -> Iterator[ast.expr]:
@@ -269,7 +288,7 @@ def _other_forms(node: ast.expr) -> Iterator[tuple[str, ast.expr, ast.expr]]:
             kept = [*node.values[:index], *node.values[index + 1 :]]
             yield "condition", node.values[index], ast.BoolOp(node.op, kept) if len(kept) > 1 else kept[0]
     elif isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _TURNED:
-        turned = _TURNED | _OPPOSITE if _NEVER_EQUAL.search(ast.unparse(node)) else _TURNED
+        turned = _TURNED | _OPPOSITE if is_never_equal(node) else _TURNED
         yield "comparison", node, ast.Compare(node.left, [turned[type(node.ops[0])]()], node.comparators)
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         yield "not", node, node.operand
@@ -279,6 +298,11 @@ def _other_forms(node: ast.expr) -> Iterator[tuple[str, ast.expr, ast.expr]]:
         yield "value", node, ast.Constant(not node.value)
     elif isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value > 0:
         yield "number", node, ast.Constant(node.value + 1)
+
+
+def is_never_equal(node: ast.Compare) -> bool:
+    """Return whether a clock or Python's version is compared."""
+    return _NEVER_EQUAL.search(ast.unparse(node)) is not None
 
 
 def _replaced(source: str, node: ast.expr, other: ast.expr) -> str:
@@ -566,7 +590,7 @@ def _become_server(plugin: _Server) -> NoReturn:
         sys.path.insert(0, str(SOURCE))
         hypothesis.configuration.set_hypothesis_home_dir(WORK / "hypothesis")
         options = ["-q", "-s", "-p", "no:cacheprovider", "--hypothesis-seed=0", "--continue-on-collection-errors"]
-        marks = _MARKS_OF_LABS if plugin.of_labs else f"{_MARKS} and not programs"
+        marks = _MARKS_OF_LABS if plugin.of_labs else MARKS_IN_PLACE
         options += ["-W", "ignore::pytest.PytestAssertRewriteWarning", "-m", marks]
         pytest.main([*options, str(TESTS)], plugins=[plugin])
     except BaseException:  # noqa: BLE001  # whatever it is, this process ends here

@@ -19,11 +19,21 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def mutate() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("mutate", ROOT / "scripts/mutate.py")
+    return _script("mutate")
+
+
+@pytest.fixture(scope="module")
+def unseen_changes(mutate: ModuleType) -> ModuleType:
+    assert mutate  # which it imports
+    return _script("unseen_changes")
+
+
+def _script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / f"scripts/{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules["mutate"] = module
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
 
@@ -77,6 +87,46 @@ def test_a_decorator_is_left_alone_and_a_default_is_not(mutate: ModuleType) -> N
     changes = list(mutate.changes_of(source, ast.parse(source).body[0]))
 
     assert [change.text.split("\n")[1] for change in changes] == ["def f(a, deep=(False)):"]
+
+
+@pytest.mark.parametrize(
+    ("line", "inputs", "unseen"),
+    [
+        ("return a and b", [(1, 0)], ["a"]),
+        ("return a and b", [(1, 0), (0, 1)], []),
+        ("return a or b", [(0, 0)], ["a", "b"]),
+        ("return a or b", [(0, 2)], ["a"]),
+        ("return a or b", [(1, 1), (0, 2)], ["a"]),
+        ("return 5 if a or b else 6", [(1, 2), (0, 0)], ["a", "b"]),
+        ("return 5 if a or b else 6", [(1, 0), (0, 1), (0, 0)], []),
+        ("return a and b[0]", [(0, ())], ["b[0]"]),
+        ("return bool(c := a) and b", [(0, 1)], ["b"]),
+        ("return a < b", [(1, 2)], ["a < b"]),
+        ("return a < b", [(2, 2)], []),
+        ("return a == b", [(1, 2)], []),
+        ("return a not in b", [(1, (2,))], []),
+        ("return not a", [(1, 0)], []),
+        ("return 5 if a else 6", [(1, 0)], ["6"]),
+        ("return 5 if a else 6", [], ["a", "5", "6"]),
+        ("if a: return b", [(1, 0)], []),
+        ("return f'{5 if a else b}'", [(1, 0)], []),
+    ],
+)
+def test_a_change_is_seen_where_an_input_gives_another_value(
+    unseen_changes: ModuleType, line: str, inputs: list[tuple[object, object]], unseen: list[str]
+) -> None:
+    file, source = f"{line} {inputs}", f"def f(a, b):\n    {line}\n"
+    functions = []
+    for tree in (ast.parse(source), unseen_changes._Noting(file).visit(ast.parse(source))):
+        names = {f"_unseen{each.__name__}": each for each in unseen_changes.CALLED}
+        exec(compile(ast.fix_missing_locations(tree), file, "exec"), names)  # noqa: S102  # it stands above
+        functions.append(names["f"])
+    for words in inputs:
+        plain, noting = (each(*words) for each in functions)
+        assert plain == noting
+
+    rows = unseen_changes._unseen(file, ast.parse(source).body[0])
+    assert [words.partition(": ")[2] for _, words, is_seen in rows if not is_seen] == unseen
 
 
 def test_a_seed_draws_the_same_again_and_a_block_follows_the_one_before(
