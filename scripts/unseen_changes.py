@@ -235,7 +235,7 @@ class _Finder:
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """Return where a module of ours lies, with the loader that changes it."""
+        """Return where a module of Muster lies, with the loader that changes it."""
         spec = PathFinder.find_spec(name, path, target)
         if spec is not None and spec.origin and mutate.may_change(Path(spec.origin)):
             spec.loader = _Loader(name, spec.origin)
