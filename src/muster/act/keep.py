@@ -19,12 +19,10 @@ import msgspec
 from msgspec.structs import replace
 
 from muster.act.guard import Guard, guarded
-from muster.act.left_over import end_left_over_steps
 from muster.act.pump import Pump, Target, go_on, waited_for
 from muster.errors import MachineLacks
 from muster.model.pieces import Pieces
 from muster.runner import shell_status, spawn
-from muster.slurm.allocation import cancel_softly
 from muster.slurm.srun_messages import waits_for_other_step
 
 _WAITS_FOR_STEP = (
@@ -343,12 +341,16 @@ class _Allocated(_Keeper):
         if self.group is not None:
             super()._send(signal.SIGKILL)
         if self.job is not None and not self._asked.steps_of_slurm:
+            from muster.act.left_over import end_left_over_steps
+
             end_left_over_steps(self.job)
         if (self.child_status or 0) >= 0:  # else salloc was killed: the guard gives back what it held
             self._guard.finish()
 
     def _send(self, number: int) -> None:
         if number == signal.SIGTERM and self.started and self.job is not None and self._asked.steps_of_slurm:
+            from muster.slurm.allocation import cancel_softly
+
             with _nothing() as null_descriptor, suppress(MachineLacks):
                 spawn(cancel_softly(self.job), self._environment, files=dict.fromkeys(range(3), null_descriptor))
             # The script waits for its ranks, and then knows that they are not to start again.

@@ -12,8 +12,8 @@ import msgspec
 
 from muster.act.record import write_whole
 from muster.facts import Facts
-from muster.look.ask_cluster import Silence, ask_cluster, configuration_file, has_clients
-from muster.look.programs import on_path
+from muster.look.ask_cluster import Silence, ask_cluster, configuration_file
+from muster.look.programs import has_slurm_clients, on_path
 from muster.ownership import Trust
 from muster.runner import Runner, run
 from muster.slurm.cluster_facts import ClusterFacts
@@ -45,7 +45,7 @@ class _Kept(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def know_cluster(facts: Facts, *, fresh: bool = False, runner: Runner = run, now: float | None = None) -> KnownCluster:
     """Return what Slurm says of this cluster; it is asked where nobody has asked it for an hour, or with `fresh`."""
-    if not has_clients(facts.environment):
+    if not has_slurm_clients(facts.environment):
         return KnownCluster()
     moment = time.time() if now is None else now
     stamp = _stamp(facts)

@@ -15,7 +15,6 @@ from muster.model.plan import Plan
 from muster.plan.secret import variables_to_hand_over
 from muster.render.script import job_script
 from muster.runner import become, run
-from muster.slurm.allocation import hold_nodes
 from muster.slurm.variables import scheduler_environment
 
 if TYPE_CHECKING:
@@ -50,6 +49,7 @@ def run_allocated(
     `wait_words` says why a job waits; `say` is told that, and where the job runs.
     """
     from muster.act.keep import KeepSettings, keep_allocated
+    from muster.slurm.allocation import hold_nodes
     from muster.slurm.submit import parse_rejection
 
     clean, script = _asked_before(plan, environment, say)
@@ -106,6 +106,8 @@ def become_shell(
     if within:
         clean, script, before = dict(environment), job_script(plan), []
     else:
+        from muster.slurm.allocation import hold_nodes
+
         clean, script = _asked_before(plan, environment, say)
         before = hold_nodes(plan.directives, quiet=True)
     memory = script_in_memory(script)

@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from muster.act.record import write_whole
 from muster.facts import Facts
-from muster.look.ask_cluster import has_clients
+from muster.look.programs import has_slurm_clients
 from muster.ownership import Trust
 from muster.render.folder import folder_name, texts_of_folder
 
 
 def place_texts(facts: Facts) -> str | None:
     """Return the folder, with all its files; None where it cannot be made, or no job is queued from here."""
-    if not has_clients(facts.environment):
+    if not has_slurm_clients(facts.environment):
         return None
     data = facts.environment.get("XDG_DATA_HOME") or f"{facts.home}/.local/share"
     folder = Path(data) / "muster" / "texts" / folder_name()
@@ -22,6 +21,8 @@ def place_texts(facts: Facts) -> str | None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for name, text in texts_of_folder().items():
             if not (folder / name).exists() or (folder / name).read_bytes() != text.encode():
+                from muster.act.record import write_whole  # the first launch of a version writes
+
                 write_whole(folder / name, text)
             if Trust().refusal(folder / name):
                 return None

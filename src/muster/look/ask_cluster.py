@@ -37,11 +37,6 @@ class Silence(msgspec.Struct, frozen=True):
     """Empty: no cluster is set up for them."""
 
 
-def has_clients(environment: Mapping[str, str]) -> bool:
-    """Return whether the clients that are asked are installed here."""
-    return on_path("scontrol", environment) is not None
-
-
 def configuration_file(environment: Mapping[str, str]) -> Path | None:
     """Return the slurm.conf that Slurm's clients read here; None: they get it from elsewhere, or there is none.
 

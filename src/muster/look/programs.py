@@ -14,5 +14,10 @@ def on_path(program: str, environment: Mapping[str, str]) -> str | None:
     return next((path for folder in folders if _may_run(path := f"{folder or '.'}/{program}")), None)
 
 
+def has_slurm_clients(environment: Mapping[str, str]) -> bool:
+    """Return whether Slurm's clients are installed here."""
+    return on_path("scontrol", environment) is not None
+
+
 def _may_run(path: str) -> bool:
     return os.access(path, os.X_OK) and not os.path.isdir(path)  # noqa: PTH112  # no Path is wanted

@@ -9,7 +9,6 @@ from muster.facts import Facts
 from muster.job.option import OriginKind, ValueOrigin
 from muster.job.request import Request
 from muster.runner import Runner, run
-from muster.slurm.cluster import ask_gpus_of
 from muster.slurm.granted import Granted, read_granted
 
 
@@ -109,6 +108,8 @@ def _gpus(granted: Granted, runner: Runner | None) -> int | None:
 
 
 def _gpus_by_asking(job: str, runner: Runner) -> int | None:
+    from muster.slurm.cluster import ask_gpus_of
+
     question = ask_gpus_of(job)
     try:
         answer = runner(question.argv, timeout_s=5)
