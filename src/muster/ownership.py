@@ -46,7 +46,8 @@ class Trust(msgspec.Struct, frozen=True):
         """Return why this file is not to be used, in words; None where nobody else could have written it."""
         if str(path.parent) in self.safe:
             return None
-        places = dict.fromkeys((path, path.parent, path.resolve(), path.resolve().parent))
+        real_path = path.resolve()
+        places = dict.fromkeys((path, path.parent, real_path, real_path.parent))
         return next((refusal for place in places if (refusal := self._refusal_of(place))), None)
 
     def _refusal_of(self, place: Path) -> str | None:

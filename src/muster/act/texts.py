@@ -16,10 +16,11 @@ def place_texts(facts: Facts) -> str | None:
     if not has_slurm_clients(facts.environment):
         return None
     data = facts.environment.get("XDG_DATA_HOME") or f"{facts.home}/.local/share"
-    folder = Path(data) / "muster" / "texts" / folder_name()
+    texts = texts_of_folder()
+    folder = Path(data) / "muster" / "texts" / folder_name(texts)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for name, text in texts_of_folder().items():
+        for name, text in texts.items():
             if not (folder / name).exists() or (folder / name).read_bytes() != text.encode():
                 from muster.act.record import write_whole  # the first launch of a version writes
 

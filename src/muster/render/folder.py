@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from muster.launchers.base import DOOR_PIECES, Part
 from muster.model.plan import Plan
@@ -80,6 +80,6 @@ def texts_of_folder() -> dict[str, str]:
     return {file_of(name): f"{part(name)}# end\n" for name in sorted(IN_PLACE_OF, key=str)}
 
 
-def folder_name() -> str:
-    """Return the name of the folder: another one as soon as a text is another one."""
-    return f"{zlib.crc32(repr(texts_of_folder()).encode()):08x}"
+def folder_name(texts: Mapping[str, str] | None = None) -> str:
+    """Return the name of the folder of these texts, else of those of this version: another one for other texts."""
+    return f"{zlib.crc32(repr(texts_of_folder() if texts is None else texts).encode()):08x}"
