@@ -25,7 +25,7 @@ job() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Below is Muster's own text (0.2.0, sha256 28ddff27), explained in docs/explanation/script.md.
+# Below is Muster's own text (0.2.0, sha256 86c5d63c), explained in docs/explanation/script.md.
 
 { muster_common=$(</dev/stdin); } <<'MUSTER_TEXT'
 # Stops with the sentence $1 and the hint $2. It needs no other program, since an image may hold none.
@@ -169,7 +169,9 @@ muster_count_ends() {
     # The memory of nodes reads on which nodes a script ran well.
     [ -z "${muster_logs:-}" ] ||
         (umask 077 && printf '%(%s)T\t%s\n' -1 "$SLURM_JOB_NODELIST" >>"$muster_run_dir/well") 2>/dev/null
-    [ -z "$MUSTER_ENDS" ] || { rm -rf "$MUSTER_ENDS" && rmdir "${MUSTER_ENDS%/*}"; } 2>/dev/null
+    # Beside a run directory that is not made, the end of the script removes it.
+    [ -z "$MUSTER_ENDS" ] || [ -n "${muster_ends_dir:-}" ] ||
+        { rm -rf "$MUSTER_ENDS" && rmdir "${MUSTER_ENDS%/*}"; } 2>/dev/null
 }
 
 # Reads the files of all nodes, and reports what they lack.
