@@ -58,6 +58,9 @@ SILENT = {
     "one output of all jobs": "#!/bin/bash\n#SBATCH --requeue --time=60 --output=log.txt\nhostname\n",
     "an interpreter in the second line": "\n#!/bin/zsh\n#SBATCH -N 1 -t 5\nhostname\n",
     "what is not bash": "#SBATCH -N 1 -t 5\nif [ 1 ]; then\n",
+    "a number of ranks that another line gives": "#!/bin/bash\n#SBATCH --ntasks-per-node=16 -t 5\n#SBTACH --ntasks=1\ndate\n",
+    "memory that another line gives": "#!/bin/bash\n#SBATCH --mem=4G -t 5\n#SBTACH --mem-per-cpu=1G\ndate\n",
+    "GPUs that another line gives": "#!/bin/bash\n#SBATCH --gpus=4 -t 5\n#SBTACH --gres=gpu:1\ndate\n",
     "signs that end a line for some": "#SBATCH -N 1 -t 5\necho '\x0c'\n",
 }  # fmt: skip
 

@@ -29,6 +29,8 @@ _MISSED = frozenset(
     "array gpus gpus-per-node gpus-per-task gres nodes ntasks ntasks-per-node partition".split()  # noqa: SIM905
 )
 _GPUS = frozenset({"gpus", "gpus-per-node", "gres", "gpus-per-task"})
+_RIVALS = (_GPUS, frozenset({"ntasks", "ntasks-per-node"}), frozenset({"mem", "mem-per-cpu", "mem-per-gpu"}))
+"""The options that say one size in several ways: of two, a person has to choose."""
 
 _HEAD = "#!/bin/bash\n#SBATCH --job-name=train\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\n"
 
@@ -128,7 +130,9 @@ def _is_slip(job: BatchScript, number: int, match: re.Match[str]) -> bool:
     if re.match(r"\s*#(\s|sbatch)", match[0]) or (job.shell.first_command_line or number + 1) <= number:
         return False
     meant = list(directives_of("#SBATCH" + match.string[match.end() :], number))
-    return all(is_flag(each.name) for each in meant) and not any(each.name in job.header for each in meant)
+    names = {each.name for each in meant}
+    given = names.union(*(rivals for rivals in _RIVALS if rivals & names)) & job.header.keys()
+    return all(is_flag(name) for name in names) and not given
 
 
 def _is_missed(job: BatchScript, options: Sequence[HeaderOption]) -> bool:
