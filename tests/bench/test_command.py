@@ -46,6 +46,7 @@ def log(tmp_path: Path) -> Path:
         (["--trials", "0"], "--trials: '0' is not a count"),
         (["--pair-size", "16"], "has no unit"),
         (["--html", "nowhere/page.html"], "there is no directory nowhere"),
+        (["--html", "."], "--html .: it is a directory"),
         (["--read", "missing.log"], "No such file"),
         (["--submit", "--html", "x.html"], "there is nothing yet for --html"),
         (["python", "train.py"], "muster bench takes no words of its own, but 'python' is one too many"),

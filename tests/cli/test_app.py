@@ -167,6 +167,15 @@ def test_every_page_is_printed_whatever_stdout_takes(encoding: str, words: tuple
     assert done.stdout.decode("utf-8" if {"script", "json"} & {*words} else encoding)
 
 
+@pytest.mark.parametrize("words", [("site", "show", "lumi"), ("site", "list"), ("plan", "--site", "lumi", "--", "x")])
+def test_a_reader_of_both_streams_that_has_left_is_status_141(words: tuple[str, ...]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([MUSTER, *words], stdout=writer, stderr=writer, check=False)
+    os.close(writer)
+    assert done.returncode == 141
+
+
 def test_a_name_that_is_no_text_can_be_printed(tmp_path: Path) -> None:
     done = subprocess.run(
         [MUSTER, "check", "--log", os.fsencode(tmp_path) + b"/\xff"], capture_output=True, check=False

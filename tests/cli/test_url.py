@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 from msgspec.structs import replace
 
 from muster.cli.url import way_to
 from muster.errors import RequestError
-from muster.follow.roles import RoleStand
+from muster.follow.roles import RoleStand, stands_of
 
 READY = RoleStand("serve", ("n1", "n2"), 1, 20001, "grpc://n1:20001", "ready")
 
@@ -15,6 +18,17 @@ READY = RoleStand("serve", ("n1", "n2"), 1, 20001, "grpc://n1:20001", "ready")
 def test_the_tunnel_leads_to_the_first_host_by_the_scheme_of_the_role() -> None:
     said = way_to("9", READY, False, "login1")
     assert said == "from your own machine: ssh -N -L 20001:n1:20001 login1, then grpc://localhost:20001"
+
+
+def test_of_a_role_that_has_begun_nobody_knows_whether_it_listens(tmp_path: Path) -> None:
+    (tmp_path / "roles").mkdir()
+    place = {"nodes": ["n1"], "ranks": 1, "port": 20001, "url": "http://n1:20001"}
+    text = json.dumps({"main": {**place, "ready": "joined"}, "serve": {**place, "ready": "port"}, "old": place})
+    (tmp_path / "roles" / "roles.json").write_text(text)
+    events = [{"role": name, "what": "ready"} for name in ("main", "serve", "old")]
+    (tmp_path / "roles" / "events").write_text("".join(f"{json.dumps(event)}\n" for event in events))
+    said = [way_to("9", stand, False, "login1") for stand in stands_of(tmp_path)]
+    assert ["nobody asked whether it listens" in each for each in said] == [True, False, False]
 
 
 @pytest.mark.parametrize("stand", ["", "waits"])

@@ -30,6 +30,7 @@ AT = {
         "CONDA_PREFIX": "/home/ada/conda",
         "PATH": "/usr/bin",
     },
+    "generic with a shell that sets what sbatch reads": {"SBATCH_ACCOUNT": "proj", "SBATCH_EXPORT": "ALL"},
     "generic inside an allocation": {
         "SLURM_JOB_ID": "7",
         "SLURM_JOB_PARTITION": "gpu",

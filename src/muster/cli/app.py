@@ -54,10 +54,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         # The reader has left (muster jobs | head): not our user's mistake, nor ours.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_what_nobody_reads()
         return 128 + 13
     except Exception as error:  # noqa: BLE001  # the one place that turns exceptions into words
-        return _explain(error)
+        try:
+            return _explain(error)
+        except BrokenPipeError:
+            _drop_what_nobody_reads()
+            return 128 + 13
 
 
 # What our sentences use, in letters that every terminal has.
@@ -232,6 +236,16 @@ def _load_pathlib() -> None:
     finally:
         if sys.modules["urllib.parse"] is addresses:
             del sys.modules["urllib.parse"]
+
+
+def _drop_what_nobody_reads() -> None:
+    """Lead each stream whose reader has left to the null device: Python writes out what is left as it ends."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            os.dup2(null, stream.fileno())
 
 
 def _flushed(status: int) -> int:

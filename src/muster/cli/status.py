@@ -39,7 +39,8 @@ def describe(case: JobCase) -> Iterator[str]:
         yield from (f"  {name:<10} {text}" for name, text in _details(case.job) if text)
     yield from role_lines(case)
     if case.run is not None:
-        yield f"  {'directory':<10} {case.run.directory}"
+        gone = "" if case.run.directory.is_dir() else ", which is not there any more"
+        yield f"  {'directory':<10} {case.run.directory}{gone}"
 
 
 def role_lines(case: JobCase) -> Iterator[str]:

@@ -38,7 +38,10 @@ def way_to(job_id: str, stand: RoleStand, is_over: bool, login_host: str) -> str
         return f"role {stand.name} is not ready: {stand.sentence}"
     scheme = stand.url.partition("://")[0]
     tunnel = f"ssh -N -L {stand.port}:{stand.hosts[0]}:{stand.port} {login_host}"
-    return f"from your own machine: {tunnel}, then {scheme}://localhost:{stand.port}"
+    way = f"from your own machine: {tunnel}, then {scheme}://localhost:{stand.port}"
+    if not stand.has_answered:
+        return f"the command of role {stand.name} has begun, but nobody asked whether it listens (--ready port); {way}"
+    return way
 
 
 COMMAND = CommandLine(

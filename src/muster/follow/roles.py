@@ -28,6 +28,8 @@ class RoleStand(msgspec.Struct, frozen=True):
     """waits, ready, ended or failed, as far as it is written down; empty: it has started."""
 
     status: int | None = None
+    has_answered: bool = True
+    """Whether a role that is ready was seen to answer or to say so; else its command has begun."""
 
     @property
     def sentence(self) -> str:
@@ -69,7 +71,8 @@ def stands_of(directory: Path) -> tuple[RoleStand, ...]:
 def _stand(name: str, place: dict[str, Any], event: dict[str, Any] | None) -> RoleStand:
     what = "waits" if event is None else event["what"]
     status = event["status"] if event is not None and what == "ended" else None
-    return RoleStand(name, tuple(place["nodes"]), int(place["ranks"]), int(place["port"]), place["url"], what, status)
+    hosts, has_answered = tuple(place["nodes"]), place.get("ready") != "joined"
+    return RoleStand(name, hosts, int(place["ranks"]), int(place["port"]), place["url"], what, status, has_answered)
 
 
 def role_of(directory: Path, name: str) -> RoleStand:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from muster.errors import RequestError
@@ -14,6 +16,10 @@ class Scheme(StrEnum):
     REGISTRY = "docker://"
     SITE = "site:"
     PATH = ""  # a file, a sandbox, an EDF or the name of one: only a look can tell
+
+
+_IN_REGISTRY = re.compile(r"(?:[^\s/@]+[/#])*[^\s/@:#]+(?::[^\s/@:]+)?(?:@[^\s/@]+)?")
+"""An address and folders, a name, a tag, a digest."""
 
 
 class ImageReference(msgspec.Struct, frozen=True):
@@ -30,7 +36,10 @@ class ImageReference(msgspec.Struct, frozen=True):
             raise RequestError(
                 f"{text}: docker:// is the only known kind of address", hint="docker://REGISTRY/NAME:TAG"
             )
-        return cls(scheme, text[len(scheme.value) :])
+        name = text[len(scheme.value) :]
+        if scheme is Scheme.REGISTRY and not _IN_REGISTRY.fullmatch(name):
+            raise RequestError(f"{text} does not name an image", hint="docker://REGISTRY/NAME:TAG")
+        return cls(scheme, name)
 
     @property
     def of_site(self) -> str | None:

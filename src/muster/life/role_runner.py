@@ -129,7 +129,10 @@ class RoleRunner(Loop):
         if self.files.has("events"):  # of the run before, if Slurm has put the job back
             path = os.path.join(self.files.folder, "events")
             os.rename(path, "{}.{:.0f}".format(path, time.time()))
-        places = {name: dict(unit.addresses(), nodes=unit.hosts, ranks=unit.ranks) for name, unit in self.units.items()}
+        places = {
+            name: dict(unit.addresses(), nodes=unit.hosts, ranks=unit.ranks, ready=unit.ready)
+            for name, unit in self.units.items()
+        }
         self.files.put("roles.json", json.dumps(places, indent=2) + "\n")
         while self.status is None:
             self.tell(roles.TimePasses())

@@ -28,8 +28,24 @@ def notes_before(
     yield from site_notes(asked.site, asked.request, size.shape, launch.job, launch.queue)
     yield from (Note(sentence, warning=True) for sentence in unknown_flags(asked.flags))
     yield from left_over(asked.request, facts)
+    if asked.engine is Engine.SLURM and not asked.within:
+        yield from _unread(asked, facts)
     if asked.queued:
         yield from stays_behind(asked.request, facts, environment.variables)
+
+
+_READ_BY_SLURM = {"ACCOUNT": "account", "PARTITION": "partition", "QOS": "qos", "TIMELIMIT": "time"}
+"""What users set in their shells for sbatch (SBATCH_ACCOUNT) and salloc, and the option of the same."""
+
+
+def _unread(asked: Asked, facts: Facts) -> Iterator[Note]:
+    """Yield what the shell sets for Slurm's own commands: it would beat the plan, so it is not handed on."""
+    program = "SBATCH" if asked.queued else "SALLOC"
+    for word, field in _READ_BY_SLURM.items():
+        name = f"{program}_{word}"
+        value = facts.environment.get(name)
+        if value and getattr(asked.request, field) is None:
+            yield Note(f"{name}={value} of your shell is not used: --{field} {value} asks for it")
 
 
 def notes_of_files(

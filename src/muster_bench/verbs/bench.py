@@ -93,6 +93,10 @@ def _check_outputs(words: Words) -> None:
     for name, file in (("html", words.html), ("log", words.log)):
         if file and not Path(file).parent.is_dir():
             raise RequestError(f"--{name} {file}: there is no directory {Path(file).parent}", hint="make it first")
+        place = Path(file or ".")
+        if file and (place.is_dir() or not os.access(place if place.exists() else place.parent, os.W_OK)):
+            reason = "it is a directory" if place.is_dir() else "you cannot write it"
+            raise RequestError(f"--{name} {file}: {reason}", hint="name a file that you can write")
 
 
 # --- measuring ------------------------------------------------------------------------------------------------------

@@ -94,7 +94,7 @@ def _no_stack(rank: int | None, programs: Sequence[ProgramOfRank], where: str) -
     if programs:
         return RequestError(
             f"{where}{programs_of_roles(programs)}: there is no stack to show",
-            hint="muster logs JOB shows what they wrote; gdb -p PID, on the node, shows the C functions",
+            hint="muster logs shows what they wrote; gdb -p PID, on the node, shows the C functions",
         )
     subject = "no rank was found" if rank is None else f"rank {rank} was not found"
     hint = "either the ranks have not started, or nothing gives them a RANK: muster logs shows what was written"
