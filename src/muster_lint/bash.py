@@ -593,16 +593,17 @@ class _BashReader:
         )
         end = -1
         for child in node.named_children:
+            before = self.assignments[-1].value if child.start_byte == end and self.assignments else None
             if child.type == "variable_assignment":
                 self.assignments += self._assignments(child, inside, exported=exported)
-            elif child.start_byte == end and self.assignments[-1].value is not None:
-                value = _joined(self.assignments[-1].value, self._word(child))
+            elif before is not None:
+                value = _joined(before, self._word(child))
                 self.assignments[-1] = msgspec.structs.replace(self.assignments[-1], value=value)
             elif child.type == "variable_name" and exported:
                 self._export(self._text(child))
             elif self._text(child) == "=":
                 self.spaced.append((self._place(node), keyword, self._text(child.prev_sibling or child)))
-            end = child.end_byte
+            end = child.end_byte if before is not None or child.type == "variable_assignment" else -1
             self._walk_substitutions(child, inside)
 
     def read_unset(self, node: Node, inside: _Inside) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from muster_lint.bash import read_shell
 from muster_lint.look import lint_source
 from muster_lint.read import source_of
 
@@ -253,6 +254,16 @@ _FOUND = {
         "which python this is",
         _GPU + "python -u -m torch.distributed.run --nproc_per_node=4 t.py\n",
     ),
+    "one CPU for Julia": (
+        "one-cpu",
+        "one CPU",
+        "#!/bin/bash\n#SBATCH --time=60\n#SBATCH --gres=gpu:1\n#SBATCH -c1\nmodule load julia\njulia -O3 a/b.jl\n",
+    ),
+    "a comment in the text of another shell": (
+        "continuation-comment",
+        "takes the rest for a comment: --seed is lost",
+        _GPU + 'S=1\nbash -c "python t.py \\\n  --lr 1 \\\n  #--cache \\\n  --seed $S "\n',
+    ),
 }
 
 
@@ -420,6 +431,10 @@ _RIGHT = {
         "port-fixed",
         _GPU + "P=$((20000 + SLURM_JOB_ID % 9999))\ntorchrun --nproc-per-node=1 --master_port=$P t.py\n",
     ),
+    "a sign in the text of another shell": (
+        "continuation-comment",
+        _GPU + 'S=1\nbash -c "python t.py \\\n  --lr 1 \\\n  --seed $S #cache"\n',
+    ),
     "a build that is off": ("work-switched-off", _GPU + "#python setup.py install\nhostname\n"),
 }
 
@@ -462,3 +477,9 @@ def test_a_late_directive_with_a_variable_is_told_to_write_its_value() -> None:
     found = lint_source(source_of("job.sh", _HEAD + "date\n#SBATCH --job-name=a_${N}\nsrun hostname\n"))
     late = next(each for each in found if each.rule == "directive-after-command")
     assert "sbatch expands no variable" in late.instead
+
+
+def test_a_name_that_the_shell_makes_is_read() -> None:
+    shell = read_shell("A=1\nexport B_${c}=\\\\${d}")
+    assert [(each.name, each.value and each.value.value) for each in shell.assignments] == [("A", "1")]
+    assert read_shell("export B_${c}=\\\\${d}").assignments == ()

@@ -127,6 +127,7 @@ def find_broken_continuations(job: BatchScript) -> Iterator[Hit]:
 def find_comments_in_commands(job: BatchScript) -> Iterator[Hit]:
     """Yield a comment, or an empty line, inside a continued command whose next line is one of options."""
     written = {line for place, _ in job.shell.heredocs for line in range(place.line, place.end_line + 1)}
+    yield from _comments_in_texts(job)
     empty_ends = {
         launch.command.place.end_line
         for launch in job.launches
@@ -146,6 +147,22 @@ def find_comments_in_commands(job: BatchScript) -> Iterator[Hit]:
                 TextSpan(number, 1, number, len(following) + 1),
                 f"the command ends before this {subject}, and {rest[0].split()[0]} is a command of its own",
             )
+
+
+def _comments_in_texts(job: BatchScript) -> Iterator[Hit]:
+    """Yield a comment inside a continued command in the double quotes of bash -c: it takes the rest of the command."""
+    for launch in job.launches:
+        for word in launch.early if launch.inner is not None else ():
+            lines = range(word.place.line + 1, word.place.end_line)
+            for number in lines if word.quoted == '"' else ():
+                line, before = job.lines[number - 1].strip(), job.lines[number - 2]
+                rest = job.lines[number].strip()
+                if line.startswith("#") and line.endswith("\\") and before.endswith("\\") and rest.startswith("-"):
+                    place = TextSpan(number, 1, number, len(job.lines[number - 1]) + 1)
+                    yield Hit(
+                        place, f"the shell that reads this text takes the rest for a comment: {rest.split()[0]} is lost"
+                    )
+                    return
 
 
 @rule(

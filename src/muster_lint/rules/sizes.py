@@ -576,7 +576,7 @@ def _may_load(job: BatchScript) -> bool:
     return bool(uses_of(job) or any(each.inner for each in job.launches) or runs_scripts or serves)
 
 
-_FEEDS = re.compile(r"(\S*/)?(gmx(_mpi)?\S* mdrun|mdrun|namd2|relion_refine\S*)\b")
+_FEEDS = re.compile(r"(\S*/)?(gmx(_mpi)?\S* mdrun|mdrun|namd2|relion_refine\S*|julia (-\S+ )*\S+\.jl)\b")
 """Programs that compute on a GPU and on CPUs beside it."""
 
 
