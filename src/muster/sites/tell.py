@@ -57,7 +57,7 @@ def _spell(path: Path, table: Mapping[str, Any]) -> str:
         if isinstance(part, int):
             entry = value[part]
             called = next((entry[field] for field in ("name", "id", "path") if field in entry), None)
-            alike = [item for item in value if called is not None and called in item.values()]
+            alike = [item for item in value if called in item.values()]
             name = str(called) if len(alike) == 1 else str(part)
         value = value[part]
         words.append(name)

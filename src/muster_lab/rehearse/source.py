@@ -70,7 +70,7 @@ def _needs(call: ast.Call) -> str | None:
     words = [value for value in (*call.args, *(argument.value for argument in call.keywords)) if _text(value)]
     if name in {"init_process_group", "new_group"} and any(_text(value).startswith("nccl") for value in words):
         return f'{name}("nccl")'
-    if name == "set_device" and ast.unparse(call.func).endswith("cuda.set_device"):
+    if ast.unparse(call.func).endswith("cuda.set_device"):
         return "torch.cuda.set_device"
     if name == "cuda" and isinstance(call.func, ast.Attribute):
         return ".cuda()"
