@@ -216,7 +216,7 @@ def test_what_salloc_leaves_is_ended_and_what_it_held_is_given_back(
     sent: list[int] = []
     ended: list[str] = []
     monkeypatch.setattr(keep._Keeper, "_send", lambda _, number: sent.append(number))
-    monkeypatch.setattr(keep, "end_left_over_steps", ended.append)
+    monkeypatch.setattr("muster.act.left_over.end_left_over_steps", ended.append)
     keeper.finish()
 
     assert (sent, ended) == ([9] * killed, ["7"] * left_over)

@@ -67,7 +67,7 @@ def venv_in_image(request: Request, facts: Facts) -> str | None:
     """Return the folder of a virtual environment that the command is to have in its image; None: the image's own."""
     if not request.image or request.venv in {None, "none"}:
         return None
-    return str(PurePosixPath(facts.working_directory) / (request.venv or ""))
+    return str(PurePosixPath(facts.working_directory) / request.venv)
 
 
 def environment_of(request: Request, facts: Facts) -> PythonEnvironment | None:
