@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 
 from muster.act.record import make_run_directory, record_of, write_whole
-from muster.act.snapshot import copy_project
 from muster.model.plan import SNAPSHOT_HERE, Output, Plan
 from muster.plan.secret import hidden_values, without_values
 from muster.render.document import plan_as_json
@@ -48,6 +47,8 @@ def hand_over(plan: Plan, directory: Path) -> None:
 
 def _fill(plan: Plan, runner: Runner, directory: Path) -> None:
     if plan.snapshot:
+        from muster.act.snapshot import copy_project
+
         copy_project(plan.working_directory, directory, runner=runner)
     if not _tasks(plan):
         hand_over(plan, directory)

@@ -31,9 +31,6 @@ from muster.act.bad_nodes import (
 from muster.act.record import Run, recent_runs
 from muster.errors import HostlistError
 from muster.follow.attempt_list import AttemptEnd, EndCause, read_attempts, read_ends, read_good_ends
-from muster.follow.find_output import find_output
-from muster.follow.first_failure import first_failure
-from muster.follow.last_words import last_words
 from muster.model.failure import FailureKind, exit_words
 from muster.rank.hostlist import expand
 from muster.slurm.cluster import NodeState
@@ -143,6 +140,11 @@ def script_of(run: Run) -> str:
 
 
 def _of_output(run: Run, folder: Path, of_node: OfNode) -> Iterator[Sighting]:
+    """Look at the output of a job that has ended since the last look: most submissions find none to look at."""
+    from muster.follow.find_output import find_output
+    from muster.follow.first_failure import first_failure
+    from muster.follow.last_words import last_words
+
     task = folder.name.partition("-")[2] if folder != run.directory else ""
     output = find_output(None, run, f"{run.job}_{task}" if task else run.job)
     failure = None if output is None else first_failure(output)

@@ -18,7 +18,6 @@ from muster.plan.live import ask_of, live_kind_name
 from muster.plan.size import Size
 from muster.plan.terms import Terms
 from muster.policy.cluster import NAMED_BY_SLURM, refusals_here
-from muster.policy.elsewhere import name_others
 from muster.policy.limits import lifted_rules
 from muster.policy.names import say_unlisted, unlisted_names
 from muster.policy.rules import Ask, doubt_of, refusals, say_origin
@@ -198,6 +197,8 @@ def _check_limits(site: Site, request: Request, ask: Ask) -> None:
     broken_by_profile = refusals(site.profile, ask, is_counted=site.cluster is not None)
     refused_by_profile = [refusal for refusal in broken_by_profile if not doubt_of(site, refusal)]
     if refused_by_profile:
+        from muster.policy.elsewhere import name_others
+
         numbers = {"nodes": ask.nodes, "gpus_per_node": ask.gpus_per_node, "ntasks_per_node": ask.ntasks_per_node}
         as_typed = replace(ask_of(request), **numbers)
         refused_by_profile = name_others(site, as_typed, (ask.partition, ask.qos), refused_by_profile)

@@ -6,7 +6,6 @@ import os
 import shutil
 import site
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -121,6 +120,8 @@ def _hear(
     argv: Sequence[str], environment: Mapping[str, str], nodes: int, question: StackQuestion
 ) -> tuple[int | None, str, str]:
     """Return the status, the output and the errors of the step; None for the status of one that was not waited for."""
+    import tempfile  # `why_unseen_here` is asked by each submission, and needs none
+
     with tempfile.TemporaryFile() as answers, tempfile.TemporaryFile() as errors:
         process = start(argv, env=environment, stdout=answers, stderr=errors, own_group=True)
         try:
