@@ -51,7 +51,7 @@ def main() -> int:
 
 
 def hold(source: SourceFile) -> tuple[str, str] | None:
-    """Return what the repairs of a script do to its ranks, and why that is said; None where nothing is repaired."""
+    """Return what the repairs of a script do to its ranks, and where; None where nothing is repaired."""
 
     def look(text: str) -> list[LintFinding]:
         return lint_source(msgspec.structs.replace(source, text=text))

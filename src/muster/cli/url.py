@@ -40,7 +40,7 @@ def way_to(job_id: str, stand: RoleStand, is_over: bool, login_host: str) -> str
     tunnel = f"ssh -N -L {stand.port}:{stand.hosts[0]}:{stand.port} {login_host}"
     way = f"from your own machine: {tunnel}, then {scheme}://localhost:{stand.port}"
     if not stand.has_answered:
-        return f"the command of role {stand.name} has begun, but nobody asked whether it listens (--ready port); {way}"
+        return f"the command of role {stand.name} has begun, but whether it listens is not known (--ready port); {way}"
     return way
 
 
