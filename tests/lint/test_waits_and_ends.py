@@ -26,6 +26,7 @@ _EIGHT = _HEAD + "#SBATCH --cpus-per-task=8\n"
 _RUNS = _ONE + "#SBATCH --array=0-9\n"
 
 _FOUND = {
+    "not-exported": (("in a task", _ONE + "srun bash -c '\nNCCL_DEBUG=INFO;\npython t.py;\n'\n"),),
     "sweep-without-end": (("in an image", _ONE + "singularity exec --nv i.sif \\\nwandb agent a/b/c\n"),),
     "kill-under-errexit": (("at the end", _ONE + "set -e\n./s &\nP=$!\n./t 1\necho\nkill $P 2>/dev/null\n"),),
     "modules-after-environment": (
@@ -141,6 +142,12 @@ _FOUND = {
     ),
 }
 _SILENT = {
+    "not-exported": (
+        ("exported in the task", _ONE + "srun bash -c 'export NCCL_DEBUG=INFO; python t.py'\n"),
+        ("exported outside", _ONE + "export NCCL_DEBUG=WARN\nsrun bash -c 'NCCL_DEBUG=INFO; python t.py'\n"),
+        ("of the command", _ONE + "srun bash -c 'NCCL_DEBUG=INFO python t.py'\n"),
+        ("behind the program", _ONE + "srun bash -c 'python t.py; NCCL_DEBUG=INFO'\n"),
+    ),
     "sweep-without-end": (
         ("a count", _ONE + "wandb agent --count 4 a/b/c\n"),
         ("a signal before the end", _ONE + "#SBATCH --signal=B:USR1@60\ntrap : USR1\nwandb agent a/b/c & wait; wait\n"),
@@ -329,3 +336,10 @@ def test_a_whole_machine_by_its_name_is_a_matter_of_style() -> None:
         text = f"#!/bin/bash\n#SBATCH --time=60\n#SBATCH {options}\n#SBATCH --nodelist=big\n./t 1\n"
         severities += [each.severity for each in lint_source(source_of("j.sh", text)) if each.rule == "nodes-pinned"]
     assert severities == [Severity.STYLE, Severity.STYLE, Severity.SLOW]
+
+
+def test_a_key_in_the_text_of_a_task_is_told_once() -> None:
+    key = "hf_" + "a" * 34
+    text = f"{_ONE}srun bash -c '\nexport HF_TOKEN={key}\npython t.py\n'\n"
+    found = [each.place.line for each in lint_source(source_of("j.sh", text)) if each.rule == "secret-in-script"]
+    assert found == [6]

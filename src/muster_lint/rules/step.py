@@ -346,6 +346,19 @@ def find_unexported_in_script(job: BatchScript) -> Iterator[Hit]:
         is_used = re.search(rf"\$\{{?{each.name}\b|export\s+(\w+\s+)*{each.name}\b", _without_messages(job))
         if not is_used and any(launch.command.order > each.order for launch in starters):
             yield Hit(each.place, f"{each.name} does not reach the program", unknown="whether it is exported already")
+    outside = {each.name for each in job.shell.assignments if each.exported}
+    for launch in job.launches:
+        inner = launch.inner
+        last = max((each.order for each in inner.commands), default=0) if inner is not None else 0
+        for each in inner.assignments if inner is not None and "set -a" not in inner.text else ():
+            is_own = not each.exported and not each.of_command and _is_for_programs(each.name) and each.order < last
+            if (
+                is_own
+                and each.name not in outside
+                and not re.search(rf"\$\{{?{each.name}\b|export {each.name}", job.text)
+            ):
+                message = f"{each.name} does not reach the program that this shell starts"
+                yield Hit(each.place, message, unknown="whether it is exported already")
 
 
 def _without_messages(job: BatchScript) -> str:
