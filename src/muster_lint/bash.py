@@ -157,6 +157,12 @@ class SimpleCommand(msgspec.Struct, frozen=True):
         return None
 
 
+def with_its_end(value: str, match: re.Match[str]) -> str:
+    """Return a value that stands in the place of a match: the name of a variable at its end goes no further."""
+    goes_on = re.match(r"\w", match.string[match.end() : match.end() + 1]) is not None
+    return re.sub(r"\$(\w+)$", r"${\1}", value) if goes_on else value
+
+
 class Branch(msgspec.Struct, frozen=True):
     """Commands that run under conditions: the body of an if, a case, a while, or what stands behind a test and &&."""
 
@@ -251,7 +257,7 @@ class ShellText(msgspec.Struct, frozen=True, dict=True):
 
         def value_of(match: re.Match[str]) -> str:
             word = self.value_of(match[1] or match[2])
-            return word.value if word is not None and match[0] not in word.value else match[0]
+            return with_its_end(word.value, match) if word is not None and match[0] not in word.value else match[0]
 
         for _ in range(3):
             text = re.sub(r"\$(?:\{(\w+)\}|(\w+))", value_of, text)

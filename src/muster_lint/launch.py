@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from muster.words.chain import StartedProgram, read_chain
-from muster_lint.bash import ShellText, SimpleCommand, Word, read_shell
+from muster_lint.bash import ShellText, SimpleCommand, Word, read_shell, with_its_end
 from muster_lint.values import TextSpan
 
 
@@ -119,7 +119,7 @@ def _launches(shell: ShellText, command: SimpleCommand) -> Iterator[LaunchComman
     if words and words[0].value == "eval" and len(words) > 1:
         yield from _evaluated(shell, command, words[1:])
         return
-    stages = stages_of(words)
+    stages = stages_of(words[:1] if _only_looks(words) else words)
     last = stages[-1] if stages else None
     text = last.option("-c", "-lc", "-ec", "-xc", "-exc") if last is not None and last.kind == "shell" else None
     if text is None:
@@ -138,6 +138,11 @@ def _launches(shell: ShellText, command: SimpleCommand) -> Iterator[LaunchComman
     if whole != body:
         inner = _placed(read_shell(whole), text.place)
     yield LaunchCommand(command, stages, inner, (text,) if not text.is_literal else ())
+
+
+def _only_looks(words: Sequence[Word]) -> bool:
+    """Tell whether a command asks where a program lies, and does not start it: command -v."""
+    return len(words) > 1 and words[0].value == "command" and re.fullmatch("-p?[vV]", words[1].value) is not None
 
 
 def _evaluated(shell: ShellText, command: SimpleCommand, words: Sequence[Word]) -> Iterator[LaunchCommand]:
@@ -192,7 +197,7 @@ def _with_values(shell: ShellText, text: str, order: int, *, only_exported: bool
         if only_exported and (is_own or not is_exported):
             return match[0]
         words = shell.words_of(name, order)
-        return " ".join(word.text for word in words) if words is not None else match[0]
+        return with_its_end(" ".join(word.text for word in words), match) if words is not None else match[0]
 
     return re.sub(r"(?<!\\)\$(?:\{(\w+)(?:\[[@*]\])?\}|([A-Za-z_]\w*))", value_of, text)
 

@@ -25,7 +25,13 @@ _EIGHT = _HEAD + "#SBATCH --cpus-per-task=8\n"
 
 _RUNS = _ONE + "#SBATCH --array=0-9\n"
 
+_LIST = _HEAD + "#SBATCH -N 4\nfor node in $(scontrol show hostnames); do\n"
+
 _FOUND = {
+    "ssh-to-nodes": (
+        ("a program of a folder", _LIST + 'ssh $node.ib "cd w; numactl -m 0 ./bin/work 1 > log&"\ndone\n'),
+        ("a path", _LIST + "ssh ${node} /opt/work 1\ndone\n"),
+    ),
     "not-exported": (("in a task", _ONE + "srun bash -c '\nNCCL_DEBUG=INFO;\npython t.py;\n'\n"),),
     "sweep-without-end": (("in an image", _ONE + "singularity exec --nv i.sif \\\nwandb agent a/b/c\n"),),
     "kill-under-errexit": (("at the end", _ONE + "set -e\n./s &\nP=$!\n./t 1\necho\nkill $P 2>/dev/null\n"),),
@@ -37,6 +43,7 @@ _FOUND = {
         ("under sh", "#!/bin/sh\n#SBATCH --time=60\nmodule load anaconda3/2024.2\nconda activate x\npython t.py\n"),
     ),
     "background-without-wait": (
+        ("a loop that starts them", _ONE + "while read i; do\n  srun ./t $i &\n  sleep 1\ndone < list\n"),
         ("the last in front", _ONE + "python t.py 1 &\npython t.py 2\n"),
         ("steps", _ONE + "srun -n1 ./t 1 &\nsrun -n1 ./t 2\n"),
     ),
@@ -142,6 +149,18 @@ _FOUND = {
     ),
 }
 _SILENT = {
+    "step-without-command": (
+        ("a look", _ONE + 'cmake -DRUN="$(command -v srun)" .\n'),
+        ("a question", _ONE + "if command -v srun > /dev/null; then\n  echo there\nfi\n"),
+    ),
+    "variable-never-set": (
+        ("a name that a value ends with", _ONE + 'g=$g\nO="+e=${g}_$SLURM_JOB_ID"\nC="python t.py $O"\neval $C\n'),
+    ),
+    "ssh-to-nodes": (
+        ("a look at a node", _LIST + "ssh $node hostname\ndone\n"),
+        ("another host", _LIST + "ssh login1 ./sync results\ndone\n"),
+        ("no list of nodes", _ONE + 'ssh $node "./work 1"\n'),
+    ),
     "not-exported": (
         ("exported in the task", _ONE + "srun bash -c 'export NCCL_DEBUG=INFO; python t.py'\n"),
         ("exported outside", _ONE + "export NCCL_DEBUG=WARN\nsrun bash -c 'NCCL_DEBUG=INFO; python t.py'\n"),
@@ -169,6 +188,8 @@ _SILENT = {
         ("a server", _ONE + "python server.py &\npython t.py 1\n"),
         ("a wait", _ONE + "python t.py 1 &\npython t.py 2\nwait $!\n"),
         ("a monitor", _ONE + "./watch gpu &\npython t.py 2\n"),
+        ("a question until its answer", _ONE + "srun ./t 1 &\nwhile [ ! -e out ]; do\n  sleep 5\ndone\nrm -f in\n"),
+        ("a step in front that is timed", _ONE + "srun --overlap ./disturb &\ntime -p srun ./t 2\n"),
     ),
     "half-copied-file": (
         (
@@ -214,6 +235,7 @@ _SILENT = {
     ),
     "step-smaller-than-job": (
         ("the same size", _ONE + "srun -N 1 -n 1 -c 4 ./t\n"),
+        ("whole nodes, of which some CPUs are left", _HEAD + "#SBATCH -n 384\nsrun -n 289 ./t\n"),
         ("other tasks, as many CPUs", _ONE + "srun -n 4 -c 1 ./t\n"),
         ("two steps", _ONE + "srun -c 1 ./t &\nsrun -c 1 ./u &\nwait\n"),
         ("a loop", _ONE + "for i in 1 2; do\n  srun -c 1 ./t $i &\ndone\nwait\n"),

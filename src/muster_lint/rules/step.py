@@ -394,6 +394,7 @@ def find_missing_wait(job: BatchScript) -> Iterator[Hit]:
     if not job.directives:
         return  # without a job nothing ends it
     waits = max((each.order for each in job.shell.commands if each.program in _WAITS), default=0)
+    waits = max(waits, *(order for order in _asking_sleeps(job)), 0)
     beside = max((each.order for each in job.shell.commands if _takes_time(each)), default=0)
     told: set[int] = set()
     starters = {name for name, body in job.functions.items() if STARTS_RANKS.search(" ".join(map(text_of, body)))}
@@ -432,6 +433,18 @@ def find_missing_wait(job: BatchScript) -> Iterator[Hit]:
         yield Hit(command.place, message, unknown=unknown)
 
 
+def _asking_sleeps(job: BatchScript) -> Iterator[int]:
+    """Yield the places of sleeps in a while or until that starts nothing: the script stays there until its answer."""
+    lines: set[int] = set()
+    for loop in job.shell.loops:
+        text = "\n".join(job.lines[loop.place.line - 1 : loop.place.end_line])
+        if re.search(r"\bsleep\b", text) and not re.search(r"(?<![&>|])&\s*(\n|$|done)", text):
+            lines |= {*range(loop.place.line, loop.place.end_line + 1)}
+    yield from (
+        each.order for each in job.shell.commands if lines and each.program == "sleep" and each.place.line in lines
+    )
+
+
 def _overtaken(job: BatchScript) -> Iterator[Hit]:
     """Yield the first work in the background that no wait follows, where the script ends with work in front."""
     if any(each.program in _WAITS or each.program == "trap" for each in job.shell.commands):
@@ -466,7 +479,9 @@ def _takes_time(command: SimpleCommand) -> bool:
         return any(
             word.value.endswith(("d", "h")) or word.value == "infinity" or _is_long(word) for word in command.words[1:]
         )
-    return not command.in_background and not command.in_substitution and command.program not in AT_ONCE
+    words = [word for word in command.words if command.program == "time" and not word.value.startswith("-")]
+    program = words[1].program if len(words) > 1 else command.program
+    return not command.in_background and not command.in_substitution and program not in AT_ONCE
 
 
 def _is_long(word: Word) -> bool:
@@ -554,10 +569,22 @@ def _starts_steps(launch: LaunchCommand) -> bool:
     good=_TWO + "srun --kill-on-bad-exit=1 python train.py\n",
 )
 def find_ssh(job: BatchScript) -> Iterator[Hit]:
-    """Yield ssh commands that start Python or a launcher."""
+    """Yield ssh commands that start Python or a launcher, or a program on a node of the job."""
     for each in job.commands:
-        if each.program in {"ssh", "pdsh", "clush"} and starts_ranks(job, each):
+        if each.program in {"ssh", "pdsh", "clush"} and (starts_ranks(job, each) or _starts_on_node(job, each)):
             yield Hit(each.place, f"{each.program} starts processes that Slurm does not know")
+
+
+def _starts_on_node(job: BatchScript, command: SimpleCommand) -> bool:
+    """Tell whether ssh starts a program, of a folder or in the background, on a host out of Slurm's list of nodes."""
+    if command.program != "ssh" or not re.search(r"scontrol show hostname|NODELIST", job.body):
+        return False
+    words = [word.value for word in command.words]
+    host = next((index for index, word in enumerate(words) if _HOST.search(word)), len(words))
+    return re.search(r"(^|[;&]|\s)(\./|/|~/)\S*/?[\w.-]+\s|&\s*$", " ".join(words[host + 1 :])) is not None
+
+
+_HOST = re.compile(r"\$\{?\w*(node|host|worker)", re.IGNORECASE)
 
 
 @rule(

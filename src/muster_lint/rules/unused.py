@@ -91,7 +91,7 @@ def find_small_steps(job: BatchScript) -> Iterator[Hit]:
         if takes < has and own_cpus is not None and own_cpus < cpus:
             message = f"the only step takes {own_cpus} of {cpus} CPUs of a task"
             yield Hit(step.place_of("-c", "--cpus-per-task"), message)
-        elif takes < has and own_tasks is not None and own_tasks < tasks:
+        elif takes < has and own_tasks is not None and own_tasks * 2 <= tasks:  # else it may be the rest of whole nodes
             yield Hit(
                 step.place_of("-n", "--ntasks"), f"the only step takes {own_tasks} of {tasks} tasks", unknown=starts
             )
