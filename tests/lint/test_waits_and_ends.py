@@ -365,3 +365,9 @@ def test_a_key_in_the_text_of_a_task_is_told_once() -> None:
     text = f"{_ONE}srun bash -c '\nexport HF_TOKEN={key}\npython t.py\n'\n"
     found = [each.place.line for each in lint_source(source_of("j.sh", text)) if each.rule == "secret-in-script"]
     assert found == [6]
+
+
+def test_a_module_may_see_to_the_environment_of_steps() -> None:
+    text = _ONE + "#SBATCH --export=NONE\nmodule load slurm_setup\nsrun ./t 1\n"
+    found = [each for each in lint_source(source_of("j.sh", text)) if each.rule == "export-none-reaches-srun"]
+    assert [(each.severity, bool(each.unknown)) for each in found] == [(Severity.FRAGILE, True)]

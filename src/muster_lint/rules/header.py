@@ -476,6 +476,7 @@ def find_export_none(job: BatchScript) -> Iterator[Hit]:
     )
     reads = any(each.program in {"source", "."} for each in job.shell.commands)
     unknown = "whether a file that the script reads unsets SLURM_EXPORT_ENV" if reads else ""
+    unknown = unknown or ("whether the module slurm_setup of LRZ unsets it" if "slurm_setup" in job.body else "")
     for launch in job.steps:
         stage = launch.stage("step")
         if stage is not None and not undone and not stage.has("--export"):
