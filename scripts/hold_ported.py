@@ -152,7 +152,7 @@ def programs_of(job: BatchScript) -> list[str]:
     for command in job.shell.commands:
         words = [word.value for word in expanded(command, values)]
         for before, word in zip(["", *words], words):
-            if before in {"source", "."}:
+            if before in {"source", ".", "cd", "pushd"}:
                 continue
             is_own = word.endswith(".sh") and (before.rpartition("/")[2] in {"bash", "sh", ""} or word.startswith("./"))
             if is_own or ("/bin/" in word and "=" not in word) or _NAMED.search(word if before else f"{word}/python"):

@@ -43,7 +43,7 @@ stub_activate() {
     stub_make "$1/bin"
     # With the name of an environment it is conda's.
     printf 'case ${1-} in "" | */activate) VIRTUAL_ENV="%s"; export VIRTUAL_ENV ;; esac\n' "$1" >"$1/bin/activate"
-    cp /mnt/python "$1/bin/python"
+    cp /stub.d/python "$1/bin/python"
     printf '%s\n' "$1/bin/activate" "$1/bin/python" >>/tmp/.made
   }
 }
@@ -52,12 +52,12 @@ source() { stub_read "$1"; builtin source "$@"; }
 module() { [ "$1" != load ] && [ "$1" != add ] || export STUB_MODULES="$STUB_MODULES ${*:2}"; }
 ml() { case $1 in load) module "$@" ;; -* | purge | list | '') ;; *) module load "$@" ;; esac; }
 which() { command -v "${@: -1}" || echo "/opt/stubs/${*: -1}"; }
-command_not_found_handle() { /mnt/record "$@"; }
+command_not_found_handle() { /stub.d/record "$@"; }
 export -f cd pushd stub_make stub_read stub_activate source . module ml which command_not_found_handle
 """
 _TRACE = r"""
-builtin source /mnt/.functions
-export BASH_ENV=/mnt/.functions
+builtin source /stub.d/.functions
+export BASH_ENV=/stub.d/.functions
 sleep() { :; }
 export -f sleep
 set -T
@@ -91,8 +91,8 @@ def run_boxed(
         _write_tools(folder / "tools")
         (folder / "work/job.sh").write_text(script)
         environment = _environment(script, given)
-        start = f"BASH_ENV=/mnt/.{'trace' if traced else 'functions'} bash job.sh {_arguments(script)}"
-        finish = "status=$?\ncd /srv; STUB_RECORD=/srv/.end /mnt/files; exit $status"
+        start = f"BASH_ENV=/stub.d/.{'trace' if traced else 'functions'} bash job.sh {_arguments(script)}"
+        finish = "status=$?\ncd /srv; STUB_RECORD=/srv/.end /stub.d/files; exit $status"
         text = f": >/dev/fuse\n{_make(programs)}\n{start}\n{finish}"
         try:
             done = subprocess.run(
@@ -129,7 +129,17 @@ def _box(folder: Path) -> list[str]:
         box += ["--tmpfs", str(libraries)]
         box += [word for path in own for word in ("--ro-bind", str(path.resolve()), str(path))]
     box += ["--ro-bind", "/dev/null", "/etc/profile", "--tmpfs", "/etc/profile.d"]
-    return [*box, "--bind", str(folder / "work"), "/srv", "--ro-bind", str(folder / "tools"), "/mnt", "--chdir", "/srv"]
+    return [
+        *box,
+        "--bind",
+        str(folder / "work"),
+        "/srv",
+        "--ro-bind",
+        str(folder / "tools"),
+        "/stub.d",
+        "--chdir",
+        "/srv",
+    ]
 
 
 def _write_tools(tools: Path) -> None:
@@ -145,9 +155,9 @@ def _write_tools(tools: Path) -> None:
 
 def _environment(script: str, given: Mapping[str, str]) -> dict[str, str]:
     return {
-        "PATH": "/mnt:/usr/bin:/bin:/opt/stubs", "HOME": "/home/ada", "USER": "ada", "LANG": "C.UTF-8",
+        "PATH": "/stub.d:/usr/bin:/bin:/opt/stubs", "HOME": "/home/ada", "USER": "ada", "LANG": "C.UTF-8",
         "TERM": "xterm", "STUB_RECORD": "/srv/.ranks",
-        "STUB_WHOLE": "1", "STUB_TOOLS": "/mnt", "STUB_PYTHON": sys.executable,
+        "STUB_WHOLE": "1", "STUB_TOOLS": "/stub.d", "STUB_PYTHON": sys.executable,
         "STUB_SKIPS": f"{sys.prefix}:{sys.base_prefix}", "STUB_MODULES": "", "SLURM_SUBMIT_DIR": "/srv",
         "SLURM_JOB_ID": "4711", **sizes_of(script), **given,
     }  # fmt: skip
@@ -170,9 +180,9 @@ def _make(programs: Iterable[str]) -> str:
         path = path if "/" in path else f"/opt/stubs/{path}"  # noqa: PLW2901  # a name: found last on PATH
         made = f'f="{path}"; [ -e "$f" ] || {{ mkdir -p "$(dirname "$f")"; '
         if path.endswith(".sh"):
-            made += """printf '#!/bin/bash\\nexec /mnt/record "$0" "$@"\\n' >"$f"; """
+            made += """printf '#!/bin/bash\\nexec /stub.d/record "$0" "$@"\\n' >"$f"; """
         else:
-            made += 'g="/mnt/$(basename "$f")"; [ -e "$g" ] || g=/mnt/record; cp "$g" "$f"; '
+            made += 'g="/stub.d/$(basename "$f")"; [ -e "$g" ] || g=/stub.d/record; cp "$g" "$f"; '
         lines.append(f'{{ {made} chmod 755 "$f"; readlink -f "$f" >>/tmp/.made; }}; }} 2>/dev/null')
     return "\n".join(lines)
 

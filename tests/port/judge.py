@@ -22,10 +22,10 @@ __all__ = ["Difference", "differences"]
 # What Muster or the site decides for the ranks; the table has a row for each that the script sets.
 _OF_THE_SITE = re.compile(
     r"(NCCL|RCCL|FI|UCX|PSM2?|SHARP|SRUN|GLOO|MPICH|MIOPEN|I_MPI|OMPI|PMIX?|TORCH_NCCL|TP|CXI|HSA|HIP|ROCR)_\w+|(OMP|MKL)_NUM_THREADS"
-    r"|(APPTAINER|SINGULARITY|ENROOT|PODMAN)\w*|\w+_proxy|\w+_PROXY|TORCHELASTIC_\w+"
+    r"|(APPTAINER|SINGULARITY|ENROOT|PODMAN)\w*|\w+_proxy|\w+_PROXY"
     r"|(PATH|LD_LIBRARY_PATH|PYTHONPATH|CUDA_VISIBLE_DEVICES|ROCR_VISIBLE_DEVICES|GROUP_RANK)"
 )
-_OF_THE_BOX = re.compile(r"(STUB|SLURM|BASH_FUNC|OMPI|MUSTER)_.*|PWD|OLDPWD|SHLVL|_|BASH_ENV")
+_OF_THE_BOX = re.compile(r"(TORCHELASTIC|STUB|SLURM|BASH_FUNC|OMPI|MUSTER)_.*|PWD|OLDPWD|SHLVL|_|BASH_ENV")
 _SIZES = frozenset({"nodes", "ntasks_per_node", "gpus_per_node", "gres", "launcher", "started"})
 _FOLDER = re.compile(r"(?:#SBATCH )?(?:cd|pushd|popd|-D|--chdir|--workdir)\b|.* (?:-D|--chdir|--pwd|--workdir|-w)\b")
 _EXPANSION = re.compile(
@@ -71,7 +71,9 @@ def _differences(old: Outcome, new: Outcome, table: _Table) -> Iterator[Differen
         yield Difference("repeats", shown, table.says_of_repeats(table.lines_of(launched[0])))
     if len(new_runs) != 1:
         yield Difference("launch", f"{len(new_runs)} launches after", "")
-    for run in launched:
+    if launched and table.has_no_command:
+        yield Difference("words", "the command is to be written", "asked")
+    for run in launched if not table.has_no_command else ():
         yield from _of_ranks(run, new_runs[0], old.given, table)
     yield from _of_files(old.files, new.files, table)
 
@@ -175,7 +177,7 @@ class _Table:
         """Return how the table says that a variable, or a module, is another one or none."""
         word = re.compile(rf"(?<![\w/.-]){re.escape(name)}(?![\w/-])")
         return self._says_with_functions(
-            (row, bool(word.search(f"{self._whole(row)} {row.now}"))) for row in self._rows()
+            (row, bool(word.search(self._filled(f"{self._whole(row)} {row.now}")))) for row in self._rows()
         )
 
     def says_of_lines(self, lines: frozenset[int]) -> str:
@@ -201,7 +203,7 @@ class _Table:
 
     def says_of_venv(self) -> str:
         """Return whether the table asks about the virtual environment."""
-        return self._says((row, row.field == "venv" or "activate" in row.what) for row in self.open_rows)
+        return self._says_with_functions((row, row.field == "venv" or "activate" in row.what) for row in self._rows())
 
     def says_of_file(self, path: str) -> str:
         """Return how the table says that a file is not written: a row names it, or a folder that it is in."""
@@ -248,7 +250,7 @@ _IN_A_BLOCK = re.compile(r"stands in the|no branches, loops or functions|a funct
 def _pattern_of(command: tuple[str, ...], program: str, new: Rank, asked: str) -> str | None:
     """Return the pattern of the words that a rank may have had: what is asked about is a gap, all else is as it is now.
 
-    None: the command is a text of the shell that is more than one command.
+    None: the command is a text of the shell that does not end with this program.
     """
     words = _template(command)
     if words is None:
@@ -269,16 +271,16 @@ def _is_program(word: str, program: str) -> bool:
 
 
 def _template(command: tuple[str, ...]) -> list[Word] | None:
-    """Return the words of the command; those of a shell's text as the shell reads them."""
+    """Return the words of the command; of a shell's text, those of its last command as the shell reads them."""
     text = command[2] if len(command) == 3 and command[1] == "-c" and command[0] in {"bash", "sh"} else ""
     if not text:
         literal = read_shell(": x").commands[0].words[1]
         return [msgspec.structs.replace(literal, text=word, value=word, quoted="'") for word in command]
     shell = read_shell(text)
     outer = [each for each in shell.commands if not each.in_substitution and each.program != "export"]
-    if shell.error is not None or len(outer) != 1:
+    if shell.error is not None or not outer:
         return None
-    words = list(outer[0].words)
+    words = list(outer[-1].words)
     return words[1:] if words[0].value == "exec" else words
 
 

@@ -63,6 +63,8 @@ SAME = {
     "all words of an array as one": Job(_HEAD + 'A=(a "b c")\nsrun python train.py "${A[*]}" x\n'),
     "an array without quotes": Job(_HEAD + 'A=(a "b c")\nsrun python train.py ${A[@]} x\n'),
     "a name before a backslash": Job(_HEAD + "A=$USER\\_$SLURM_JOB_ID.json\nsrun python train.py $A\n"),
+    "a value over two lines": Job(_HEAD + 'export DATA="--a 1 \\\n  --b 2"\nsrun python train.py\n'),
+    "a folder that is called python": Job(_HEAD + "cd /tmp/../tmp\nW=/tmp/python/..\nsrun python train.py\n"),
     "a backslash behind a backslash": Job(_HEAD + "srun python train.py a\\\\b x\\ y\n"),
     "a constant that is exported": Job(_HEAD + "declare -xr DATA=1\nsrun python train.py\n"),
     "the name of a job without one": Job(_HEAD + 'srun python train.py --out "out/$SLURM_JOB_NAME"\n'),

@@ -169,4 +169,5 @@ def _written(assignment: Assignment) -> str:
         return ""
     if word.quoted == "'":
         return re.sub(r"([$`])", r"\\\1", word.value)
-    return word.value if word.quoted else with_home(word.value, between=":")
+    value = word.value.replace("\\\n", "")
+    return value if word.quoted else with_home(value, between=":")

@@ -84,7 +84,7 @@ class Chain(msgspec.Struct, frozen=True):
         return re.search(r"\b(python[\d.]*|torchrun|accelerate|deepspeed|\S+\.py)\b", text or "") is not None
 
 
-_NEVER = frozenset({"echo", "printf", "cat", "which", "module", "ml", "pip", "source", ".", "log", "msg"})
+_NEVER = frozenset("echo printf cat which module ml pip source . log msg cd pushd popd test [ trap unset find".split())  # noqa: SIM905
 _CHORES = frozenset(
     """
     hostname nvidia-smi rocm-smi date mkdir cp rm rsync tar unzip ls cat echo lscpu numactl env printenv nproc free df
