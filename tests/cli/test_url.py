@@ -28,7 +28,7 @@ def test_of_a_role_that_has_begun_nobody_knows_whether_it_listens(tmp_path: Path
     events = [{"role": name, "what": "ready"} for name in ("main", "serve", "old")]
     (tmp_path / "roles" / "events").write_text("".join(f"{json.dumps(event)}\n" for event in events))
     said = [way_to("9", stand, False, "login1") for stand in stands_of(tmp_path)]
-    assert ["nobody asked whether it listens" in each for each in said] == [True, False, False]
+    assert ["whether it listens is not known" in each for each in said] == [True, False, False]
 
 
 @pytest.mark.parametrize("stand", ["", "waits"])
