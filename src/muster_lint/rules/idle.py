@@ -141,9 +141,10 @@ def _small_worlds(job: BatchScript, tasks: int) -> Iterator[Hit]:
     if first is not None:
         number = max(map(int, numbers))
         message = f"{first.name} starts {number} process{'es' * (number > 1)} in a job of {tasks} tasks"
-        yield Hit(
-            first.place_of("-np", "-n", "--np", "--n"), message, unknown="whether the program starts threads itself"
-        )
+        instead = "Ask for as many tasks as it starts. Where it starts threads give them CPUs: --cpus-per-task, and --bind-to none,"
+        instead += " since Open MPI binds one or two processes to a core each."
+        unknown = "whether the program starts threads itself"
+        yield Hit(first.place_of("-np", "-n", "--np", "--n"), message, instead, unknown=unknown)
 
 
 _THREADS = re.compile(
