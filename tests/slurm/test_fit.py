@@ -26,6 +26,10 @@ def test_nodes_that_are_excluded_are_said() -> None:
     assert found.sentence == "4 nodes are asked for, but of the 4 of gpu n2 is excluded"
     assert found.hint == "-N 3 or fewer; muster nodes lists what it excludes, and --clear forgets it"
     assert find_misfit(Wanted(nodes=3, excluded=("n2",)), parse_nodes(FOUR)) is None
+    none_left = find_misfit(Wanted(nodes=1, excluded=("n1", "n2", "n3", "n4")), parse_nodes(FOUR))
+    assert none_left is not None
+    assert none_left.sentence.startswith("1 node is asked for")
+    assert none_left.hint.startswith("exclude fewer (-x); ")
 
 
 def test_a_node_that_is_down_is_said() -> None:

@@ -91,10 +91,12 @@ def _misfits(request: Wanted, candidates: Sequence[NodeLine], queues: str) -> It
     total = len({node.name for node in candidates})
     excluded_names = sorted({node.name for node in candidates} & set(request.excluded))
     if total - len(excluded_names) < request.nodes <= total:
+        asked = f"{_nodes(request)} {'is' if request.nodes == 1 else 'are'} asked for"
+        excluded = f"{_spell(excluded_names)} {'is' if len(excluded_names) == 1 else 'are'} excluded"
+        left = total - len(excluded_names)
         yield Misfit(
-            f"{_nodes(request)} are asked for, but of the {total} of {queues} {_spell(excluded_names)} "
-            f"{'is' if len(excluded_names) == 1 else 'are'} excluded",
-            f"{_fewer(request, total - len(excluded_names))}; "
+            f"{asked}, but of the {total} of {queues} {excluded}",
+            f"{_fewer(request, left) if left else 'exclude fewer (-x)'}; "
             "muster nodes lists what it excludes, and --clear forgets it",
         )
     would_fit = {node.name for node in candidates if node.gpus >= request.gpus} - set(excluded_names)

@@ -91,6 +91,11 @@ _REJECTIONS = (
         "-A NAME; sacctmgr show associations user=$USER lists yours",
     ),
     (
+        r"invalid number of nodes \(-N",
+        "--nodelist names more nodes than -N asks for",
+        "name as many nodes with -w as -N asks for",
+    ),
+    (
         r"invalid job array specification",
         "the array has more tasks, or higher numbers, than this cluster takes",
         "scontrol show config | grep MaxArraySize: the highest number is one less; split the table of a --sweep",
