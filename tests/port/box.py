@@ -159,7 +159,7 @@ def _environment(script: str, given: Mapping[str, str]) -> dict[str, str]:
         "TERM": "xterm", "STUB_RECORD": "/srv/.ranks",
         "STUB_WHOLE": "1", "STUB_TOOLS": "/stub.d", "STUB_PYTHON": sys.executable,
         "STUB_SKIPS": f"{sys.prefix}:{sys.base_prefix}", "STUB_MODULES": "", "SLURM_SUBMIT_DIR": "/srv",
-        "SLURM_JOB_ID": "4711", **sizes_of(script), **given,
+        "SLURM_JOB_ID": "4711", "SLURM_JOBID": "4711", **sizes_of(script), **given,
     }  # fmt: skip
 
 

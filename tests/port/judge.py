@@ -115,7 +115,7 @@ def _of_variables(
         if value == new or _OF_THE_BOX.fullmatch(name) or (name in WIRED and not table.names(name)):
             continue
         said = table.says_of_venv() if name == "VIRTUAL_ENV" else table.says_of_name(name)
-        if not (said and (name in WIRED or _OF_THE_SITE.fullmatch(name))):
+        if not (said and (name in WIRED or _OF_THE_SITE.fullmatch(name))) and not table.is_wired(name):
             yield Difference("variable", f"{name}={value} before, {new} after", said)
     for module in dict.fromkeys(one["STUB_MODULES"].split()):
         if module not in other["STUB_MODULES"].split() and not table.says_of_name(module):
@@ -200,6 +200,13 @@ class _Table:
     def says_of_folder(self) -> str:
         """Return whether the table asks about the working directory."""
         return self._says((row, row.field == "chdir" or _FOLDER.match(row.what) is not None) for row in self.open_rows)
+
+    def is_wired(self, name: str) -> bool:
+        """Tell whether what Muster decides for the ranks, their port or their host, stands in a variable."""
+        rows = [self._whole(row) for row in self.draft.rows if re.match(rf"(export )?{re.escape(name)}=", row.what)]
+        lines = "\n".join(self.job.lines)
+        texts = [match[0] for match in re.finditer(rf'\b{re.escape(name)}="[^"]*"', lines)] if rows else []
+        return any(re.search(rf"\$\{{?{wired}\b", text) for text in [*rows, *texts] for wired in WIRED)
 
     def says_of_venv(self) -> str:
         """Return whether the table asks about the virtual environment."""

@@ -98,6 +98,7 @@ OTHER = {
     "a rank out of the batch host": Job(_HEAD + "srun python train.py --rank $SLURM_PROCID\n"),
     "agents that each are a world": Job(_AGENTS + "srun torchrun --nproc-per-node 2 train.py\n"),
     "one node of two": Job(_AGENTS + "torchrun --nproc-per-node 2 train.py\n"),
+    "the count of a loop": Job(_HEAD + "for ((i=0; i<2; i++)); do\n  srun python train.py --chunk $i\ndone\n"),
     "a function": Job(_HEAD + 'prepare() {\n  echo "{}" > c.json\n}\nprepare\nsrun python train.py c.json\n'),
     "a folder that is made": Job(_HEAD + "mkdir -p out\nsrun python train.py --out out\n"),
     "two launches": Job(_HEAD + "srun python prepare.py\nsrun python train.py\n"),
@@ -195,6 +196,13 @@ def test_a_variable_that_is_exported_anyway_reaches_the_ranks(name: str) -> None
     draft = read(f"{_HEAD}{name}=/x:${name}\nOTHER=/x\nsrun python train.py\n")[1]
 
     assert draft.command == ("bash", "-c", f'export {name}="/x:${name}"; exec python train.py')
+
+
+def test_a_count_is_not_its_first_value() -> None:
+    """Seen in a public script: the job had the number of the first turn of the loop."""
+    draft = read(f"{_HEAD}N=0\n((N++))\nfor ((i=0; i<2; i++)); do\n  srun python t.py --part $i $N\ndone\n")[1]
+
+    assert draft.command == ("bash", "-c", 'exec python t.py --part "$i" "$N"')
 
 
 def test_a_file_of_hosts_is_not_the_program_of_horovodrun() -> None:

@@ -92,7 +92,7 @@ def values_of(shell: ShellText) -> Values:
     """Return the variables that a script gives one value, and no other place does."""
     texts: dict[str, str] = {}
     arrays: dict[str, tuple[Word, ...]] = {}
-    appended = set(_APPENDED.findall(shell.text))
+    appended = {*_APPENDED.findall(shell.text), *(match[1] for match in _COUNTED.finditer(shell.text))}
     for assignment in shell.assignments:
         word = shell.value_of(assignment.name)
         if word is None or assignment.of_command or assignment.name in {*WIRED, *appended, *names_in(word.value)}:
@@ -105,6 +105,9 @@ def values_of(shell: ShellText) -> Values:
     assigned = frozenset({*(assignment.name for assignment in shell.assignments), *given})
     return Values(texts, set(), assigned, arrays, {})
 
+
+_COUNTED = re.compile(r"\(\(\s*(?:\+\+|--)?(\w+)\s*(?:\+\+|--|[-+*/%]?=(?!=)|\)\))")
+"""A variable that arithmetic changes: ((i++)), for ((i=0; …))."""
 
 _APPENDED = re.compile(r"(?:^|[\s;])(\w+)\+=", re.MULTILINE)
 

@@ -250,7 +250,7 @@ def _left_over(job: BatchScript, rows: list[PortRow]) -> Iterator[PortRow]:
 def _once(job: BatchScript, row: PortRow) -> PortRow:
     """Return the row, and say so where its line stands in a branch or a loop: what it became holds once and always."""
     for place, word in job.shell.blocks:
-        if place.line <= row.line <= place.end_line and row.verdict in {Fate.KEPT, Fate.CHANGED}:
+        if place.line <= row.line <= place.end_line and row.verdict in {Fate.KEPT, Fate.CHANGED, Fate.ASKED}:
             why = f"in the script it stands in the {word} of line {place.line}, here it holds once and always"
             return msgspec.structs.replace(row, why="; ".join(filter(None, [row.why, why])), verdict=Fate.ASKED)
     return row

@@ -16,7 +16,7 @@ from muster.plan.build import make_plan
 from muster.sites.schema import NodeKind, Profile, Queue
 from muster.sites.site import Site
 from muster.units import parse_walltime_s
-from muster_lint.port.values import Draft, Fate, is_open
+from muster_lint.port.values import Draft, Fate, PortRow, is_open
 
 _MOST_REPAIRS = 8
 
@@ -166,19 +166,26 @@ def _kept_srun(draft: Draft, plan: Plan, way: Route) -> bool:
         return False
     if plan.launcher == "srun":
         for row in rows:
-            draft.replace(row, row.verdict if is_open(row) else Fate.KEPT, row.now, "srun starts the ranks")
+            _keep_row(draft, row, Fate.KEPT, row.now, "srun starts the ranks")
         return False
     allowed = way.target.profile.launch.allowed
     if allowed and "srun" not in allowed:
         refused = way.target.profile.launch.refused.get("srun", f"{way.there} does not start ranks with srun")
         for row in rows:
-            draft.replace(row, Fate.CHANGED, "", f"{plan.launcher} starts the ranks: {refused}")
+            _keep_row(draft, row, Fate.CHANGED, "", f"{plan.launcher} starts the ranks: {refused}")
         return False
     draft.values["launcher"] = ["srun"]
     for row in rows:
         reason = f"srun starts the ranks, where {way.there} prefers {plan.launcher}"
-        draft.replace(row, row.verdict if is_open(row) else Fate.KEPT, "--launcher srun", reason)
+        _keep_row(draft, row, Fate.KEPT, "--launcher srun", reason)
     return True
+
+
+def _keep_row(draft: Draft, row: PortRow, verdict: Fate, now: str, reason: str) -> None:
+    """Give a row another verdict and reason; one that is open stays so, with its own reason before."""
+    if is_open(row):
+        verdict, reason = row.verdict, f"{row.why}; {reason}"
+    draft.replace(row, verdict, now, reason)
 
 
 def _hold_ranks(draft: Draft, plan: Plan) -> None:
