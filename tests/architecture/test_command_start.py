@@ -35,6 +35,7 @@ NOT_TO_START = {
     "inspect",
     "msgspec.inspect",
     "ipaddress",
+    "platform",
     "socket",
     "torch",
     "numpy",
@@ -105,12 +106,16 @@ import msgspec.inspect
 from msgspec.inspect import IntType
 print(msgspec.inspect.type_info(int) == IntType(), "typing_extensions" in sys.modules)
 print(type(sys.modules["msgspec.inspect"]).__name__)
+assert "platform" not in sys.modules
+import uuid, platform
+kind = msgspec.convert("6ba7b810-9dad-11d1-80b4-00c04fd430c8", uuid.UUID)
+print(kind.version, uuid._LINUX, platform.system())
 """
 
 
 def test_what_a_launch_does_not_use_of_msgspec_is_there_for_who_does() -> None:
     done = subprocess.run([sys.executable, "-c", _ALL_OF_MSGSPEC], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["{'type': 'integer'} {'a': 1} 2", "True False", "module"]
+    assert done.stdout.splitlines() == ["{'type': 'integer'} {'a': 1} 2", "True False", "module", "1 True Linux"]
 
 
 _ADDRESS_OF_A_PATH = """

@@ -211,6 +211,7 @@ def _load_msgspec() -> None:
         return
     from importlib import import_module
 
+    _load_uuid()
     sys.modules["typing_extensions"] = None  # type: ignore[assignment]  # so an import of it fails, and msgspec goes on
     later = {name: _Later(name) for name in _LATER}
     for function in ("schema", "schema_components"):
@@ -224,18 +225,30 @@ def _load_msgspec() -> None:
 
 def _load_pathlib() -> None:
     """Load pathlib without urllib and ipaddress, of which it uses one function where a path becomes an address."""
-    if "pathlib" in sys.modules or "urllib.parse" in sys.modules:
-        return
-    from importlib import import_module
-
     addresses = _Later("urllib.parse")
     addresses.has_function("quote_from_bytes")
-    sys.modules["urllib.parse"] = addresses
+    _load_beside(addresses, "pathlib")
+
+
+def _load_uuid() -> None:
+    """Load uuid, a type of which msgspec knows, without platform: it asks that for the name of the system alone."""
+    platform = _Later("platform")
+    vars(platform)["system"] = lambda: os.uname().sysname
+    _load_beside(platform, "uuid")
+
+
+def _load_beside(stand_in: _Later, name: str) -> None:
+    """Load a module while another one stands for a module that it imports."""
+    from importlib import import_module
+
+    if name in sys.modules or stand_in.__name__ in sys.modules:
+        return
+    sys.modules[stand_in.__name__] = stand_in
     try:
-        import_module("pathlib")
+        import_module(name)
     finally:
-        if sys.modules["urllib.parse"] is addresses:
-            del sys.modules["urllib.parse"]
+        if sys.modules.get(stand_in.__name__) is stand_in:
+            del sys.modules[stand_in.__name__]
 
 
 def _drop_what_nobody_reads() -> None:
