@@ -1110,7 +1110,7 @@ _WRONG = {
     "threads of two ranks": (
         "slow",
         "threads-too-many",
-        _ONE + "#SBATCH --gres=gpu:2\nOMP_NUM_THREADS=4\ntorchrun --standalone --nproc_per_node=2 t.py\n",
+        _ONE + "#SBATCH --gres=gpu:2\nexport OMP_NUM_THREADS=4\ntorchrun --standalone --nproc_per_node=2 t.py\n",
     ),
     "a blank in a command": ("fragile", "placeholder", _GPU + "source /home/<user>/e/bin/activate\npython t.py\n"),
     "a path at the root": ("fragile", "variable-never-set", _GPU + "D=${RUN_OUT}/x\npython t.py --out $D\n"),

@@ -28,6 +28,15 @@ _RUNS = _ONE + "#SBATCH --array=0-9\n"
 _LIST = _HEAD + "#SBATCH -N 4\nfor node in $(scontrol show hostnames); do\n"
 
 _FOUND = {
+    "status-of-background": (
+        ("in its line", _ONE + "srun ./t & rv=$?\nwait\nexit $rv\n"),
+        ("in the line below", _ONE + "./t &\nif [ $? -ne 0 ]; then exit 1; fi\nwait\n"),
+        ("in a list", _ONE + "for i in 1 2; do\n  ./t $i & # one\n  ends+=($?)\ndone\nwait\n"),
+    ),
+    "directive-value": (
+        ("a letter without its time", _HEAD + "#SBATCH -t \n#SBATCH -A x\n./t\n"),
+        ("a letter without its number", _HEAD + "#SBATCH -N\n#SBATCH -A x\n./t\n"),
+    ),
     "ssh-to-nodes": (
         ("a program of a folder", _LIST + 'ssh $node.ib "cd w; numactl -m 0 ./bin/work 1 > log&"\ndone\n'),
         ("a path", _LIST + "ssh ${node} /opt/work 1\ndone\n"),
@@ -149,6 +158,18 @@ _FOUND = {
     ),
 }
 _SILENT = {
+    "status-of-background": (
+        ("of wait", _ONE + "./t &\nwait $!\nrv=$?\n"),
+        ("of what follows", _ONE + "./t & ./u; rv=$?\nwait\n"),
+        ("of a command in front", _ONE + "./t\nrv=$?\n"),
+        ("its number", _ONE + "./t &\npid=$!\nwait $pid\n"),
+        ("a line between", _ONE + "./t &\n./u\nrv=$?\nwait\n"),
+    ),
+    "directive-value": (("a name may be the next word", _HEAD + "#SBATCH -J\n./t\n"),),
+    "docker-in-job": (("where no job is", _ONE + "if [ $IN = 1 ]; then\n  ./t\nelse\n  docker run i ./t\nfi\n"),),
+    "threads-too-many": (
+        ("no program sees it", _HEAD + "#SBATCH -n 1\n#SBATCH -c 4\nOMP_NUM_THREADS=16\nsrun -c 4 python t.py\n"),
+    ),
     "step-without-command": (
         ("a look", _ONE + 'cmake -DRUN="$(command -v srun)" .\n'),
         ("a question", _ONE + "if command -v srun > /dev/null; then\n  echo there\nfi\n"),

@@ -338,14 +338,16 @@ def find_many_threads(job: BatchScript) -> Iterator[Hit]:
     cpus = job.header["cpus-per-task"].value if "cpus-per-task" in job.header else None
     agents = [use for use in uses_of(job) if use.is_agent and use.tasks == 1]
     node, ranks = cpus_of_node(job), agents[0].ranks if len(agents) == 1 else None
+    reaches = any(each.name == "OMP_NUM_THREADS" and (each.exported or each.of_command) for each in job.assignments)
     for assignment in job.assignments:
         value = assignment.value.value if assignment.value is not None else ""
-        if assignment.name != "OMP_NUM_THREADS" or not job.directives:
+        if assignment.name != "OMP_NUM_THREADS" or not job.directives or not reaches:
             continue
         default = re.fullmatch(r"\$\{SLURM_CPUS_PER_TASK:?-(\d+)\}", value)
         threads = number_of(None, cpus or "" if "SLURM_CPUS_PER_TASK" in value else value)
         if threads and ranks and node and threads > 1 < ranks and ranks * threads > node:
-            yield Hit(assignment.place, f"{ranks} ranks of a node have {threads} threads each, and {node} CPUs in all")
+            message = f"{ranks} ranks of a node have {threads} threads each, and {node} CPUs in all"
+            yield Hit(assignment.place, message, f"Write export OMP_NUM_THREADS={max(1, node // ranks)}.")
         elif cpus and cpus.isdigit() and value.isdigit() and int(value) > int(cpus):
             yield Hit(assignment.place, f"{value} threads share {cpus} CPU{'s' * (cpus != '1')}")
         elif default and cpus is None and int(default[1]) > 1 and not _has_other_cpus(job):

@@ -169,3 +169,32 @@ def find_deadly_kills(job: BatchScript) -> Iterator[Hit]:
                     each.place, "set -e ends the job here if the process is gone", unknown="whether it still runs"
                 )
             return
+
+
+@rule(
+    "status-of-background",
+    Severity.FRAGILE,
+    "the status of a program in the background, before the program has ended",
+    why="Behind & the shell goes on at once, and $? is 0 whatever becomes of the program: what reads it never sees a failure.",
+    instead='Keep $! and ask for the end: wait "$pid"; status=$?.',
+    source=sources.BASH,
+    bad=_HEAD + f"set -e\n{_WORK.format(1)} & status=$?\nwait\nexit $status\n",
+    good=_HEAD + f'set -e\n{_WORK.format(1)} &\nwait $! && status=0 || status=$?\nexit "$status"\n',
+)
+def find_early_statuses(job: BatchScript) -> Iterator[Hit]:
+    """Yield each reading of $? in the line of a program in the background, or in the line below, where nothing else ran."""
+    for each in job.shell.commands if job.directives else ():
+        if not each.in_background or each.in_substitution:
+            continue
+        line = each.place.end_line
+        behind = job.lines[line - 1][each.place.end_column - 1 :]
+        below = job.lines[line] if line < len(job.lines) else ""
+        found = _EARLY.fullmatch(behind)
+        if found or (_ALONE.fullmatch(behind) and _READ.match(below)):
+            place = each.place if found else TextSpan(line + 1, 1, line + 1, len(below) + 1)
+            yield Hit(place, f"$? is 0 here: {each.program or 'the program'} has not ended")
+
+
+_READ = re.compile(r"\s*(\w+\+?=\(?\$\?|if\s+\[\[?\s*\"?\$\?|\(\(\s*\$\?)")
+_ALONE = re.compile(r"[^&|;]*&\s*(#.*)?")
+_EARLY = re.compile(r"[^&|;]*&\s*\w+\+?=\(?\$\?.*")

@@ -98,6 +98,8 @@ def find_refused_values(job: BatchScript) -> Iterator[Hit]:
         value = each.value
         if value == "" and each.name in _NEVER_EMPTY and re.search(rf"{each.written}(\s|$)", each.line):
             yield Hit(each.place, f"--{each.name} has no value, and sbatch refuses that", "Write the value.")
+        elif value is None and each.name in _NUMBERS and re.fullmatch(r"-[A-Za-z]", each.written):
+            yield Hit(each.place, f"{each.written} has no value, and sbatch refuses that", "Write the value.")
         elif re.match(r"-[A-Za-z]=", each.written):
             yield _behind_a_letter(each)
         elif value and not re.search(r"[$`<]", value) and not re.fullmatch(r"X+|[A-Z]*_[A-Z_]+|[xX]{2}.*", value):
@@ -108,6 +110,9 @@ def find_refused_values(job: BatchScript) -> Iterator[Hit]:
 
 _NEVER_EMPTY = _COUNTS | {"time", "time-min", "nodes", "mem", "mem-per-cpu", "mem-per-gpu", "gres", "partition"}
 """Options that sbatch does not take without a value; of an empty account, QOS or name it says nothing."""
+
+_NUMBERS = _COUNTS | {"time", "nodes"}
+"""Options of one letter that would take the next line's option for their number."""
 
 
 def _behind_a_letter(option: HeaderOption) -> Hit:

@@ -21,7 +21,7 @@ _SERVE = _HEAD + 'port=$((20000 + SLURM_JOB_ID % 9999))\n./serve --port "$port" 
 
 @rule(
     "wait-without-end",
-    Severity.HANGS,
+    Severity.FRAGILE,
     "a wait for a program that nothing ends",
     why="""If the program in the background stops (no memory, a port that is taken, a module that is not there) it never answers: the loop goes on, and
     the job keeps its nodes until the time limit.""",
