@@ -229,7 +229,8 @@ def spawn(
     import fcntl
 
     # Above all numbers that are given away, so that no source is overwritten.
-    high = {number: fcntl.fcntl(source, fcntl.F_DUPFD_CLOEXEC, 100) for number, source in files.items()}
+    least = max(files, default=2) + 1
+    high = {number: fcntl.fcntl(source, fcntl.F_DUPFD_CLOEXEC, least) for number, source in files.items()}
     actions = [(os.POSIX_SPAWN_DUP2, source, number) for number, source in high.items()]
     closings = [] if inherits else [(os.POSIX_SPAWN_CLOSE, number) for number in _inherited() if number not in files]
     ignored = [signal.SIGPIPE, signal.SIGXFSZ]  # Python ignores them; what it starts has not asked for that

@@ -84,6 +84,7 @@ def test_each_run_keeps_its_logs_and_the_job_ends_known(lab: Lab, shared_directo
 
     assert wait_until_ended(lab, job) == "COMPLETED"
     first = muster("logs", job, "--attempt", "1").stdout
+    assert f"job {job} has no run 9: its newest is number 2" in muster("logs", job, "--attempt", "9").stderr
     assert first.count("token t0ken-of-the-test of run 0") == 2
     assert "run 1" not in first
     second = muster("logs", job).stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -44,3 +45,9 @@ def test_a_program_starts_elsewhere_from_a_folder_that_may_not_be_listed(tmp_pat
             os._exit(1)
 
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_program_is_started_where_few_files_may_be_open() -> None:
+    script = "from muster.runner import spawn; import os; print(os.waitpid(spawn(['true'], {}, files={7: 1}), 0)[1])"
+    done = run(["sh", "-c", 'ulimit -n 30; exec "$0" -c "$1"', sys.executable, script])
+    assert (done.status, done.stdout) == (0, "0\n"), done.stderr

@@ -57,9 +57,18 @@ def main(words: Words) -> int:
         lines = _with_headings(lines, case.run, rank)
     line_count = _show(lines, rank, as_json=as_json)
     if not line_count:
+        _refuse_attempt(case, words.attempt)
         _refuse_closed(case)
         say(_of_no_line(case, output, rank))
     return 0
+
+
+def _refuse_attempt(case: JobCase, attempt: int | None) -> None:
+    """Refuse the number of a run that the job never had; the tasks of an array have runs of their own."""
+    if case.run is None or attempt is None or attempt <= case.attempt or [*case.run.directory.glob("task-*")]:
+        return
+    hint = f"muster logs --attempt {case.attempt} {case.asked}"
+    raise RequestError(f"job {case.asked} has no run {attempt}: its newest is number {case.attempt}", hint=hint)
 
 
 def _named_output(asked_id: str) -> Path | None:

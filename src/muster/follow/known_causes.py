@@ -107,7 +107,7 @@ class Report(msgspec.Struct, frozen=True):
             yield f"{finding.status}: {finding.what}: {finding.evidence}"
             yield f"    hint: {finding.remedy}"
         if not self.causes and not self.findings and self.failure is None and not quiet:
-            yield f"none of {len(signatures())} known errors in {self.lines_read} lines"
+            yield f"none of {len(signatures())} known errors in {self.lines_read} line{'s' * (self.lines_read != 1)}"
 
     def as_json(self) -> dict[str, Any]:
         """Return stable keys, documented in docs/reference/json.md."""
