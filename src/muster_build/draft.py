@@ -120,15 +120,15 @@ def is_up_to_date(target: Path, record: Path, inputs: str, *, replace: bool) -> 
         return False
     if read_record(record).get("inputs") == inputs:
         return True
+    if not (record.exists() or _may_be_lost(target)):
+        raise RequestError(
+            f"{target} is a directory that Muster did not build: it is not replaced", hint="give another name"
+        )
     if not replace:
         subject = (
             "was built from something else" if record.exists() else "exists, but no record says what it was built from"
         )
         raise RequestError(f"{target} {subject}", hint="--replace puts the new one in its place once it is proved")
-    if not (record.exists() or _may_be_lost(target)):
-        raise RequestError(
-            f"{target} is a directory that Muster did not build: it is not replaced", hint="give another name: -o NAME"
-        )
     return False
 
 

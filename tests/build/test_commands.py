@@ -210,5 +210,7 @@ def test_replace_takes_only_a_folder_that_was_built(tmp_path: Path, *, has_recor
     if has_record or is_empty:
         assert not is_up_to_date(target, record, "these", replace=True)
     else:
-        with pytest.raises(RequestError, match="a directory that Muster did not build"):
-            is_up_to_date(target, record, "these", replace=True)
+        for replace in (True, False):  # no word of --replace, which does not replace it
+            with pytest.raises(RequestError, match="a directory that Muster did not build") as refused:
+                is_up_to_date(target, record, "these", replace=replace)
+            assert refused.value.hint == "give another name"

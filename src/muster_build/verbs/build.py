@@ -141,6 +141,8 @@ def _venv(words: Words) -> int:
     from muster.sites.load import choose_site
     from muster_build.venv import VenvOrder, build_venv
 
+    if not words.operands[0]:
+        raise RequestError("the name of the folder is empty", hint="muster build venv DIR")
     site = choose_site(words.site, look())
     modules = site.profile.modules  # as the jobs that will run in it load them
     order = VenvOrder(
