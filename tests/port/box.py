@@ -19,8 +19,8 @@ Rank = dict[str, Any]
 _SECONDS = 240
 _FEW = 20
 _PROGRAMS = """
-mpiexec.hydra orterun ibrun horovodrun jsrun deepspeed podman podman-hpc docker shifter conda mamba micromamba uv poetry
-pipenv pixi wandb julia Rscript numactl nsys ncu taskset record files
+mpiexec.hydra mpiexecjl orterun ibrun horovodrun jsrun deepspeed podman podman-hpc docker shifter conda mamba
+micromamba uv poetry pipenv pixi wandb julia Rscript numactl nsys ncu taskset record files
 """.split()  # noqa: SIM905  # a page of names, not of quotes
 _QUIET = """
 nvcc ray sbatch squeue scancel sacct sinfo sbcast salloc sattach nvidia-cuda-mps-control git wget curl ssh rsync enroot
@@ -44,7 +44,7 @@ stub_activate() {
     # With the name of an environment it is conda's.
     printf 'case ${1-} in "" | */activate) VIRTUAL_ENV="%s"; export VIRTUAL_ENV ;; esac\n' "$1" >"$1/bin/activate"
     cp /stub.d/python "$1/bin/python"
-    printf '%s\n' "$1/bin/activate" "$1/bin/python" >>/tmp/.made
+    readlink -f "$1/bin/activate" "$1/bin/python" >>/tmp/.made
   }
 }
 source() { stub_read "$1"; builtin source "$@"; }

@@ -205,6 +205,22 @@ def test_a_count_is_not_its_first_value() -> None:
     assert draft.command == ("bash", "-c", 'exec python t.py --part "$i" "$N"')
 
 
+@pytest.mark.parametrize(
+    "option", ["--rankfile r", "-rf r", "-output-filename logs/$SLURM_JOB_ID", "--output-filename o"]
+)
+def test_a_file_of_mpirun_is_not_its_program(option: str) -> None:
+    """Seen in public scripts: the file became the command of the job."""
+    assert read(f"{_HEAD}mpirun {option} -n 4 python train.py\n")[1].command == ("python", "train.py")
+
+
+def test_a_place_in_an_array_is_asked_where_the_script_has_none() -> None:
+    lines = "srun python train.py --index $SLURM_ARRAY_TASK_ID\n"
+    with_array, without = (read(f"{head}{lines}")[1].rows for head in (_HEAD + "#SBATCH --array=1-4\n", _HEAD))
+
+    assert [row.verdict for row in without if row.what.startswith("$SLURM_ARRAY_TASK_ID")] == [Fate.ASKED]
+    assert not [row for row in with_array if is_open(row)]
+
+
 def test_a_file_of_hosts_is_not_the_program_of_horovodrun() -> None:
     draft = read(_HEAD + "horovodrun --verbose -np 4 -hostfile /h/hosts --log-level 2 python train.py --a 1\n")[1]
 

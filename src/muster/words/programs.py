@@ -53,9 +53,10 @@ def _of(
 _STEP = KnownProgram("step", SRUN_VALUED)
 _MPI = _of(
     "mpi",
-    "-n -np -c -H -x -host -hosts -hostfile -machinefile -f -ppn -N -npernode -map-by -bind-to -rank-by -wdir "
-    "-genvlist -env -iface",
-    "np n host hostfile machinefile bind-to map-by rank-by wdir prefix npernode ppn hosts oversubscribe-by",
+    "-n -np -c -H -x -host -hosts -hostfile -machinefile -rankfile -rf -output-filename -f -ppn -N -npernode -map-by"
+    " -bind-to -rank-by -wdir -genvlist -env -iface",
+    "np n host hostfile machinefile rankfile output-filename"
+    " bind-to map-by rank-by wdir prefix npernode ppn hosts oversubscribe-by",
     pairs="-mca --mca -gmca --gmca -genv --pmca --prtemca -env --env",
 )
 

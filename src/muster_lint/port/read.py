@@ -120,6 +120,7 @@ def read_draft(job: BatchScript, read_file: Callable[[str], str | None] = lambda
         apart=apart,
     )
     _name_job(job, draft)
+    _ask_array(job, draft)
     _ask_defaults(values, draft)
     _ask_set_and_unset(draft)
     _put_settings(settings, draft)
@@ -142,6 +143,14 @@ def _name_job(job: BatchScript, draft: Draft) -> None:
     if draft.get("job_name") is None and ("SLURM_JOB_NAME" in job.body or "%x" in logs):
         reason = "Slurm names a job after its file, and the script uses that name"
         draft.change(0, "(no --job-name)", "job_name", posixpath.basename(job.path), reason)
+
+
+def _ask_array(job: BatchScript, draft: Draft) -> None:
+    """Ask about a command that reads its place in an array, where the script does not say that it is one."""
+    match = re.search(r"SLURM_ARRAY_\w+", " ".join(draft.command))
+    if match is not None and "array" not in job.header:
+        reason = "the script has no --array, and sbatch was given one: --sbatch=--array=LIST says it"
+        draft.ask(0, f"${match[0]} …", reason, "in the command")
 
 
 def _ask_defaults(values: Values, draft: Draft) -> None:

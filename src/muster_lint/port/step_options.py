@@ -97,6 +97,7 @@ MPI_DROPPED = {
     "H": "the hosts are those of the job",
     "hostfile": "the hosts are those of the job",
     "machinefile": "the hosts are those of the job",
+    "output-filename": "one file a node in the run directory, where muster logs reads it",
     "f": "the hosts are those of the job",
     "report-bindings": "muster check --picture shows the cores of each rank",
     "allow-run-as-root": "no job of a site runs as root",
