@@ -163,7 +163,9 @@ class BatchScript(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def nodes(self) -> int | None:
         """Return the number of nodes, lowered to that of --ntasks; None where the header does not fix it."""
-        nodes, tasks = self._number("nodes"), self._number("ntasks")
+        nodes, tasks, per_node = (self._number(name) for name in ("nodes", "ntasks", "ntasks-per-node"))
+        if "nodes" not in self.header and tasks and per_node and tasks % per_node == 0:
+            return tasks // per_node  # at most so many tasks fit on a node
         return min(nodes, tasks) if nodes and tasks else nodes
 
     @cached_property
