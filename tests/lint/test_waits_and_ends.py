@@ -27,7 +27,14 @@ _RUNS = _ONE + "#SBATCH --array=0-9\n"
 
 _LIST = _HEAD + "#SBATCH -N 4\nfor node in $(scontrol show hostnames); do\n"
 
+_KIND = _ONE + "#SBATCH --gpus-per-node=mi250:8\n"
+
 _FOUND = {
+    "kind-in-arithmetic": (
+        ("with $", _KIND + "W=$(( $SLURM_NNODES * $SLURM_GPUS_PER_NODE ))\n./t $W\n"),
+        ("in braces", _KIND + "((W = ${SLURM_GPUS_PER_NODE} * 2))\n./t $W\n"),
+        ("of the job", _ONE + "#SBATCH --gpus=a100:8\nW=$((SLURM_GPUS / 2))\n./t $W\n"),
+    ),
     "status-of-background": (
         ("in its line", _ONE + "srun ./t & rv=$?\nwait\nexit $rv\n"),
         ("in the line below", _ONE + "./t &\nif [ $? -ne 0 ]; then exit 1; fi\nwait\n"),
@@ -158,6 +165,15 @@ _FOUND = {
     ),
 }
 _SILENT = {
+    "kind-in-arithmetic": (
+        ("the number alone", _KIND + "W=$((2 * ${SLURM_GPUS_PER_NODE##*:}))\n./t $W\n"),
+        ("no kind", _ONE + "#SBATCH --gpus-per-node=8\nW=$((2 * SLURM_GPUS_PER_NODE))\n./t $W\n"),
+        ("another option", _ONE + "#SBATCH --gres=gpu:a100:8\nW=$((2 * SLURM_GPUS_PER_NODE))\n./t $W\n"),
+        ("no arithmetic", _KIND + "./t $SLURM_GPUS_PER_NODE $((1 + 1))\n"),
+        ("set anew", _KIND + "SLURM_GPUS_PER_NODE=8\nW=$((2 * SLURM_GPUS_PER_NODE))\n./t $W\n"),
+        ("another name", _KIND + "W=$((2 * SLURM_GPUS_PER_NODES))\n./t $W\n"),
+        ("a comment", _KIND + "# W=$((2 * SLURM_GPUS_PER_NODE))\n./t\n"),
+    ),
     "status-of-background": (
         ("of wait", _ONE + "./t &\nwait $!\nrv=$?\n"),
         ("of what follows", _ONE + "./t & ./u; rv=$?\nwait\n"),

@@ -88,6 +88,31 @@ def _defaults_of(job: BatchScript, name: str) -> Iterator[tuple[TextSpan, str]]:
             yield word.place, match[1]
 
 
+@rule(
+    "kind-in-arithmetic",
+    Severity.FRAGILE,
+    "a number of GPUs with their kind in arithmetic",
+    why="Slurm sets the variable to what the option says, with the kind of the GPU: bash cannot count with a100:4. It says so, leaves the line and goes on.",
+    instead='Write the number, or remove the kind: "${SLURM_GPUS_PER_NODE##*:}".',
+    source=sources.SBATCH,
+    bad="#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus-per-node=a100:4\n#SBATCH --time=01:00:00\nexport WORLD=$((2 * SLURM_GPUS_PER_NODE))\nsrun --ntasks-per-node=4 --kill-on-bad-exit=1 ./train\n",
+    good="#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus-per-node=a100:4\n#SBATCH --time=01:00:00\nexport WORLD=$((2 * ${SLURM_GPUS_PER_NODE##*:}))\nsrun --ntasks-per-node=4 --kill-on-bad-exit=1 ./train\n",
+)
+def find_kinds_in_arithmetic(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first line that counts with a variable whose option names a kind of GPU."""
+    for name in ("SLURM_GPUS", "SLURM_GPUS_PER_NODE", "SLURM_GPUS_PER_TASK"):
+        option = job.header.get(min(_SET_BY[name]))
+        value = (option.value or "") if option is not None else ""
+        if not re.fullmatch(r"[A-Za-z]\w*:\d+", value) or job.shell.assigned(name):
+            continue
+        for number, line in enumerate(job.lines, start=1):
+            counts = re.search(rf"^[^#]*\(\((?:(?!\)\)).)*?(\${{?{name}}}?|\b{name})(?![\w#%:/])", line)
+            if counts:
+                place = TextSpan(number, counts.start(1) + 1, number, counts.end(1) + 1)
+                yield Hit(place, f"{name} is {value!r}, which bash does not count with")
+                break
+
+
 _SET_BY = {
     "SLURM_GPUS_PER_NODE": frozenset({"gpus-per-node"}),
     "SLURM_GPUS_PER_TASK": frozenset({"gpus-per-task"}),
