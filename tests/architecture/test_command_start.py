@@ -33,9 +33,6 @@ NOT_TO_START = {
     "tempfile",
     "tomllib",
     "inspect",
-    "msgspec.inspect",
-    "ipaddress",
-    "platform",
     "socket",
     "torch",
     "numpy",
@@ -92,48 +89,6 @@ def test_a_launch_on_this_machine_loads_only_what_it_uses() -> None:
     assert "muster.act.launch_here" in loaded
     assert loaded & NOT_TO_START == set()
     assert len({name for name in loaded if name.partition(".")[0] == "muster"}) <= MOST_OF_MUSTER
-
-
-# A verb of another package may use all of msgspec in the same process.
-_ALL_OF_MSGSPEC = """
-import sys
-from muster.cli.app import _load_msgspec
-_load_msgspec()
-import msgspec
-assert type(sys.modules["msgspec.inspect"]).__name__ == "_Later"
-print(msgspec.json.schema(int), msgspec.toml.decode(b"a = 1"), msgspec.msgpack.decode(msgspec.msgpack.encode(2)))
-import msgspec.inspect
-from msgspec.inspect import IntType
-print(msgspec.inspect.type_info(int) == IntType(), "typing_extensions" in sys.modules)
-print(type(sys.modules["msgspec.inspect"]).__name__)
-assert "platform" not in sys.modules
-import uuid, platform
-kind = msgspec.convert("6ba7b810-9dad-11d1-80b4-00c04fd430c8", uuid.UUID)
-print(kind.version, uuid._LINUX, platform.system())
-"""
-
-
-def test_what_a_launch_does_not_use_of_msgspec_is_there_for_who_does() -> None:
-    done = subprocess.run([sys.executable, "-c", _ALL_OF_MSGSPEC], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["{'type': 'integer'} {'a': 1} 2", "True False", "module", "1 True Linux"]
-
-
-_ADDRESS_OF_A_PATH = """
-import sys
-from muster.cli.app import _load_pathlib
-_load_pathlib()
-from pathlib import Path
-assert "pathlib" in sys.modules and "urllib.parse" not in sys.modules
-print(Path("/a b").as_uri())
-import urllib.parse
-print(urllib.parse.quote("c d"), Path("/a b").as_uri())
-"""
-
-
-def test_a_path_becomes_an_address_although_a_launch_does_not_load_urllib() -> None:
-    words = [sys.executable, "-c", _ADDRESS_OF_A_PATH]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["file:///a%20b", "c%20d file:///a%20b"]
 
 
 @pytest.mark.parametrize("words", TOP_LEVEL, ids=" ".join)

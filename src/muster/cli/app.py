@@ -10,9 +10,6 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from functools import partial
-from types import ModuleType
-from typing import Any
 
 from muster import __version__
 from muster.cli.verbs import VERBS, find_verb, start_verb, verbs_of_others
@@ -107,7 +104,7 @@ def _dispatch(words: list[str]) -> int:
     if words and words[0] in {"--help", "-h", "help"} and words[1:2] and not words[1].startswith("-"):
         words = [*words[1:], "--help"]  # muster help run
     if not words:
-        _load_msgspec()
+        _spare_typing_extensions()
         from muster.cli.help_page import screen_width
         from muster.cli.next_steps import steps_page
 
@@ -123,8 +120,7 @@ def _dispatch(words: list[str]) -> int:
         return 0
     verb = find_verb(words[0])
     if verb is not None:
-        _load_msgspec()
-        _load_pathlib()
+        _spare_typing_extensions()
         return start_verb(verb, words[1:])
     program = _program_of_verb(words[0])
     if program is not None:
@@ -173,82 +169,21 @@ def _unknown_verb(word: str) -> Exception:
     return UnknownName("verb", word, [verb.name for verb in VERBS])
 
 
-class _Later(ModuleType):
-    """Stands for a module until somebody takes something of it."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return getattr(self.load(), name)
-
-    def load(self) -> ModuleType:
-        """Load the module itself, which then stands for itself."""
-        from importlib import import_module
-
-        if sys.modules.get(self.__name__) is self:
-            del sys.modules[self.__name__]
-        return import_module(self.__name__)
-
-    def has_function(self, name: str) -> None:
-        """Have a function that is loaded where it is called: msgspec takes it before."""
-        setattr(self, name, partial(self._call, name))
-
-    def _call(self, name: str, /, *given: Any, **named: Any) -> Any:
-        return getattr(self.load(), name)(*given, **named)
-
-
-_LATER = ("msgspec._json_schema", "msgspec.inspect", "msgspec.msgpack", "msgspec.toml", "msgspec.yaml")
-
-
-def _load_msgspec() -> None:
-    """Load msgspec without what no launch uses of it.
+def _spare_typing_extensions() -> None:
+    """Let msgspec do with `typing`, which has all that it wants since Python 3.11.
 
     It prefers typing_extensions where that is installed (torch brings it), and its import costs a launch as much as
-    all modules of Muster: 7 ms of 77, on two cores. `typing` has all that it wants since Python 3.11. Five of its own
-    modules, which it loads with the first, cost 3 ms more.
+    all modules of Muster: 7 ms of 77, on two cores.
     """
     if "typing_extensions" in sys.modules or "msgspec" in sys.modules:
         return
     from importlib import import_module
 
-    _load_uuid()
     sys.modules["typing_extensions"] = None  # type: ignore[assignment]  # so an import of it fails, and msgspec goes on
-    later = {name: _Later(name) for name in _LATER}
-    for function in ("schema", "schema_components"):
-        later["msgspec._json_schema"].has_function(function)
-    sys.modules.update(later)
     try:
         import_module("msgspec")
     finally:
         del sys.modules["typing_extensions"]
-
-
-def _load_pathlib() -> None:
-    """Load pathlib without urllib and ipaddress, of which it uses one function where a path becomes an address."""
-    addresses = _Later("urllib.parse")
-    addresses.has_function("quote_from_bytes")
-    _load_beside(addresses, "pathlib")
-
-
-def _load_uuid() -> None:
-    """Load uuid, a type of which msgspec knows, without platform: it asks that for the name of the system alone."""
-    platform = _Later("platform")
-    vars(platform)["system"] = lambda: os.uname().sysname
-    _load_beside(platform, "uuid")
-
-
-def _load_beside(stand_in: _Later, name: str) -> None:
-    """Load a module while another one stands for a module that it imports."""
-    from importlib import import_module
-
-    if name in sys.modules or stand_in.__name__ in sys.modules:
-        return
-    sys.modules[stand_in.__name__] = stand_in
-    try:
-        import_module(name)
-    finally:
-        if sys.modules.get(stand_in.__name__) is stand_in:
-            del sys.modules[stand_in.__name__]
 
 
 def _drop_what_nobody_reads() -> None:

@@ -73,7 +73,7 @@ def tables_read_before(path: Path, text: str) -> dict[str, Any] | None:
     """Return the tables of this very text; None where they do not lie there, or are of another text."""
     try:
         read = msgspec.json.decode(file_of_tables(path).read_bytes())
-    except OSError:
+    except (OSError, msgspec.DecodeError):  # not there, or not whole
         return None
     return _with_dates(read["tables"]) if read["crc32"] == zlib.crc32(text.encode()) else None
 
