@@ -54,7 +54,7 @@ USES = {
     "site": ("site show lumi", 0, r"LUMI"),
     "check": ("check --log job.log", 1, r"the GPU's memory is full"),
     "bench": ("bench --site clariden --read bench.jsonl --html page.html", 1, r"broken"),
-    "lint": ("lint job.sbatch", 0, r"job\.sbatch:5:1: fragile"),
+    "lint": ("lint job.sbatch", 1, r"job\.sbatch:5:6: hangs"),
     "port": ("port job.sbatch --site lumi -A project_465000000", 0, r"#SBATCH --gres=gpu:4 +kept +-g 4"),
     "stage": ("stage nothere", 2, r"error: .*\n\nhint: "),
     "build": ("build lock", 2, r"error: .*\n\nhint: "),
