@@ -82,10 +82,16 @@ def test_an_up_that_is_killed_leaves_nothing(person: Person, after_s: float, tmp
     name = f"killed-{uuid4().hex}"
     up = begin_up(person, name, tmp_path, "-N", "64")
     time.sleep(after_s)  # the moment is arbitrary: whatever stands by then has to go
+    os.killpg(up.pid, signal.SIGSTOP)  # a look at all processes takes long enough for a lab to come up
     members = with_word(name)
-    assert up.poll() is None
-    os.killpg(up.pid, signal.SIGKILL)
-    up.wait()
+    has_ended = up.poll()
+    if has_ended is None:
+        os.killpg(up.pid, signal.SIGKILL)
+        up.wait()
+    else:  # a busy machine woke this test too late: the lab is whole, and goes as such
+        assert has_ended == 0
+        checked(person.muster("lab", "exec", "--name", name, "--", "srun", "-N64", "true"))
+        checked(person.muster("lab", "down", "--name", name))
     assert becomes_true(lambda: not with_word(name) and not alive(members))
     assert of_the_machine() == before
     checked(person.muster("lab", "up", "--name", name, "-N", "1"))
