@@ -60,7 +60,7 @@ def _comes_back(job: BatchScript, command: SimpleCommand) -> bool:
     "array-facts",
     Severity.FRAGILE,
     "the number of an array's task in a job that is not an array",
-    why="""Without --array %a in a name is 4294967294, and SLURM_ARRAY_TASK_ID is empty: in the brackets of an array, or in a calculation, bash takes 0 for it
+    why="""Without --array, %a in a name is 4294967294, and SLURM_ARRAY_TASK_ID is empty: in the brackets of an array, or in a calculation, bash takes 0 for it
     without a word.""",
     instead="Add --array to the header, or let bash ask: ${SLURM_ARRAY_TASK_ID:?this is an array job}.",
     source=sources.SBATCH,

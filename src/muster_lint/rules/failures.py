@@ -184,7 +184,7 @@ def find_deadly_kills(job: BatchScript) -> Iterator[Hit]:
 def find_early_statuses(job: BatchScript) -> Iterator[Hit]:
     """Yield each reading of $? in the line of a program in the background, or in the line below, where nothing else ran."""
     for each in job.shell.commands if job.directives else ():
-        if not each.in_background or each.in_substitution:
+        if not each.in_background:
             continue
         line = each.place.end_line
         behind = job.lines[line - 1][each.place.end_column - 1 :]

@@ -21,9 +21,9 @@ _COPY = "cp data.tar /tmp/data.tar"
 @rule(
     "half-copied-file",
     Severity.FRAGILE,
-    "a copy where none is, in a place that jobs share",
-    why="""The file is there from the first byte on. A job that starts meanwhile, or after one that was killed while it copied, takes the half of it
-    for the whole.""",
+    "a copy only where the file is missing, in a place that jobs share",
+    why="""The file is there from its first byte on. A job that starts while another one copies, or after one that was killed at that, takes half a file for
+    a whole one.""",
     instead='Copy under another name, and rename it: cp data "$to.$SLURM_JOB_ID" && mv "$to.$SLURM_JOB_ID" "$to"; or hold a lock (flock).',
     source=sources.BASH,
     bad=_HEAD + f"if [ ! -f /tmp/data.tar ]; then\n    {_COPY}\nfi\nsrun --kill-on-bad-exit=1 ./train /tmp/data.tar\n",

@@ -21,7 +21,7 @@ _STEP = "srun --kill-on-bad-exit=1 ./train\n"
 @rule(
     "service-for-everyone",
     Severity.FRAGILE,
-    "a service that asks nobody who they are",
+    "a service without a password",
     why="Whoever reaches the node runs commands as you: other users of the cluster do, and at some sites the whole network.",
     instead="Let it listen at 127.0.0.1 and reach it through ssh -L; or leave its token on.",
     source="ray-project/ray doc/source/ray-security/index.md (Ray expects to run in a safe network)",

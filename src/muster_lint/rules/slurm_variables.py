@@ -92,7 +92,7 @@ def _defaults_of(job: BatchScript, name: str) -> Iterator[tuple[TextSpan, str]]:
     "kind-in-arithmetic",
     Severity.FRAGILE,
     "a number of GPUs with their kind in arithmetic",
-    why="Slurm sets the variable to what the option says, with the kind of the GPU: bash cannot count with a100:4. It says so, leaves the line and goes on.",
+    why="Slurm sets the variable to what the option says, with the kind of the GPU: bash cannot count with a100:4, so it prints an error, skips the command and goes on.",
     instead='Write the number, or remove the kind: "${SLURM_GPUS_PER_NODE##*:}".',
     source=sources.SBATCH,
     bad="#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus-per-node=a100:4\n#SBATCH --time=01:00:00\nexport WORLD=$((2 * SLURM_GPUS_PER_NODE))\nsrun --ntasks-per-node=4 --kill-on-bad-exit=1 ./train\n",

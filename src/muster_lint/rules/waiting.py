@@ -116,26 +116,7 @@ _BREAKS = re.compile(
     r"\bif\s+(?!!)(.+?)\s*;?\s*\n?\s*then\s[^;\n]*[\s;]*(?:\n[^\n]*){0,2}?\bbreak\b|(\S[^\n]*?)\s*&&\s*break\b"
 )
 """The condition of the branch in which an endless loop is left."""
-_IDLE = frozenset(
-    {
-        "sleep",
-        "echo",
-        "printf",
-        "date",
-        ":",
-        "true",
-        "break",
-        "curl",
-        "wget",
-        "nc",
-        "grep",
-        "tail",
-        "ls",
-        "test",
-        "[",
-        "ray",
-    }
-)
+_IDLE = frozenset("sleep echo printf date : true break curl wget nc grep tail ls test [ ray".split())  # noqa: SIM905
 
 
 def _has_end(job: BatchScript, loop: AskingLoop, inside: list[SimpleCommand], set_inside: list[Assignment]) -> bool:
