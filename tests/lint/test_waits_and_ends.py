@@ -34,6 +34,8 @@ _FOUND = {
         ("with $", _KIND + "W=$(( $SLURM_NNODES * $SLURM_GPUS_PER_NODE ))\n./t $W\n"),
         ("in braces", _KIND + "((W = ${SLURM_GPUS_PER_NODE} * 2))\n./t $W\n"),
         ("of the job", _ONE + "#SBATCH --gpus=a100:8\nW=$((SLURM_GPUS / 2))\n./t $W\n"),
+        ("by another name", _KIND + "G=$SLURM_GPUS_PER_NODE\nexport W=$(($G*2))\n./t $W\n"),
+        ("of a launcher", _KIND + "torchrun --standalone --nproc_per_node=$SLURM_GPUS_PER_NODE t.py\n"),
     ),
     "status-of-background": (
         ("in its line", _ONE + "srun ./t & rv=$?\nwait\nexit $rv\n"),

@@ -105,12 +105,21 @@ def find_kinds_in_arithmetic(job: BatchScript) -> Iterator[Hit]:
         value = (option.value or "") if option is not None else ""
         if not re.fullmatch(r"[A-Za-z]\w*:\d+", value) or job.shell.assigned(name):
             continue
+        copies = [each.name for each in job.shell.assignments if each.value and each.value.lone_name == name]
+        names = "|".join([name, *(copy for copy in copies if len(job.shell.assigned(copy)) == 1)])
+        counting = re.compile(rf"^[^#]*\(\((?:(?!\)\)).)*?(\${{?(?:{names})}}?|\b(?:{names}))(?![\w#%:/])")
+        told = re.compile(rf"^[^#]*\s--?(?:{_TAKES_COUNT})[= ]\"?(\${{?(?:{names})}}?)(?![\w#%:/])")
         for number, line in enumerate(job.lines, start=1):
-            counts = re.search(rf"^[^#]*\(\((?:(?!\)\)).)*?(\${{?{name}}}?|\b{name})(?![\w#%:/])", line)
-            if counts:
-                place = TextSpan(number, counts.start(1) + 1, number, counts.end(1) + 1)
-                yield Hit(place, f"{name} is {value!r}, which bash does not count with")
+            counts, tells = counting.search(line), told.search(line)
+            found = counts or tells
+            if found:
+                place = TextSpan(number, found.start(1) + 1, number, found.end(1) + 1)
+                reader = "bash does not count with" if counts else "a launcher does not take for a number"
+                yield Hit(place, f"{found[1].strip('${}')} is {value!r}, which {reader}")
                 break
+
+
+_TAKES_COUNT = "nproc[-_]per[-_]node|num_processes|num_gpus|nproc|np|n|ntasks(?:-per-node)?"
 
 
 _SET_BY = {
