@@ -33,8 +33,12 @@ def signs_of_gpus(job: BatchScript) -> Iterator[tuple[TextSpan, str]]:
         if is_shown or is_tuned:
             yield assignment.place, assignment.name
     for launch in job.launches:
+        is_own = is_work(job, launch) and not launch.command.in_substitution
+        name = (launch.script.value if launch.script is not None else launch.stages[-1].name) if is_own else ""
+        if _IS_FOR_GPUS.search(name.rpartition("/")[2]) and "cpu" not in name.lower():
+            yield launch.command.place, name.rpartition("/")[2]
         told = _TELLS_GPUS.search(" ".join(word.value for word in launch.stages[-1].words)) if launch.stages else None
-        if told is not None and is_work(job, launch) and not launch.command.in_substitution:
+        if told is not None and is_own and "cpu" not in name.lower():
             yield launch.command.place, f"{told[1]} of the program"
         agent = launch.stage("agent")
         if agent is not None and zero_of(job) is not None:
@@ -52,11 +56,22 @@ def signs_of_gpus(job: BatchScript) -> Iterator[tuple[TextSpan, str]]:
 
 
 _SHOWS = re.compile(r"(CUDA|HIP|ROCR)_VISIBLE_DEVICES")
-_TUNES = re.compile(r"(NCCL|RCCL|MIOPEN)_[A-Z]")
+_TUNES = re.compile(
+    r"(NCCL|RCCL|MIOPEN)_[A-Z]|(PYTORCH_(CUDA|HIP)_ALLOC_CONF|TF_FORCE_GPU_ALLOW_GROWTH)$"
+    r"|XLA_PYTHON_CLIENT_[A-Z]"
+)
+_IS_FOR_GPUS = re.compile(r"(^|[_-])(gpus?|cuda)(?=[_.]|$)", re.IGNORECASE)
+"""The name of a program that is made for GPUs: gpu.py, lmp_cuda."""
+
+OF_GPUS = re.compile(
+    r"gpu|dgx|volta|rtx|nvidia|(?<![a-z0-9])([avph]100|h200|gh200|k[48]0|l40s?|a40|mi\d{2,3}x?)(?!\d)",
+    re.IGNORECASE,
+)
+"""The name of a partition whose nodes have GPUs."""
 _LOADS_CUDA = re.compile(r"(^|\s)(cuda|cudnn|nccl|cudatoolkit)\b", re.IGNORECASE)
 _TELLS_GPUS = re.compile(
     r"(?:^|\s)((?:--?|trainer\.)(?:num[-_]?|n[-_]?)?gpus(?:[-_]per[-_]node)?[= ][1-9]\d*|--device[= ]cuda(?::\d+)?"
-    r"|--accelerator[= ]gpu|--(?:use[-_])?(?:cuda|gpu)(?:[= ](?:true|\d))?(?=\s-|$))",
+    r"|--accelerator[= ]gpu|--\w+:cuda=T(?:rue)?\b|--(?:use[-_])?(?:cuda|gpu)(?:[= ](?:true|\d))?(?=\s-|$))",
     re.IGNORECASE,
 )
 """The options by which a program is told to use GPUs."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from muster_lint import sources
-from muster_lint.gpus import signs_of_gpus, zero_of
+from muster_lint.gpus import OF_GPUS, signs_of_gpus, zero_of
 from muster_lint.job import BatchScript
 from muster_lint.launch import LaunchCommand
 from muster_lint.rule import rule
@@ -102,11 +102,10 @@ def _without_read(job: BatchScript) -> str:
 )
 def find_unasked_gpus(job: BatchScript) -> Iterator[Hit]:
     """Yield the sign of GPU software in a job whose header asks for no GPU."""
-    # A line that is switched off, or the header of a site's own program, asks for GPUs where somebody wanted them.
-    if re.search(
-        r"^#+\s*SBATCH .*(gres|gpu)|^#(?!S)[A-Z]BATCH|sbatch\b.*(--gres|--gpus|-G\s)", _without_read(job), re.MULTILINE
-    ):
+    # The header of a site's own program, or a command that a comment shows, asks for GPUs where somebody wanted them.
+    if re.search(r"^#(?!S)[A-Z]BATCH|sbatch\b.*(--gres|--gpus|-G\s)", job.text, re.MULTILINE):
         return
+    is_off = re.search(r"^#+\s*SBATCH .*(gres|gpu)", _without_read(job), re.MULTILINE) is not None
     other = {"tres-per-task", "tres-per-node", "batch"}
     kind = job.header["constraint"].value or "" if "constraint" in job.header else ""
     if re.search(r"gpu|nv|[avhkp]\d{2,3}\b|rtx|tesla|volta|mi\d\d", kind, re.IGNORECASE):
@@ -130,15 +129,22 @@ def find_unasked_gpus(job: BatchScript) -> Iterator[Hit]:
         return
     unknown = "whether the partition gives whole nodes, or sbatch was given more"
     partition = job.header.get("partition")
-    is_named = partition is not None and re.search(r"gpu|[avh]100|rtx", partition.value or "", re.IGNORECASE)
+    is_named = partition is not None and OF_GPUS.search(partition.value or "") is not None and not is_off
+    account = job.header.get("account")
     sign = (partition.place, "") if partition is not None and is_named else next(signs_of_gpus(job), None)
+    if is_off:
+        own = [each for each in signs_of_gpus(job) if each[1].endswith("of the program") or "." in each[1]]
+        sign = own[0] if own else None  # nothing but what the program itself is told
+    elif sign is None and account is not None and re.search(r"(^|_)(gpus?|dgx)$", account.value or ""):
+        sign = account.place, f"the account {account.value}"
     if none is not None and sign is not None:
         yield Hit(none.place, f"--{none.name}={none.value} asks for no GPU", unknown="whether the program needs one")
     elif is_named and partition is not None:
         message = f"the partition {partition.value} is for GPUs, but the header asks for none"
         yield Hit(partition.place, message, unknown=unknown)
     elif sign is not None:
-        yield Hit(sign[0], f"{sign[1]} is for GPUs, but the header asks for none", unknown=unknown)
+        rest = ": the line that does so is a comment" if is_off else ""
+        yield Hit(sign[0], f"{sign[1]} is for GPUs, but the header asks for none{rest}", unknown=unknown)
 
 
 def _asks_itself(launch: LaunchCommand) -> bool:
@@ -150,7 +156,7 @@ def _asks_itself(launch: LaunchCommand) -> bool:
 
 
 _ELSEWHERE = re.compile(
-    r"(device|accelerator|backend|platforms?)[=\s]+[\"']?(cpu|gloo)\b|no[-_]cuda|use[-_]cpu|CUDA_VISIBLE_DEVICES=([\"']{2}|-1|\s|$)"
+    r"(device|accelerator|backend|platforms?(?:_name)?)[=\s]+[\"']?(cpu|gloo)\b|no[-_]cuda|use[-_]cpu|CUDA_VISIBLE_DEVICES=([\"']{2}|-1|\s|$)"
     r"|^\s*\w+=[\"']?(srun|sbatch|salloc)\b[^\n]*(--gres|--gpus|-G\s*\d)",
     re.IGNORECASE | re.MULTILINE,
 )
