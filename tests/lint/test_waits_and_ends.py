@@ -27,6 +27,8 @@ _RUNS = _ONE + "#SBATCH --array=0-9\n"
 
 _LIST = _HEAD + "#SBATCH -N 4\nfor node in $(scontrol show hostnames); do\n"
 
+_RANKS = _ONE + "#SBATCH --gres=gpu:2\n#SBATCH --ntasks-per-node=2\n"
+
 _KIND = _ONE + "#SBATCH --gpus-per-node=mi250:8\n"
 
 _FOUND = {
@@ -36,6 +38,10 @@ _FOUND = {
         ("of the job", _ONE + "#SBATCH --gpus=a100:8\nW=$((SLURM_GPUS / 2))\n./t $W\n"),
         ("by another name", _KIND + "G=$SLURM_GPUS_PER_NODE\nexport W=$(($G*2))\n./t $W\n"),
         ("of a launcher", _KIND + "torchrun --standalone --nproc_per_node=$SLURM_GPUS_PER_NODE t.py\n"),
+    ),
+    "tasks-as-cpus": (
+        ("ranks that nothing starts", _RANKS + 'python tools/train.py $1 --launcher="slurm" ${@:2}\n'),
+        ("on two nodes", _HEAD + "#SBATCH -N 2\n#SBATCH --ntasks-per-node=1\npython t.py c.py --launcher slurm\n"),
     ),
     "status-of-background": (
         ("in its line", _ONE + "srun ./t & rv=$?\nwait\nexit $rv\n"),
@@ -181,6 +187,11 @@ _SILENT = {
         ("another name", _KIND + "W=$((2 * SLURM_GPUS_PER_NODES))\n./t $W\n"),
         ("a comment", _KIND + "# W=$((2 * SLURM_GPUS_PER_NODE))\n./t\n"),
     ),
+    "tasks-as-cpus": (
+        ("one rank", _ONE + "#SBATCH --ntasks-per-node=1\npython t.py c.py --launcher=slurm\n"),
+        ("ranks of srun", _RANKS + "srun python t.py c.py --launcher=slurm\n"),
+    ),
+    "one-process-many-gpus": (("ranks that wait", _RANKS + "python t.py c.py --launcher=slurm\n"),),
     "status-of-background": (
         ("of wait", _ONE + "./t &\nwait $!\nrv=$?\n"),
         ("of what follows", _ONE + "./t & ./u; rv=$?\nwait\n"),

@@ -76,7 +76,9 @@ def find_unstarted_tasks(job: BatchScript) -> Iterator[Hit]:
     tasks = of_node or total
     if tasks is None or not re.fullmatch(r"[0-9]{1,6}", tasks.value or "") or re.search(_SPREADS, job.body):
         return
-    if int(tasks.value or "") < 2 or (total is not None and total.value == "1"):
+    lonely_ranks = list(_lonely_ranks(job, int(total.value or "") if total is tasks else None))
+    yield from lonely_ranks
+    if lonely_ranks or int(tasks.value or "") < 2 or (total is not None and total.value == "1"):
         return
     plain = [each for each in job.launches if (is_work(job, each) and each.stage("python")) or _names_python(each)]
     agents = [use for use in uses_of(job) if use.is_agent and use.step is None]
@@ -94,6 +96,22 @@ def find_unstarted_tasks(job: BatchScript) -> Iterator[Hit]:
             message = f"{tasks.value} tasks may lie on several nodes, and {name} runs on the first"
             yield Hit(tasks.place, message, unknown="how many CPUs a node has free")
 
+
+def _lonely_ranks(job: BatchScript, total: int | None) -> Iterator[Hit]:
+    """Yield the first program that is told of srun as its launcher, in a job of several tasks that has no srun."""
+    tasks = total or (job.tasks_per_node or 1) * (job.nodes or 1)
+    for launch in job.launches if tasks > 1 else ():
+        stage = launch.stage("python")
+        words = " ".join(word.value for word in stage.words) if stage is not None else ""
+        if _TOLD_OF_SRUN.search(words) and not (launch.command.in_substitution or launch.stage("agent")):
+            message = f"it is told that srun has started it, and waits for {tasks - 1} of {tasks} ranks that nothing starts"
+            instead = "Write srun in front of it. Without srun tell it of no launcher."
+            yield Hit(launch.command.place, message, instead, severity=Severity.HANGS)
+            return
+
+
+_TOLD_OF_SRUN = re.compile(r"(^|\s)--launcher[= ][\"']?slurm\b")
+"""The option of OpenMMLab's programs: they take their rank and the number of ranks from Slurm's variables."""
 
 _MANY_TASKS = 24
 
@@ -355,7 +373,7 @@ def find_lone_processes(job: BatchScript) -> Iterator[Hit]:
         return
     yield from _lone_servers(job, gpus)
     uses = [use for use in uses_of(job) if use.launch in job.launches]
-    if re.search(_DIVIDES, job.body, re.IGNORECASE):
+    if re.search(_DIVIDES, job.body, re.IGNORECASE) or _TOLD_OF_SRUN.search(job.body):
         return
     if len(uses) != 1:
         yield from _lone_in_a_row(job, uses, gpus)
