@@ -39,6 +39,13 @@ _FOUND = {
         ("by another name", _KIND + "G=$SLURM_GPUS_PER_NODE\nexport W=$(($G*2))\n./t $W\n"),
         ("of a launcher", _KIND + "torchrun --standalone --nproc_per_node=$SLURM_GPUS_PER_NODE t.py\n"),
     ),
+    "address-is-a-list": (
+        (
+            "a dash",
+            _HEAD + "#SBATCH -N 2\nM=`perl -le '$_=$ENV{\"SLURM_JOB_NODELIST\"}; s/,.*//; s/-.*//; print'`\n./t $M\n",
+        ),
+        ("cut", _HEAD + "#SBATCH -N 2\nM=$(echo $SLURM_NODELIST | cut -d '-' -f 1 | tr -d '[')\n./t $M\n"),
+    ),
     "tasks-as-cpus": (
         ("ranks that nothing starts", _RANKS + 'python tools/train.py $1 --launcher="slurm" ${@:2}\n'),
         ("on two nodes", _HEAD + "#SBATCH -N 2\n#SBATCH --ntasks-per-node=1\npython t.py c.py --launcher slurm\n"),

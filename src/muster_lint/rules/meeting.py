@@ -134,6 +134,13 @@ def find_node_lists(job: BatchScript) -> Iterator[Hit]:
             taken.add(each.place)
             message = "the first host is cut out of the node list by the place of its letters"
             yield Hit(each.place, message, unknown="how the hosts of the site are named")
+        for text in each.value.substitutions if each.value is not None and each.place not in taken else ():
+            if re.search(r"SLURM_\w*NODELIST", text) and _AT_A_DASH.search(text):
+                taken.add(each.place)
+                message = (
+                    "the first host is cut out of the node list at a dash: a host with a dash in its name loses its end"
+                )
+                yield Hit(each.place, message, unknown="how the hosts of the site are named")
     if job.nodes == 1 or (job.nodes is None and "nodes" not in job.header):
         return  # the list of one node is its name
     lists = {"SLURM_NODELIST", "SLURM_JOB_NODELIST", "SLURM_STEP_NODELIST"}
@@ -147,6 +154,9 @@ def find_node_lists(job: BatchScript) -> Iterator[Hit]:
             is_part = re.search(r"\{SLURM_\w*NODELIST[:%#/]", word.text) is not None
             unknown = "how the hosts of the site are named" if is_part or cut else ""
             yield Hit(place, "the node list is not expanded: node[1-4] is not a host", unknown=unknown)
+
+
+_AT_A_DASH = re.compile(r"s/-\.\*//|\bcut -d ?[\"']?-|-F ?[\"']?-[\"' ]")
 
 
 @rule(

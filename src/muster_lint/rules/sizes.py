@@ -104,7 +104,9 @@ def _lonely_ranks(job: BatchScript, total: int | None) -> Iterator[Hit]:
         stage = launch.stage("python")
         words = " ".join(word.value for word in stage.words) if stage is not None else ""
         if _TOLD_OF_SRUN.search(words) and not (launch.command.in_substitution or launch.stage("agent")):
-            message = f"it is told that srun has started it, and waits for {tasks - 1} of {tasks} ranks that nothing starts"
+            message = (
+                f"it is told that srun has started it, and waits for {tasks - 1} of {tasks} ranks that nothing starts"
+            )
             instead = "Write srun in front of it. Without srun tell it of no launcher."
             yield Hit(launch.command.place, message, instead, severity=Severity.HANGS)
             return
