@@ -273,12 +273,19 @@ def test_variables_of_the_plan_reach_the_ranks_and_stale_ones_do_not() -> None:
         RANK="9",
         MASTER_ADDR="elsewhere:29500",
         TORCHELASTIC_USE_AGENT_STORE="True",
+        MUSTER_JOB="12",
+        MUSTER_ATTEMPT="7",
+        MUSTER_ROLE="serve",
+        MUSTER_CHECKPOINT="/of/another/job",
+        MUSTER_PORT="1",
+        MUSTER_ADDRESS="elsewhere",
     )
     seen = json.loads(result.stdout)
 
     assert seen["A"].startswith("$(x) here-")
     assert (seen["PASSED"], seen["RANK"], seen["MASTER_ADDR"]) == ("on", "0", "127.0.0.1")
-    assert not {"GONE", "TORCHELASTIC_USE_AGENT_STORE"} & set(seen)
+    assert not {"GONE", "TORCHELASTIC_USE_AGENT_STORE", "MUSTER_ATTEMPT", "MUSTER_ROLE"} & set(seen)
+    assert "MUSTER_CHECKPOINT" not in seen
 
 
 def test_two_runs_at_once_get_different_ports() -> None:

@@ -75,9 +75,9 @@ def test_the_script_is_the_same_twice_and_passes_shellcheck(case: Case, tmp_path
 
 # Lines of Muster's own text in a job that `muster submit` queues: without an image, and what each engine adds.
 _LINES = {
-    "srun": 405,
+    "srun": 411,
     "ibrun": 461,
-    "local": 217,
+    "local": 223,
     "flux": 303,
     "mpirun": 544,
     "torchrun": 455,

@@ -299,6 +299,13 @@ def test_any_argument_and_any_value_arrive_byte_for_byte(
 @pytest.mark.parametrize("launcher", ["srun", "torchrun", "mpirun", "mpirun+torchrun"])
 def test_what_an_outer_job_left_behind_does_not_reach_the_launcher(launcher: str, tmp_path: Path) -> None:
     stale = {"RANK": "9", "WORLD_SIZE": "99", "MASTER_ADDR": "elsewhere:1", "SLURM_CPUS_PER_TASK": "4", "PMI_RANK": "3"}
+    stale |= {
+        "MUSTER_ATTEMPT": "7",
+        "MUSTER_ROLE": "serve",
+        "MUSTER_ADDRESS": "elsewhere",
+        "MUSTER_SAVE_SIGNAL": "USR1",
+    }
+    stale["MUSTER_PYTHON"] = "/of/another/job"
     made = plan("-N", "2", "--ntasks-per-node", "2", "--chdir", str(tmp_path), "--", "x", launcher=launcher)
 
     status, _, seen, stderr = execute(made, tmp_path, **stale)

@@ -19,7 +19,7 @@ from muster.model.words import Fragment, Hidden, Template, Word
 from muster.rank import contract
 from muster.rank.vendors import vendor_here
 from muster.render.image import step_words
-from muster.render.own_text import STALE, prologue_text
+from muster.render.own_text import prologue_text, stale_names
 from muster.render.told import told_to_tasks
 
 # Ranks here run as whoever typed it, root in a container among them; Open MPI wants to be told so, twice.
@@ -28,7 +28,8 @@ _OPEN_MPI_AS_ROOT = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
 
 def run_here(plan: Plan, environment: Mapping[str, str]) -> Outcome:
     """Run the ranks on this machine under Muster's own supervisor; mpirun supervises its ranks itself."""
-    clean = {name: value for name, value in environment.items() if name not in STALE}
+    stale = set(stale_names(plan))
+    clean = {name: value for name, value in environment.items() if name not in stale}
     launcher = launcher_named(plan.launcher)
     if launcher.starter(plan.engine) is not Starter.MUSTER:
         from muster.act.launch import run_within

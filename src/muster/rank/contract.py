@@ -104,6 +104,14 @@ STAGE_ENV_HERE = "MUSTER_STAGE_ENV_HERE"
 STAGE_LIBRARY = "MUSTER_STAGE_LIBRARY"  # the folder by which a rank imports muster,
 STAGE_BINDS = "MUSTER_STAGE_BINDS"  # and what an image has to see of all that
 
+# Facts of one start, which no start sets always: those that an outer job or a shell has are not of these ranks.
+OF_A_START = (
+    *(ATTEMPT, RESTARTS, CHECKPOINT, SAVE_SIGNAL, SAVE_RUN, END, ROLE, ROLE_PORT, ROLE_PORTS, ROLE_KEY),
+    *(PORT, PORT_CHOSEN, RANGE_ASKED, ADDRESS, HOST_SUFFIX, NODES, STEP, METHOD, PYTHON, ENDS, DOOR, DOOR_KEY, PIPES),
+    *(AGENT_MODULE, AGENT_NEEDS, AGENT_FLAGS, CHECKED, OMP, SLURM_NAMES, STAGE, STAGE_SCRIPT, STAGE_SCRIPT_HERE),
+    *(STAGE_IMAGE, STAGE_IMAGE_HERE, STAGE_ENV, STAGE_ENV_HERE, STAGE_LIBRARY, STAGE_BINDS),
+)
+
 # What a person or a test may set.
 SAFE_DIRECTORY = "MUSTER_SAFE_DIRECTORY"  # a folder whose settings may decide what runs as you
 SYSTEM_DIRECTORY = "MUSTER_SYSTEM_DIRECTORY"  # the administrator's folder, where it is not /etc/muster

@@ -20,7 +20,7 @@ from muster.render.parts import compose, kept, part
 from muster.slurm.variables import CLASHING, CLASHING_WITHIN
 
 # What another launcher, or an outer job, may have said about ranks that are not these.
-STALE = (
+_STALE = (
     *contract.PUBLISHED,
     "JAX_COORDINATOR_ADDRESS",
     "OMPI_COMM_WORLD_RANK",
@@ -122,15 +122,29 @@ def _parts_of_some_jobs(plan: Plan, launcher: Launcher) -> tuple[tuple[Part, boo
     )
 
 
+def stale_names(plan: Plan) -> list[str]:
+    """Return the variables that would tell these ranks of other ones; the plan's own reach its script from outside."""
+    own = {variable.name for variable in plan.variables}
+    if contract.ROLE in own:
+        own.add(contract.ROLE_PORTS)
+    return [*_STALE, *(name for name in contract.OF_A_START if name not in own)]
+
+
+# Muster itself hands these to the script of a run on this machine.
+_HANDED_OVER_HERE = {contract.PORT, contract.PORT_CHOSEN}
+
+
 def _forget(plan: Plan) -> str:
     """Return the function that unsets what would change the step behind its flags."""
     names = list(CLASHING)
     if plan.within:
         # GPUs of a node are in the step's own words, if there are any.
         names += [*CLASHING_WITHIN, *(() if plan.shape.gpus_per_node else ("SLURM_GPUS_PER_NODE",))]
+    handed_over = _HANDED_OVER_HERE if plan.engine is Engine.HERE else set()
+    names += [name for name in stale_names(plan) if name not in handed_over]
     return (
         "# Unsets variables of outer jobs, launchers and the header that would change the step.\n"
-        f"muster_forget() {{\n    {fold(('unset', *names, *STALE))}\n}}\n"
+        f"muster_forget() {{\n    {fold(('unset', *names))}\n}}\n"
     )
 
 
