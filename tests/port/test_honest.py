@@ -309,3 +309,23 @@ def test_what_set_exports_reaches_the_ranks(lines: str, exported: list[str]) -> 
     _, draft = read(f"{_HEAD}{lines}\nsrun python a.py\n")
 
     assert draft.values.get("env", []) == exported
+
+
+@pytest.mark.parametrize(
+    ("line", "use", "verdict"),
+    [
+        ("A=/data/x", "cp -r $A .", Fate.DROPPED),
+        ("A=$(date +%F | tr -d -)", "echo $A", Fate.DROPPED),
+        ("A=$(basename $PWD)_`date`", 'cd "$A"', Fate.DROPPED),
+        ("A=$(mkworkspace -q)", 'cd "$A"', Fate.ASKED),
+        ("A=/x/`mkworkspace -q`", 'cd "$A"', Fate.ASKED),
+        ("A=/data/x", "cd $A", Fate.KEPT),
+        ("A=/data/x", "srun python b.py $A", Fate.KEPT),
+        ("A=$(mkworkspace -q)", "srun python b.py $A", Fate.KEPT),
+        ("A='--lr 1 --seed 2'", "srun python b.py $A", Fate.KEPT),
+    ],
+)
+def test_a_value_is_kept_where_the_job_has_it(line: str, use: str, verdict: Fate) -> None:
+    row = _row(f"{_HEAD}{line}\n{use}\nsrun python a.py\n" if "srun" not in use else f"{_HEAD}{line}\n{use}\n", "A=")
+
+    assert row.verdict == verdict, row

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from muster.plan.secret import is_secret
-from muster_lint.bash import Assignment, ShellText
+from muster_lint.bash import Assignment, ShellText, read_shell
 from muster_lint.port.expand import TASKS, WIRED, Values, names_in, with_home
 from muster_lint.port.guards import is_guarded
 from muster_lint.port.values import Draft, ask_all
@@ -16,6 +16,19 @@ from muster_lint.values import TextSpan
 
 _ALWAYS = frozenset("PATH HOME USER LOGNAME SHELL LANG LC_ALL TERM TMPDIR LD_LIBRARY_PATH".split())  # noqa: SIM905
 """Variables that are exported before a script begins: a value that it gives them reaches the ranks."""
+
+SHOWS = frozenset(
+    """
+    echo printf date hostname env printenv nvidia-smi rocm-smi which pwd lscpu squeue sinfo scontrol sacct numactl free
+    df ls cat sleep true type command uname whoami nvcc gcc head tail wc nproc ip ibstat lsb_release sstat seff module
+    """.split()  # noqa: SIM905
+)
+"""Programs that show something, and change nothing."""
+
+_WORK_OUT = SHOWS | frozenset(
+    "awk basename cut dirname expr find grep readlink realpath sed seq sort tr uuidgen".split()  # noqa: SIM905
+)
+"""Programs that are started for what they print alone."""
 
 
 def exported_ones(shell: ShellText) -> tuple[Assignment, ...]:
@@ -102,12 +115,26 @@ def read_assignments(
         elif own_assignment.exported:
             settings += _exported(own_assignment, subject, values, draft)
         elif own_assignment.name in values.used or own_assignment.name in names_in(words):
-            draft.note(own_assignment.place.line, subject, "", "its value stands where it is used")
+            _used(own_assignment, subject, values, draft)
         else:
             draft.drop(own_assignment.place.line, subject, "a variable of the script alone: no rank sees it")
         if is_guarded(lines, own_assignment.place):
             ask_all(draft, draft.rows[done:], "in the script it holds only behind a test")
     return settings
+
+
+def _used(assignment: Assignment, subject: str, values: Values, draft: Draft) -> None:
+    """Say what became of a value that lines of the script use: it stands in the job, or the job has none of it."""
+    value = values.of(_written(assignment))
+    kept = "\n".join([*draft.command, *(text for texts in draft.values.values() for text in texts)])
+    if not value or "${" in value or any(piece in kept for piece in value.replace('"', "").split()):
+        draft.note(assignment.place.line, subject, "", "its value stands where it is used")
+    elif any(command.program not in _WORK_OUT for command in read_shell(value).commands if command.in_substitution):
+        draft.ask(assignment.place.line, subject, "a command works it out, and the job does not run it: is it needed?")
+    else:
+        draft.drop(
+            assignment.place.line, subject, "the job has no word of it: the lines that use it have their own rows"
+        )
 
 
 def _repeats(assignment: Assignment, before: Sequence[Assignment]) -> bool:

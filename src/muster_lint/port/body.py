@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 
 from muster_lint.bash import SimpleCommand
-from muster_lint.port.assignments import APART, exports_all
+from muster_lint.port.assignments import APART, SHOWS, exports_all
 from muster_lint.port.expand import expanded
 from muster_lint.port.guards import is_guarded
 from muster_lint.port.step import Chain
@@ -79,7 +79,7 @@ def _read(chain: Chain, draft: Draft, lines: list[str], *, is_after: bool) -> No
         reader(command.place.line, text_of(command), words, draft)
     elif command.program == "printf" and words[:1] == ["-v"]:
         draft.ask(command.place.line, text_of(command), "the batch host works the variable out: write its value")
-    elif command.program in _SHOWS or _only_shows(command):
+    elif command.program in SHOWS or _only_shows(command):
         draft.drop(command.place.line, text_of(command), "shows something, and changes nothing")
     elif command.program in {"exit", "return"} and not (is_after or is_guarded(lines, command.place)):
         draft.ask(command.place.line, text_of(command), "the script ends here: does it always?")
@@ -117,7 +117,7 @@ def _chore(chain: Chain, draft: Draft) -> None:
     line, words = chain.command.place.line, [chain.stages[-1].word.value, *(w.value for w in chain.stages[-1].words)]
     if chain.command.writes:
         _writes(chain.command, draft)
-    elif chain.stages[-1].name in _SHOWS:
+    elif chain.stages[-1].name in SHOWS:
         draft.drop(line, text_of(chain.command), "shows something, and changes nothing")
     elif any("$" in word for word in words) or draft.get("node_prologue"):
         draft.ask(
@@ -311,12 +311,6 @@ _COMMANDS: Mapping[str, Callable[[int, str, list[str], Draft], None]] = {
     "trap": _trap,
     "deactivate": _deactivate,
 }
-_SHOWS = frozenset(
-    """
-    echo printf date hostname env printenv nvidia-smi rocm-smi which pwd lscpu squeue sinfo scontrol sacct numactl free
-    df ls cat sleep true type command uname whoami nvcc gcc head tail wc nproc ip ibstat lsb_release sstat seff module
-    """.split()  # noqa: SIM905
-)
 _CONTROL = {
     "wait": "Muster's script waits for its step",
     "exit": "the job ends as its ranks end",
