@@ -81,12 +81,12 @@ def look_for_means(environment: Mapping[str, str], *, version: str, lacks_capabi
     )
 
 
-def _has_subordinate_ids(uid: int) -> bool:
+def _has_subordinate_ids(uid: int, folder: Path = Path("/etc")) -> bool:
     try:
         names = {str(uid), pwd.getpwuid(uid).pw_name}
         return all(
-            any(line.partition(":")[0] in names for line in Path(file).read_text().splitlines())
-            for file in ("/etc/subuid", "/etc/subgid")
+            any(line.partition(":")[0] in names for line in (folder / file).read_text().splitlines())
+            for file in ("subuid", "subgid")
         )
     except (OSError, KeyError):
         return False

@@ -95,6 +95,7 @@ def from_containerfile(text: str) -> str:
     What has no counterpart is refused by its line.
     """
     base: str | None = None
+    runs = False
     files: list[str] = []
     post: list[str] = []
     environment: list[str] = []
@@ -111,8 +112,13 @@ def from_containerfile(text: str) -> str:
         if word == "FROM":
             base = rest
         elif word == "RUN":
+            runs = True
             post.append(rest)
         elif word == "COPY":
+            if runs:
+                raise RequestError(
+                    "the Containerfile copies after RUN, but a definition copies first", hint="move COPY above RUN"
+                )
             files.append(rest)
         elif word == "ENV":
             environment.append(f"export {rest}")
@@ -121,10 +127,6 @@ def from_containerfile(text: str) -> str:
             post.append(f"mkdir -p {rest} && cd {rest}")
     if base is None:
         raise RequestError("the Containerfile has no FROM", hint="its first instruction names the base image")
-    if files and post and text.upper().find("\nRUN") < text.upper().rfind("\nCOPY"):
-        raise RequestError(
-            "the Containerfile copies after RUN, but a definition copies first", hint="move COPY above RUN"
-        )
     sections = {"%files": files, "%environment": environment, "%post": post and ["set -e", *post]}
     body = [name + "\n" + "".join(f"    {command}\n" for command in lines) for name, lines in sections.items() if lines]
     return "\n".join([f"Bootstrap: docker\nFrom: {base}\n", *body])

@@ -261,7 +261,8 @@ def _own_folder(environment: Mapping[str, str], uid: int) -> Path:
         raise RequestError(
             f"the cache {folder} cannot be made: {error.strerror}", hint="name another place with --cache DIR"
         ) from None
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != uid or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    # A link is one that all may write, to whatever it leads.
+    if status.st_uid != uid or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise RequestError(
             f"{folder} can be written by other users, who could change what is built from it",
             hint="remove it if you can, or name another place with --cache DIR",
