@@ -46,6 +46,9 @@ _FOUND = {
         ),
         ("cut", _HEAD + "#SBATCH -N 2\nM=$(echo $SLURM_NODELIST | cut -d '-' -f 1 | tr -d '[')\n./t $M\n"),
     ),
+    "status-lost-in-pipe": (
+        ("an exit", _ONE + "for i in 1 2; do\n(\n  $RUN $i; rv=$?\n  [ $rv -ne 0 ] && exit $rv\n) |& tee log\ndone\n"),
+    ),
     "tasks-as-cpus": (
         ("ranks that nothing starts", _RANKS + 'python tools/train.py $1 --launcher="slurm" ${@:2}\n'),
         ("on two nodes", _HEAD + "#SBATCH -N 2\n#SBATCH --ntasks-per-node=1\npython t.py c.py --launcher slurm\n"),
@@ -53,6 +56,7 @@ _FOUND = {
     "status-of-background": (
         ("in its line", _ONE + "srun ./t & rv=$?\nwait\nexit $rv\n"),
         ("in the line below", _ONE + "./t &\nif [ $? -ne 0 ]; then exit 1; fi\nwait\n"),
+        ("behind its number", _ONE + "for i in 1 2; do\n  ./t $i &\n  pids+=($!); ends+=($?);\ndone\nwait\n"),
         ("in a list", _ONE + "for i in 1 2; do\n  ./t $i & # one\n  ends+=($?)\ndone\nwait\n"),
     ),
     "directive-value": (
@@ -139,6 +143,7 @@ _FOUND = {
         ("an if behind", _ONE + "srun ./t 1\nif [ $? -ne 0 ]; then\n  echo failed\nfi\nsrun ./t 2\n"),
     ),
     "exit-without-status": (
+        ("that of a message", _ONE + '[[ $(ls | wc -w) -lt 5 ]] && echo "ERR: missing files" && exit $?\n./t\n'),
         (
             "arguments",
             _ONE + 'if [ $# -lt 3 ];\n  then\n  printf "Not enough arguments - %d\\n" $#\n  exit 0\n  fi\n./t\n',
@@ -198,6 +203,11 @@ _SILENT = {
         ("one rank", _ONE + "#SBATCH --ntasks-per-node=1\npython t.py c.py --launcher=slurm\n"),
         ("ranks of srun", _RANKS + "srun python t.py c.py --launcher=slurm\n"),
     ),
+    "status-lost-in-pipe": (
+        ("an exit behind pipefail", _ONE + "set -o pipefail\n(\n  $RUN 1 || exit 1\n) |& tee log\n"),
+        ("an exit of no pipe", _ONE + "(\n  $RUN 1 || exit 1\n)\n./t | tee log\n"),
+        ("a good end", _ONE + "(\n  $RUN 1 && exit 0\n  $RUN 2\n) |& tee log\n"),
+    ),
     "one-process-many-gpus": (("ranks that wait", _RANKS + "python t.py c.py --launcher=slurm\n"),),
     "status-of-background": (
         ("of wait", _ONE + "./t &\nwait $!\nrv=$?\n"),
@@ -205,6 +215,7 @@ _SILENT = {
         ("of a command in front", _ONE + "./t\nrv=$?\n"),
         ("its number", _ONE + "./t &\npid=$!\nwait $pid\n"),
         ("a line between", _ONE + "./t &\n./u\nrv=$?\nwait\n"),
+        ("of wait behind its number", _ONE + "./t &\npid=$!; wait $pid; rv=$?\n"),
     ),
     "directive-value": (("a name may be the next word", _HEAD + "#SBATCH -J\n./t\n"),),
     "docker-in-job": (("where no job is", _ONE + "if [ $IN = 1 ]; then\n  ./t\nelse\n  docker run i ./t\nfi\n"),),
@@ -326,6 +337,8 @@ _SILENT = {
         ("a status that is given on", _ONE + "srun ./t 1\nr=$?\necho $r\nexit $r\n"),
     ),
     "exit-without-status": (
+        ("of a program", _ONE + "./t || exit $?\n"),
+        ("of a pipe", _ONE + "echo no error | ./t; exit $?\n"),
         ("a status", _ONE + "if [ $# -lt 3 ]; then\n  echo no\n  exit 1\nfi\n./t\n"),
         ("nothing to do", _ONE + "if [ ! -f todo ]; then\n  echo nothing to do\n  exit 0\nfi\n./t\n"),
         ("done before", _ONE + "if [ ! -d todo ]; then\n  echo already complete\n  exit\nfi\n./t\n"),

@@ -193,8 +193,14 @@ def find_early_statuses(job: BatchScript) -> Iterator[Hit]:
         if found or (_ALONE.fullmatch(behind) and _READ.match(below)):
             place = each.place if found else TextSpan(line + 1, 1, line + 1, len(below) + 1)
             yield Hit(place, f"$? is 0 here: {each.program or 'the program'} has not ended")
+    starters = [each.place.end_line for each in job.shell.commands if each.in_background and job.directives]
+    for number, text in enumerate(job.lines if starters else (), start=1):
+        if _BEHIND_NUMBER.match(text) and starters[0] < number:
+            place = TextSpan(number, 1, number, len(text) + 1)
+            yield Hit(place, "$? is 0 here: it is that of the assignment in front of it, and the program has not ended")
 
 
 _READ = re.compile(r"\s*(\w+\+?=\(?\$\?|if\s+\[\[?\s*\"?\$\?|\(\(\s*\$\?)")
+_BEHIND_NUMBER = re.compile(r"\s*\w+\+?=\(?\"?\$!\"?\)?\s*;\s*\w+\+?=\(?\"?\$\?")
 _ALONE = re.compile(r"[^&|;]*&\s*(#.*)?")
 _EARLY = re.compile(r"[^&|;]*&\s*\w+\+?=\(?\$\?.*")

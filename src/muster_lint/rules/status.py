@@ -55,6 +55,11 @@ def find_pipes(job: BatchScript) -> Iterator[Hit]:
             last[command.pipe] = launch  # of several in one pipe the last one's status is that of the group
     for launch in last.values():
         yield Hit(launch.command.place, "the job ends with the status of what reads the pipe")
+    for each in reversed(job.shell.commands if job.directives else ()):
+        is_bad = each.program == "exit" and len(each.words) > 1 and each.words[1].value != "0"
+        if is_bad and each.pipes_on and not (each.in_substitution or each.in_background or each.pipe in last):
+            yield Hit(each.place, "this ends the subshell alone, and its status is lost in the pipe: the job goes on")
+            return
 
 
 @rule(
@@ -249,11 +254,21 @@ def find_silent_exits(job: BatchScript) -> Iterator[Hit]:
     before: SimpleCommand | None = None
     for each in job.shell.commands if job.directives else ():
         ends_well = each.program == "exit" and [word.value for word in each.words[1:]] in ([], ["0"])
-        if ends_well and each.is_conditional and before is not None and _is_error(job, before, each):
+        if _ends_as_message(before, each):
+            yield Hit(each.place, "$? is that of the message, 0: the job counts as COMPLETED")
+        elif ends_well and each.is_conditional and before is not None and _is_error(job, before, each):
             yield Hit(each.place, "the job counts as COMPLETED behind this message of an error")
         elif ends_well and (each.is_conditional or each.is_guarded):
             yield from _ends_at_a_gap(job, each)
         before = each
+
+
+def _ends_as_message(message: SimpleCommand | None, end: SimpleCommand) -> bool:
+    """Tell whether a script ends with the status of the message right in front of the end."""
+    if message is None or message.program not in {"echo", "printf"} or message.pipes_on or message.in_substitution:
+        return False
+    is_status = end.program == "exit" and [word.value for word in end.words[1:]] == ["$?"]
+    return is_status and message.place.end_line == end.place.line and _OF_ERROR.search(text_of(message)) is not None
 
 
 def _is_error(job: BatchScript, message: SimpleCommand, end: SimpleCommand) -> bool:
@@ -269,7 +284,7 @@ def _is_error(job: BatchScript, message: SimpleCommand, end: SimpleCommand) -> b
 
 
 _OF_ERROR = re.compile(
-    r"error|illegal|missing|not (found|exist|set)|usage|fail|invalid|wrong|must |unknown|please|not equal|mismatch|cannot|untested|unsupported",
+    r"\berr\b|error|illegal|missing|not (found|exist|set)|usage|fail|invalid|wrong|must |unknown|please|not equal|mismatch|cannot|untested|unsupported",
     re.IGNORECASE,
 )
 _OF_GAP = re.compile(
