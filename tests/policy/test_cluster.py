@@ -769,3 +769,22 @@ def test_the_parts_of_a_job_are_added_up_as_a_real_slurm_does(limits: str, said:
     found = list(broken_together(known, [Ask(nodes=2, gpus_per_node=4), Ask(nodes=2, gpus_per_node=2)]))
     assert [refusal.message[: len(said)] for _, refusal in found] == ([said] if said else [])
     assert [not bound.is_waited_for for bound, _ in found] == ([is_refused] if said else [])
+
+
+@pytest.mark.parametrize(
+    ("size", "array", "part"),
+    [
+        ("1001", "1-1500", "highest number is 1500, but this cluster counts up to 1000 (MaxArraySize)"),
+        ("1001", "1-1500:4%2", "highest number is 1497"),
+        ("1001", "0-1000%10", ""),
+        ("1001", "1001", "highest number is 1001"),
+        ("0", "1-2", "takes no arrays"),
+        ("", "1-1500", ""),
+    ],
+)
+def test_an_array_beyond_the_highest_number_is_refused_before_it_is_queued(size: str, array: str, part: str) -> None:
+    known = cluster([partition_line("main", Default="YES")], [kind_line("main", 4)], MaxArraySize=size)
+    refusals = [each for each in refusals_here(known, Ask(flags={"array": array})) if each.rule == "array-max"]
+
+    assert len(refusals) == bool(part)
+    assert all(part in refusal.message for refusal in refusals)

@@ -16,6 +16,7 @@ from muster.policy.limits import broken_bounds
 from muster.policy.rules import LEADS_ELSEWHERE, Ask
 from muster.sites.live import how_preempted
 from muster.slurm.cluster_facts import ClusterFacts, PartitionFacts
+from muster.slurm.submit import array_indices
 from muster.units import format_walltime
 
 NAMED_BY_SLURM = frozenset({"partition", "QOS", "GPU type", "account", "feature"})
@@ -29,6 +30,7 @@ def refusals_here(cluster: ClusterFacts, ask: Ask) -> Iterator[Refusal]:
     yield from _qos(cluster, ask)
     yield from _features(cluster, ask)
     yield from _segment(cluster, ask)
+    yield from _array(cluster, ask)
     partition = partition_of(cluster, ask)
     if partition is None:
         yield from _any_partition(cluster, ask)
@@ -130,6 +132,20 @@ def _features(cluster: ClusterFacts, ask: Ask) -> Iterator[Refusal]:
             message = f"no node of this cluster has the feature {word!r}"
             hint = nearest_hint(word, features) if features else "omit --constraint: its nodes have no features"
             yield Refusal("feature", message, hint, "request.features", accepted={"constraint": None})
+
+
+def _array(cluster: ClusterFacts, ask: Ask) -> Iterator[Refusal]:
+    """Yield an array, be it that of a table's rows, whose numbers are higher than this cluster counts."""
+    indices = array_indices(ask.flags.get("array") or "")
+    if cluster.array_max is None or not indices or indices[-1] < cluster.array_max:
+        return
+    most = cluster.array_max - 1
+    if most < 1:
+        yield Refusal("array-max", "this cluster takes no arrays (MaxArraySize is 0)", "a job for each task", "request")
+        return
+    message = f"the array's highest number is {indices[-1]}, but this cluster counts up to {most} (MaxArraySize)"
+    hint = f"several jobs, each with numbers up to {most}; a table of --sweep is split into files of {most} rows"
+    yield Refusal("array-max", message, hint, "request", limit=most)
 
 
 def _segment(cluster: ClusterFacts, ask: Ask) -> Iterator[Refusal]:

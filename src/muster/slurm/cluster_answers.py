@@ -45,6 +45,7 @@ def read_controller(stdout: str) -> ClusterFacts:
         has_ports=bool(re.search(r"ports=\d+-\d+", config.get("MpiParams", ""))),
         binds=False if config.get("TaskPlugin") in {"task/none", "(null)"} else None,
         kills_on_bad_exit={"0": False, "1": True}.get(config.get("KillOnBadExit", "")),
+        array_max=whole_number(config.get("MaxArraySize", "")),
         topology=config.get("TopologyPlugin", ""),
         preempt_type=config.get("PreemptType", "preempt/none"),
         preempt_mode=config.get("PreemptMode", "OFF").upper(),

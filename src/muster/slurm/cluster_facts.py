@@ -161,6 +161,9 @@ class ClusterFacts(MemoryFacts, frozen=True, kw_only=True, omit_defaults=True):
     """Whether srun can bind tasks to cores; False: it warns that the cluster cannot. None: a plug-in decides."""
 
     kills_on_bad_exit: bool | None = None
+    array_max: int | None = None
+    """The numbers of an array are below it (MaxArraySize)."""
+
     topology: str = ""
     preempt_type: str = ""
     preempt_mode: str = "OFF"
