@@ -57,7 +57,7 @@ def prepare_job(request: Request, facts: Facts, typed: Sequence[str]) -> Prepare
         states=Scheduler(facts.environment).states_of,
         fits=partial(_fits, request, facts, typed),
     )
-    plan = plan_for(request, facts, typed)
+    plan = plan_for(request, facts, typed, starts_now=True)
     notes = (*plan.notes, *_look_before_start(request, plan, facts), *_notes_on_hangs(plan, facts))
     return Prepared(plan, facts, tuple(excluded), notes)
 
@@ -89,7 +89,7 @@ def prepare_run(request: Request, facts: Facts, typed: Sequence[str], place: Run
 
         request = sized_by_allocation(request, facts)
     engine = Engine.HERE if place is RunPlace.HERE else Engine.SLURM
-    plan = plan_for(request, facts, typed, engine=engine, is_within=is_within, stream=True)
+    plan = plan_for(request, facts, typed, engine=engine, is_within=is_within, stream=True, starts_now=True)
     return Prepared(plan, facts, (), (*plan.notes, *_look_before_start(request, plan, facts)), is_within)
 
 

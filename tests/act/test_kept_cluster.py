@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.act.kept_cluster import KEPT_S, KnownCluster, know_cluster
+from muster.act.kept_cluster import KEPT_S, KnownCluster, know_cluster, with_states_now
 from muster.errors import SchedulerSilent
 from muster.facts import Facts
 from muster.runner import ProgramResult
@@ -71,6 +71,20 @@ def test_a_second_command_asks_nothing(facts: Facts) -> None:
     assert (again.facts, again.is_kept, first.is_kept) == (first.facts, True, False)
     assert again.facts is not None
     assert again.facts.name == "tinker"
+
+
+def test_a_partition_that_was_set_down_within_the_hour_is_known_before_a_job_is_queued(facts: Facts) -> None:
+    slurm = Slurm()
+    first = know_cluster(facts, runner=slurm, now=1000.0)
+    kept = know_cluster(facts, runner=slurm, now=1060.0)
+    slurm.answers["scontrol"] = partition_line("main", Default="YES", State="DOWN")
+
+    assert with_states_now(first, facts, runner=slurm) is first, "Slurm has just said it"
+    assert slurm.asked == ["scontrol"]
+    now = with_states_now(kept, facts, runner=slurm)
+    assert [(each.name, each.is_up) for each in (now.facts.partitions if now.facts else ())] == [("main", False)]
+    slurm.silent = ["scontrol"]
+    assert with_states_now(kept, facts, runner=slurm) == kept, "where Slurm is silent, what it said stays"
 
 
 def test_accounts_are_asked_for_where_the_cluster_keeps_them(facts: Facts) -> None:

@@ -11,12 +11,15 @@ from pathlib import Path
 import msgspec
 
 from muster.act.record import write_whole
+from muster.errors import MusterError
 from muster.facts import Facts
-from muster.look.ask_cluster import Silence, ask_cluster, configuration_file
+from muster.look.ask_cluster import PATIENCE_S, Silence, ask_cluster, configuration_file
 from muster.look.programs import has_slurm_clients, on_path
 from muster.ownership import Trust
 from muster.runner import Runner, run
+from muster.slurm.cluster_answers import PARTITION_STATES
 from muster.slurm.cluster_facts import ClusterFacts
+from muster.slurm.variables import scheduler_environment
 
 KEPT_S = 3600
 _PARTLY_S = 600
@@ -60,6 +63,25 @@ def know_cluster(facts: Facts, *, fresh: bool = False, runner: Runner = run, now
     host = facts.hostname.partition(".")[0]  # another one may have asked
     cluster = record.facts and msgspec.structs.replace(record.facts, host=host)
     return KnownCluster(cluster, record.silence, is_kept=kept is not None)
+
+
+def with_states_now(known: KnownCluster, facts: Facts, *, runner: Runner = run) -> KnownCluster:
+    """Return what is known with the partitions as they are now: a site sets one down within the hour.
+
+    Slurm is asked only where it had said the rest to an earlier command. Where it is silent, what it said stays.
+    """
+    cluster = known.facts
+    if cluster is None or not known.is_kept:
+        return known
+    states: dict[str, str] = {}
+    with suppress(MusterError):
+        answer = runner(PARTITION_STATES.argv, env=scheduler_environment(facts.environment), timeout_s=PATIENCE_S)
+        states = PARTITION_STATES.read(answer.stdout) if answer.ok else {}
+    partitions = tuple(
+        msgspec.structs.replace(partition, state=states.get(partition.name, partition.state))
+        for partition in cluster.partitions
+    )
+    return msgspec.structs.replace(known, facts=msgspec.structs.replace(cluster, partitions=partitions))
 
 
 def _stamp(facts: Facts) -> str:

@@ -51,8 +51,12 @@ def plan_for(
     engine: Engine | None = None,
     is_within: bool = False,
     stream: bool = False,
+    starts_now: bool = False,
 ) -> Plan:
-    """Return the plan under the terms of the site; the engine is Slurm unless another is given."""
+    """Return the plan under the terms of the site; the engine is Slurm unless another is given.
+
+    `starts_now`: the job is queued next, so Slurm is asked whether its partitions are still up.
+    """
     from msgspec.structs import replace
 
     from muster.errors import RequestError
@@ -83,9 +87,11 @@ def plan_for(
 
     if engine is Engine.HERE or is_within:
         return make(None)
-    from muster.act.kept_cluster import know_cluster
+    from muster.act.kept_cluster import know_cluster, with_states_now
 
     known = know_cluster(facts, fresh=request.fresh)
+    if starts_now:
+        known = with_states_now(known, facts)
     try:
         plan = make(known.facts)
     except RequestError as error:

@@ -242,6 +242,14 @@ def _partitions(text: str, cpus_per_gpu: int | None) -> Iterator[PartitionFacts]
             yield _partition(dict(word.split("=", 1) for word in line.split() if "=" in word), cpus_per_gpu)
 
 
+def read_states(stdout: str) -> dict[str, str]:
+    """Return the state of each partition by its name: UP, DOWN, DRAIN, INACTIVE."""
+    return {partition.name: partition.state for partition in _partitions(stdout, None)}
+
+
+PARTITION_STATES = Question(("scontrol", "--all", "--oneliner", "show", "partition"), read_states)
+
+
 def _partition(words: Mapping[str, str], cpus_per_gpu: int | None) -> PartitionFacts:
     return PartitionFacts(
         name=words["PartitionName"],
