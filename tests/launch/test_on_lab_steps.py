@@ -397,3 +397,12 @@ def test_an_address_that_was_asked_for_wins_and_one_that_was_found_does_not(lab:
 
     seen = {(rank.environment["MASTER_ADDR"], rank.environment["MASTER_PORT"]) for rank in witness.ranks().values()}
     assert seen == {("node2", "23456")}
+
+
+@pytest.mark.parametrize("launcher", ["srun", "mpirun"])
+def test_a_path_of_the_command_is_its_own_and_the_launcher_is_found(lab: Lab, witness: Witness, launcher: str) -> None:
+    words = ("--env", "PATH=/only/this", "--launcher", launcher, "--", "/bin/sh", "-c", "echo path is $PATH")
+    done = muster_run(lab, witness.folder, *words)
+
+    assert done.ok, done.stderr
+    assert "path is /only/this\n" in done.stdout

@@ -296,6 +296,16 @@ def test_any_argument_and_any_value_arrive_byte_for_byte(
     assert not (folder / "canary").exists()
 
 
+def test_the_launcher_is_found_whatever_path_the_command_is_to_have(tmp_path: Path) -> None:
+    made = plan("--chdir", str(tmp_path), "--env", "PATH=/only/this one", "--", "x")
+
+    status, argv, seen, stderr = execute(made, tmp_path)
+
+    assert (status, stderr) == (0, "")
+    assert seen["PATH"].startswith(f"/only/this one:{tmp_path}:"), "the job's programs are found behind it"
+    assert """set -- env 'PATH=/only/this one' "$@"\n""" in argv[argv.index("-c") + 1], "the command has it alone"
+
+
 @pytest.mark.parametrize("launcher", ["srun", "torchrun", "mpirun", "mpirun+torchrun"])
 def test_what_an_outer_job_left_behind_does_not_reach_the_launcher(launcher: str, tmp_path: Path) -> None:
     stale = {"RANK": "9", "WORLD_SIZE": "99", "MASTER_ADDR": "elsewhere:1", "SLURM_CPUS_PER_TASK": "4", "PMI_RANK": "3"}

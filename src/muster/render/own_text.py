@@ -173,8 +173,18 @@ def _again(plan: Plan, prologue: Prologue) -> tuple[Part, ...]:
     return ("again_rank",) if plan.finish is not None and prologue.variable not in {KEEPER, DOOR} else ()
 
 
+def path_of_command(plan: Plan) -> str | None:
+    """Return the line by which the command alone gets the PATH that was asked for; None: none was, or of an image."""
+    value = next((variable.value for variable in plan.variables if variable.name == "PATH"), None)
+    if not isinstance(value, str) or plan.image.image is not None or plan.engine is Engine.HERE:
+        return None
+    return f'set -- env {shlex.quote(f"PATH={value}")} "$@"'
+
+
 def _before_the_command(plan: Plan) -> Iterator[str]:
-    """Yield what the image and staged copies need, where everything else is known."""
+    """Yield what the image and staged copies need, where everything else is known; and the command's own PATH."""
+    if (path := path_of_command(plan)) is not None:
+        yield f"# The command's own PATH: Muster's text and the launcher's programs are found before it.\n{path}\n"
     yield prologue_end(plan)
     if plan.staging is not None:
         yield compose_read(plan, ("stage_rank",))

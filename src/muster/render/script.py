@@ -8,6 +8,8 @@ from itertools import groupby
 from textwrap import wrap
 from typing import Any
 
+from msgspec.structs import replace
+
 from muster.launchers import launcher_named
 from muster.launchers.base import KEEPER, Launcher
 from muster.model.plan import (
@@ -34,6 +36,7 @@ from muster.render.own_text import (
     may_run_again,
     own_text,
     parts_of_the_job,
+    path_of_command,
     prologue_text,
     tells_logs,
 )
@@ -208,7 +211,9 @@ def _of_all(conditions: Sequence[Condition]) -> str:
 
 def _environment(plan: Plan, launcher: Launcher) -> Iterator[str]:
     yield from _prelude(plan)
-    yield from _variables(variable for variable in plan.variables if not isinstance(variable.value, Hidden))
+    own_path = path_of_command(plan) is not None
+    shown = (variable for variable in plan.variables if not isinstance(variable.value, Hidden))
+    yield from _variables(_before_path(each) if own_path and each.name == "PATH" else each for each in shown)
     if hidden_names(plan):
         yield fold(("muster_pass", *hidden_names(plan)))
     if plan.rank_library is not None:
@@ -243,6 +248,12 @@ def _environment(plan: Plan, launcher: Launcher) -> Iterator[str]:
     if plan.rendezvous.closed:
         yield from noted("muster_make_door_key", "strangers cannot reach the ranks' store")
     yield from launcher.prepare(plan, tuple(variable.name for variable in plan.variables if variable.value is not None))
+
+
+def _before_path(variable: Variable) -> Variable:
+    """Return a PATH that stands before the job's own, in which srun and the shell are found."""
+    first = f"{quote(variable.value)}:" if variable.value else ""
+    return replace(variable, value=Fragment(f'{first}"$PATH"'))
 
 
 def _prelude(plan: Plan) -> Iterator[str]:
