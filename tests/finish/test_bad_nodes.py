@@ -273,7 +273,9 @@ def test_what_is_not_ones_own_is_not_read(jobs: _Jobs, monkeypatch: pytest.Monke
     assert load(jobs.state, "oak") == KnownFaults()
 
 
-@pytest.mark.parametrize("text", ["{", '{"sightings": [{"node": "n9", "cause": "a cause of a later Muster"}]}'])
+@pytest.mark.parametrize(
+    "text", ["{", '{"a": 1}', "{}", "[]", '{"sightings": [{"node": "n9", "cause": "a cause of a later Muster"}]}']
+)
 def test_a_memory_that_cannot_be_read_is_kept_and_said(text: str, jobs: _Jobs) -> None:
     jobs.ended("7", ("", "n2", 1, "n2 failed", "node", ""))
     (jobs.state / "nodes").mkdir()

@@ -118,7 +118,10 @@ def load(state: Path, cluster: str) -> KnownFaults:
     if not is_own_file(path):
         raise _unreadable(path, "it is another user's, or a link")
     try:
-        return msgspec.json.decode(path.read_bytes(), type=KnownFaults)
+        text = path.read_bytes()
+        if "sightings" not in msgspec.json.decode(text, type=dict[str, msgspec.Raw]):
+            raise _unreadable(path, "it holds no list of nodes")
+        return msgspec.json.decode(text, type=KnownFaults)
     except (OSError, msgspec.DecodeError) as error:
         raise _unreadable(path, error) from None
 
