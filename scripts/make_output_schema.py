@@ -154,6 +154,7 @@ class Cancelled(Exact):
 
     cancelled: list[str]
     over: list[str]
+    refused: list[str]
 
 
 class Partition(Exact):

@@ -57,8 +57,21 @@ def test_what_lives_is_ended_and_what_is_over_is_said(
 def test_the_answer_in_json_says_the_same_and_no_sentence(stub: Stub, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cancel", "41", "42", "44", "--json"]) == 0
     printed = capsys.readouterr()
-    assert (json.loads(printed.out), printed.err) == ({"cancelled": ["41", "44"], "over": ["42"]}, "")
+    assert (json.loads(printed.out), printed.err) == ({"cancelled": ["41", "44"], "over": ["42"], "refused": []}, "")
     assert len(stub.asked("scancel")) == 2
+
+
+def test_an_id_that_is_no_job_is_told_and_the_others_are_ended(stub: Stub, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cancel", "41", "99", "43"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(
+        "muster: job 41 is cancelled\nmuster: job 43 is cancelled\nmuster: error: Slurm knows no job 99"
+    )
+    assert stub.asked("scancel")[0].split()[-2:] == ["41", "43"]
+    assert main(["cancel", "42", "99", "98", "--json"]) == 2
+    printed = capsys.readouterr()
+    assert json.loads(printed.out) == {"cancelled": [], "over": ["42"], "refused": ["99", "98"]}
+    assert "no job 98" in printed.err
 
 
 @pytest.mark.parametrize(

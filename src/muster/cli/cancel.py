@@ -19,18 +19,16 @@ if TYPE_CHECKING:
 
 
 def main(words: Words) -> int:
-    """Cancel jobs: nothing is cancelled unless every id is a job."""
+    """Cancel the jobs that are known; an id that is none is told at the end, and the status says so."""
     from muster.follow.cancel import cancel_cases
 
     ids = job_ids(words)
     slurm = scheduler()
     # scancel says nothing of an id that is none: ask first.
-    found_cases = cases(ids, ask(ids))
-    for case in found_cases:
-        _refuse_row_of_many(case)
+    found_cases, refused = _find(ids)
     # Of an array, some may be over while others live.
     living = [job_id for job_id in ids if any(case.asked == job_id and _lives(case) for case in found_cases)]
-    ended_ids = [job_id for job_id in ids if job_id not in living]
+    ended_ids = [job_id for job_id in ids if job_id not in living and job_id not in refused]
     owners = {case.asked: owner for case in found_cases if case.job and (owner := other_owner(case.job))}
     quiet = words.json
     for shown_id in ended_ids:
@@ -47,8 +45,28 @@ def main(words: Words) -> int:
             _cancel_anothers(slurm, shown_id, owners[shown_id])
             say(f"job {shown_id} of {owners[shown_id]} is cancelled", quiet=quiet)
     if quiet:
-        print_json({"cancelled": living, "over": ended_ids})
+        print_json({"cancelled": living, "over": ended_ids, "refused": [*refused]})
+    if refused:
+        first = next(iter(refused.values()))
+        raise RequestError("; ".join(error.message for error in refused.values()), hint=first.hint)
     return 0
+
+
+def _find(ids: Sequence[str]) -> tuple[list[JobCase], dict[str, RequestError]]:
+    """Return what is known of the jobs, and by its id why one cannot be cancelled: the others are, all the same."""
+    answer = ask(ids)
+    found_cases: list[JobCase] = []
+    refused: dict[str, RequestError] = {}
+    for job_id in ids:
+        try:
+            cases_of_job = cases([job_id], answer)
+            for case in cases_of_job:
+                _refuse_row_of_many(case)
+        except RequestError as error:
+            refused[job_id] = error
+        else:
+            found_cases += cases_of_job
+    return found_cases, refused
 
 
 def _refuse_row_of_many(case: JobCase) -> None:
@@ -98,7 +116,7 @@ COMMAND = CommandLine(
     name="cancel",
     start=main,
     summary="""\
-End jobs that wait or run. A job that is over stays as it is.""",
+End jobs that wait or run. A job that is over stays as it is. If an id is no job, the others are ended all the same.""",
     options=(
         option(
             "--save",
