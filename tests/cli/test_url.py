@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from muster.cli.url import way_to
+from muster.cli.url import refuses, way_to
 from muster.errors import RequestError
 from muster.follow.roles import RoleStand, stands_of
 
@@ -29,6 +30,14 @@ def test_of_a_role_that_has_begun_nobody_knows_whether_it_listens(tmp_path: Path
     (tmp_path / "roles" / "events").write_text("".join(f"{json.dumps(event)}\n" for event in events))
     said = [way_to("9", stand, False, "login1") for stand in stands_of(tmp_path)]
     assert ["whether it listens is not known" in each for each in said] == [True, False, False]
+
+
+def test_a_port_at_which_nothing_listens_is_known_and_a_silent_host_is_not() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        listening = replace(READY, hosts=("127.0.0.1",), port=server.getsockname()[1])
+        assert not refuses(listening)
+    assert refuses(listening)
+    assert not refuses(replace(listening, hosts=("no-such-host.invalid",)))
 
 
 @pytest.mark.parametrize("stand", ["", "waits"])

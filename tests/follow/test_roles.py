@@ -55,6 +55,14 @@ def test_a_role_waits_starts_is_ready_and_ends(run: Path) -> None:
     assert role_of(run, "train").sentence == "ended with status 3, on n2, n3, http://n2:20002"
 
 
+def test_the_address_of_a_role_that_nobody_saw_listen_is_not_called_ready(run: Path) -> None:
+    (run / "roles/roles.json").write_text(json.dumps({"train": {**PLACES["train"], "ready": "joined"}}))
+    happened(run, ("train", "starts", 0, ""), ("train", "ready", 0, ""))
+    assert role_of(run, "train").sentence == "runs, on n2, n3; whether it listens at http://n2:20002 is not known"
+    happened(run, ("train", "ended", 3, ""))
+    assert role_of(run, "train").sentence == "ended with status 3, on n2, n3, http://n2:20002"
+
+
 def test_ranks_fill_one_host_after_the_other(run: Path) -> None:
     train = role_of(run, "train")
 

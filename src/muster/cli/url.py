@@ -24,9 +24,26 @@ def main(words: Words) -> int:
     if len(words.operands) < 2 and len(names) > 1:
         raise RequestError(f"job {job_id} has several roles", hint=f"muster url {job_id} {names[0]}")
     stand = role_of(case.run.directory, words.operands[1] if len(words.operands) > 1 else "".join(names))
+    if not case.phase.is_over and not stand.has_answered and stand.stand == "ready" and refuses(stand):
+        message = f"role {stand.name} of job {job_id} runs, but nothing listens at {stand.url} now"
+        raise RequestError(message, hint="where it listens later, type it again; --ready port waits for that")
     say(way_to(job_id, stand, case.phase.is_over, socket.gethostname()), quiet=words.quiet)
     print(stand.url)
     return 0
+
+
+_PATIENCE_S = 1.0
+
+
+def refuses(stand: RoleStand) -> bool:
+    """Return whether the role's host says that no program listens there; False where it says nothing."""
+    try:
+        socket.create_connection((stand.hosts[0], stand.port), _PATIENCE_S).close()
+    except ConnectionRefusedError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def way_to(job_id: str, stand: RoleStand, is_over: bool, login_host: str) -> str:

@@ -35,6 +35,8 @@ class RoleStand(msgspec.Struct, frozen=True):
     def sentence(self) -> str:
         """Return the role in one line."""
         ending = f" with status {self.status}" if self.status is not None else ""
+        if self.stand == "ready" and not self.has_answered:
+            return f"runs, on {', '.join(self.hosts)}; whether it listens at {self.url} is not known"
         return f"{self.stand or 'starts'}{ending}, on {', '.join(self.hosts)}, {self.url}"
 
     def host_of(self, rank: int) -> str:
