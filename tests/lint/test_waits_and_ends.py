@@ -49,6 +49,10 @@ _FOUND = {
     "status-lost-in-pipe": (
         ("an exit", _ONE + "for i in 1 2; do\n(\n  $RUN $i; rv=$?\n  [ $rv -ne 0 ] && exit $rv\n) |& tee log\ndone\n"),
     ),
+    "array-facts": (
+        ("an option's value", _ONE + "python t.py -a ${SLURM_ARRAY_TASK_ID} ${RUN_CONFIG}\n"),
+        ("of a step", _ONE + "srun ./t --seed $SLURM_ARRAY_TASK_ID --lr 1\n"),
+    ),
     "tasks-as-cpus": (
         ("ranks that nothing starts", _RANKS + 'python tools/train.py $1 --launcher="slurm" ${@:2}\n'),
         ("on two nodes", _HEAD + "#SBATCH -N 2\n#SBATCH --ntasks-per-node=1\npython t.py c.py --launcher slurm\n"),
@@ -207,6 +211,13 @@ _SILENT = {
         ("an exit behind pipefail", _ONE + "set -o pipefail\n(\n  $RUN 1 || exit 1\n) |& tee log\n"),
         ("an exit of no pipe", _ONE + "(\n  $RUN 1 || exit 1\n)\n./t | tee log\n"),
         ("a good end", _ONE + "(\n  $RUN 1 && exit 0\n  $RUN 2\n) |& tee log\n"),
+    ),
+    "array-facts": (
+        ("a value that is quoted", _ONE + 'python t.py -a "$SLURM_ARRAY_TASK_ID" c\n'),
+        ("a name with the array's number", _ONE + "#SBATCH -o %A_%a.out\npython t.py -a $SLURM_ARRAY_TASK_ID c\n"),
+        ("a job that says it is an array", _ONE + "# submit as an array\npython t.py -a $SLURM_ARRAY_TASK_ID c\n"),
+        ("an array", _RUNS + "python t.py -a $SLURM_ARRAY_TASK_ID c\n"),
+        ("a default", _ONE + "python t.py -a ${SLURM_ARRAY_TASK_ID:-0} c\n"),
     ),
     "one-process-many-gpus": (("ranks that wait", _RANKS + "python t.py c.py --launcher=slurm\n"),),
     "status-of-background": (

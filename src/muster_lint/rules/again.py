@@ -10,7 +10,7 @@ from muster_lint.bash import SimpleCommand
 from muster_lint.job import BatchScript
 from muster_lint.rule import rule
 from muster_lint.values import Hit, Severity
-from muster_lint.works import text_of
+from muster_lint.works import is_work, text_of
 
 _HEAD = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\n#SBATCH --open-mode=append\n"
 _WORK = "srun --kill-on-bad-exit=1 ./train\n"
@@ -100,6 +100,25 @@ def find_numbers_without_array(job: BatchScript) -> Iterator[Hit]:
             message = "without --array SLURM_ARRAY_TASK_ID is empty, and bash takes 0 here"
             yield Hit(word.place, message, unknown="whether sbatch is given --array")
             return
+    yield from _options_without_value(job)
+
+
+def _options_without_value(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first option of the work whose value is the task's number, where nothing else says that the job is an array."""
+    if re.search(r"%A|%\d*a|\barray\b", _SLURM_NAME.sub("", job.text), re.IGNORECASE):
+        return
+    for launch in job.launches:
+        last = launch.stages[-1] if launch.stages and is_work(job, launch) else None
+        words = last.words if last is not None else ()
+        for option, word in zip(words, words[1:]):
+            is_number = word.value in {"$SLURM_ARRAY_TASK_ID", "${SLURM_ARRAY_TASK_ID}"} and not word.quoted
+            if is_number and re.fullmatch(r"--?(?!\w*array)[A-Za-z][\w-]*", option.value):
+                empty = f"without --array SLURM_ARRAY_TASK_ID is empty, and {option.value} takes the next word or none"
+                yield Hit(word.place, empty, unknown="whether sbatch is given --array")
+                return
+
+
+_SLURM_NAME = re.compile(r"SLURM_ARRAY_\w+")
 
 
 _IS_TOLD = re.compile(
