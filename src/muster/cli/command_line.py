@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -22,7 +22,7 @@ VERBOSE = option("--verbose", "report where the command runs and why, and which 
 HELP = option("-h --help", "show this page")
 
 
-class TypedLaunch(NamedTuple):
+class TypedLaunch(msgspec.Struct, frozen=True):
     """The options of a launch that were typed, and the command."""
 
     values: Mapping[str, Any]

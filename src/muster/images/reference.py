@@ -18,7 +18,7 @@ class Scheme(StrEnum):
     PATH = ""  # a file, a sandbox, an EDF or the name of one: only a look can tell
 
 
-_IN_REGISTRY = re.compile(r"(?:[^\s/@]+[/#])*[^\s/@:#]+(?::[^\s/@:]+)?(?:@[^\s/@]+)?")
+_IN_REGISTRY = r"(?:[^\s/@]+[/#])*[^\s/@:#]+(?::[^\s/@:]+)?(?:@[^\s/@]+)?"
 """An address and folders, a name, a tag, a digest."""
 
 
@@ -37,7 +37,7 @@ class ImageReference(msgspec.Struct, frozen=True):
                 f"{text}: docker:// is the only known kind of address", hint="docker://REGISTRY/NAME:TAG"
             )
         name = text[len(scheme.value) :]
-        if scheme is Scheme.REGISTRY and not _IN_REGISTRY.fullmatch(name):
+        if scheme is Scheme.REGISTRY and not re.fullmatch(_IN_REGISTRY, name):
             raise RequestError(f"{text} does not name an image", hint="docker://REGISTRY/NAME:TAG")
         return cls(scheme, name)
 

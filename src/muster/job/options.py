@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec.structs import replace
 
 from muster.errors import RequestError, nearest_name
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from muster.job.request import Request
 
 
-class TypedRole(NamedTuple):
+class TypedRole(msgspec.Struct, frozen=True):
     """What stood behind one --role."""
 
     name: str
@@ -25,7 +26,7 @@ class TypedRole(NamedTuple):
     command: tuple[str, ...]
 
 
-class Typed(NamedTuple):
+class Typed(msgspec.Struct, frozen=True):
     """What stood on a command line."""
 
     values: dict[str, Any]
@@ -102,10 +103,10 @@ def _read_roles(words: Sequence[str], options: Mapping[str, Option]) -> tuple[Ty
     options_of_roles = {name: option for name, option in options.items() if name not in {"role", "file"}}
     for name, role_words in split_roles(words):
         try:
-            values, origins, command, _ = read_words(role_words, options_of_roles)
+            typed = read_words(role_words, options_of_roles)
         except RequestError as error:
             raise RequestError(f"role {name}: {error.message}", hint=error.hint) from None
-        roles.append(TypedRole(name, values, origins, command))
+        roles.append(TypedRole(name, typed.values, typed.origins, typed.rest))
     return tuple(roles)
 
 

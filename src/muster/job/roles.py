@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from muster.errors import RequestError
 
@@ -17,15 +16,8 @@ _TAKEN = ("role", "door")
 _NAME = r"[a-z][a-z0-9_]{0,30}"
 
 
-class WrittenRole(NamedTuple):
-    """One role as it is written: its name, and its options and command as words of a command line."""
-
-    name: str
-    words: tuple[str, ...]
-
-
-def split_roles(words: Sequence[str]) -> list[WrittenRole]:
-    """Return the roles of words that begin at --role; each reaches to the next one."""
+def split_roles(words: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the roles of words that begin at --role, each with its words: those before the next role."""
     roles: list[tuple[str, list[str]]] = []
     words_left = list(words)
     while words_left:
@@ -39,7 +31,7 @@ def split_roles(words: Sequence[str]) -> list[WrittenRole]:
                 raise RequestError(f"{ROLE_FLAG} needs a value", hint=_EXAMPLE)
             name = words_left.pop(0)
         roles.append((_checked(name, [before for before, _ in roles]), []))
-    return [WrittenRole(name, tuple(role_words)) for name, role_words in roles]
+    return [(name, tuple(role_words)) for name, role_words in roles]
 
 
 def _checked(name: str, before: Sequence[str]) -> str:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple, overload
+from typing import TYPE_CHECKING, overload
+
+import msgspec
 
 from muster.parts import LAUNCHERS, parts_of_others
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from muster.model.plan import Engine
 
 
-class _Row(NamedTuple):
+class _Row(msgspec.Struct, frozen=True):
     """What is known of a launcher before its module is loaded."""
 
     make: Callable[[], Launcher] | str

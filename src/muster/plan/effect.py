@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+
+import msgspec
 
 from muster.errors import Refusal, refused
 from muster.job.request import Request
@@ -34,7 +35,7 @@ _WITHOUT_SLURM = (
 _HERE_HINTS = {"time": "omit it, or type: timeout 30m muster run …", "mpi": "omit it, or use --launcher mpirun"}
 
 
-class _Idle(NamedTuple):
+class _Idle(msgspec.Struct, frozen=True):
     """An option that would change nothing."""
 
     option: str

@@ -72,20 +72,21 @@ def _make_directives(
     for directive in terms.directives:
         if not (asked_memory and directive.name in _OF_MEMORY):
             directives.setdefault(directive.name, directive)
-    for name, value, origin, _ in asked.flags:
+    for flag in asked.flags:
+        name, origin = flag.name, flag.origin
         if name == "no-requeue" and terms.requeue == "preempted" and not asked.request.requeue:
             directives.pop("requeue", None)
         if name == "no-requeue" and "requeue" in directives:
             raise RequestError(
                 f"{directives['requeue'].reason.origin} and {origin} contradict each other", hint="give one"
             )
-        if name in directives and directives[name].value != value:
+        if name in directives and directives[name].value != flag.value:
             own_directive = directives[name]
             message = (
                 f"{origin} and --{name}={own_directive.value} ({own_directive.reason.origin}) contradict each other"
             )
             raise RequestError(message, hint="omit one of them")
-        directives[name] = Directive(name, value, Reason("set by you", origin))
+        directives[name] = Directive(name, flag.value, Reason("set by you", origin))
     return tuple(directives.values())
 
 

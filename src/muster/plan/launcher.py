@@ -145,8 +145,8 @@ def make_node_prologue(request: Request, terms: Terms) -> tuple[str, ...]:
 
 def _check_signal(flags: Iterable[SlurmFlag], launcher: Launcher) -> None:
     """Refuse --signal where the ranks are not tasks of a step: Slurm sends it to those, under srun alone."""
-    for name, _, origin, _ in flags:
-        if name == "signal" and launcher.keeps_signals:
-            message = f"{origin}: under {launcher.name} the signal reaches {launcher.keeps_signals}, but no rank"
+    for flag in flags:
+        if flag.name == "signal" and launcher.keeps_signals:
+            message = f"{flag.origin}: under {launcher.name} the signal reaches {launcher.keeps_signals}, but no rank"
             hint = "--save-before TIME signals the ranks under every launcher; or --launcher srun"
             raise refused((Refusal("signal", message, hint, accepted={"launcher": "srun"}), ""))

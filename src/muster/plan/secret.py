@@ -14,11 +14,12 @@ from muster.model.words import Hidden, Template, template
 PASSED = "MUSTER_PASSED_"
 """`run` brings a hidden value in the environment under this and its name: no client of Slurm's reads it there."""
 
-_SECRET_WORD = re.compile(
-    r"(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|PW|CREDENTIALS?|JWT|PAT|AUTH|COOKIE)$", re.IGNORECASE
+_SECRET_ENDINGS = (
+    *("TOKEN", "KEY", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "PASS", "PWD", "PW"),
+    *("CREDENTIAL", "CREDENTIALS", "JWT", "PAT", "AUTH", "COOKIE"),
 )
 _NO_SECRET = frozenset({"PWD", "OLDPWD"})
-_URL_WITH_PASSWORD = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
+_ADDRESS_WITH_PASSWORD = r"://[^/\s:@]*:[^/\s@]+@"  # noqa: S105  # a pattern
 # Shorter ones stand in other texts by chance.
 _TOLD_BY_LENGTH = 6
 
@@ -28,8 +29,8 @@ def is_secret(name: str, value: str = "") -> bool:
 
     A word of its name, a password in an address.
     """
-    by_name = name not in _NO_SECRET and any(_SECRET_WORD.search(word) for word in name.split("_"))
-    return by_name or bool(_URL_WITH_PASSWORD.search(value))
+    by_name = name not in _NO_SECRET and any(word.endswith(_SECRET_ENDINGS) for word in name.upper().split("_"))
+    return by_name or bool(re.search(_ADDRESS_WITH_PASSWORD, value))
 
 
 def _typed_secret(assignment: str) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec.structs import replace
 
 from muster.job.request import Request
@@ -83,7 +84,7 @@ _LITTLE_MIB = 1024
 _LITTLE_FOR_GPU_MIB = 4 * _LITTLE_MIB
 
 
-class _Unasked(NamedTuple):
+class _Unasked(msgspec.Struct, frozen=True):
     """The memory that a job gets on a node where it asks for none."""
 
     mib: int

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+
+import msgspec
 
 from muster.errors import RequestError, nearest_name
 from muster.units import whole_number
@@ -58,7 +59,7 @@ def refuse_flag(name: str, value: str | None) -> None:
         raise RequestError(f"{spelling} {advice[0]}", hint=f"use {advice[1]}")
 
 
-class SlurmFlag(NamedTuple):
+class SlurmFlag(msgspec.Struct, frozen=True):
     """A flag of sbatch's that is passed on."""
 
     name: str

@@ -12,12 +12,12 @@ import msgspec
 
 from muster.words.programs import MODULES, PROGRAMS, PYTHON_VALUED, SHELLS, SWITCHES, KnownProgram, is_python
 
-_LOOKED_UP = re.compile(r"(?:\$\(|`)\s*(?:which|command\s+-v|type\s+-p)\s+([\w./+-]+)\s*[)`]")
+_LOOKED_UP = r"(?:\$\(|`)\s*(?:which|command\s+-v|type\s+-p)\s+([\w./+-]+)\s*[)`]"
 
 
 def looked_up(word: str) -> str:
     """Return X of $(which X), $(command -v X) and $(type -p X); another word as it is."""
-    found = _LOOKED_UP.fullmatch(word)
+    found = re.fullmatch(_LOOKED_UP, word) if word.startswith(("$(", "`")) else None
     return found[1] if found else word
 
 
