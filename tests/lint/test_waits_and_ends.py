@@ -79,6 +79,10 @@ _FOUND = {
     ),
     "conda-under-nounset": (("the login shell's file", _ONE + "set -eu\nsource ~/.bashrc || true\npython t.py\n"),),
     "conda-not-set-up": (
+        (
+            "behind a compiler of a folder",
+            _ONE + "module load comp/gcc/7.2 nvidia/cuda/10.0\nsource activate x\npython t.py\n",
+        ),
         ("under sh", "#!/bin/sh\n#SBATCH --time=60\nmodule load anaconda3/2024.2\nconda activate x\npython t.py\n"),
     ),
     "background-without-wait": (

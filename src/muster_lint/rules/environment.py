@@ -77,8 +77,8 @@ _OF_PYTHON = re.compile(r"python|conda|mamba|forge|torch|tensorflow|scipy", re.I
     "conda-not-set-up",
     Severity.FRAGILE,
     "conda activate without conda's shell function",
-    why="""A batch shell does not read ~/.bashrc, so `conda activate` stops: "Your shell has not been properly configured". With an older conda it
-    goes on with the wrong Python.""",
+    why="""A batch shell does not read ~/.bashrc: `conda activate` stops with "Your shell has not been properly configured", and `source activate` finds
+    no such file where conda is not in PATH. The script goes on with another Python.""",
     instead='Write eval "$(conda shell.bash hook)" before it, or source …/etc/profile.d/conda.sh.',
     source=_CONDA_SOURCE,
     bad=TASKS + "conda activate train\n" + STEP,
@@ -158,9 +158,7 @@ def _brings_path_alone(command: SimpleCommand) -> list[str]:
     return [word for word in words if re.match(r"(Anaconda[23]|Miniconda[23]|Miniforge3|Mambaforge)(/|$)", word)]
 
 
-_WITHOUT_CONDA = (
-    r"-|cuda|cudnn|cudatoolkit|nccl|gcc|g\+\+|openmpi|mpich|intel-?mpi|cmake|git\b|ffmpeg|slurm|singularity|nvhpc"
-)
+_WITHOUT_CONDA = r"-|((comp\w*|nvidia|gpu|tools?|libs?|mpi|dev\w*|groupmods|core)/)?(cuda|cudnn|cudatoolkit|nccl|gcc|g\+\+|openmpi|mpich|intel-?mpi|cmake|git\b|ffmpeg|slurm|singularity|nvhpc)"
 
 
 @rule(

@@ -63,8 +63,8 @@ def find_free_tasks(job: BatchScript) -> Iterator[Hit]:
     "tasks-as-cpus",
     Severity.FRAGILE,
     "several tasks, and nothing that starts them",
-    why="""A task is a process that srun starts. A program without srun is one process: Slurm may lay the other tasks on other nodes, whose CPUs
-    idle, and what reads SLURM_NTASKS (Lightning, accelerate, MPI) takes the job for one of several ranks.""",
+    why="""A task is a process that srun starts, and a program without srun is one process. The CPUs of the other tasks idle where they lie
+    on other nodes, and what reads SLURM_NTASKS (Lightning, accelerate, MPI) takes the job for one of several ranks.""",
     instead="Ask for one task with several CPUs: --ntasks=1 --cpus-per-task=N.",
     source=sources.SBATCH,
     bad="#!/bin/bash\n#SBATCH --ntasks=8\n" + TIME + "python train.py\n",

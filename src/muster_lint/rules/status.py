@@ -66,7 +66,7 @@ def find_pipes(job: BatchScript) -> Iterator[Hit]:
     "status-lost-at-end",
     Severity.FRAGILE,
     "the job ends with the status of another command",
-    why="Slurm takes the status of the script's last command: an echo after the training turns a failed one into COMPLETED.",
+    why="Slurm takes the status of the script's last command: whatever fails in front of it, a training before an echo or a step before the next, counts as COMPLETED.",
     instead="Write set -e at the top, or keep the status: status=$?; …; exit $status.",
     source=sources.SBATCH,
     bad=TASKS + 'srun --kill-on-bad-exit=1 python train.py\necho "done"\n',

@@ -322,7 +322,7 @@ def _has_fallback(text: str) -> bool:
     "not-exported",
     Severity.FRAGILE,
     "a variable of the ranks that is set, but not exported",
-    why="srun hands only exported variables to its tasks.",
+    why="A program gets only the variables that are exported, and so do the tasks that srun starts.",
     instead="Write export before it.",
     source=sources.BASH,
     bad=_TWO
