@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from muster.act.record import Run, find_run, forget, is_of, known_runs, register
+from muster.act.record import Run, find_run, forget, is_of, known_runs, make_run_directory, register
 from muster.cli import asked_jobs
 from muster.cli.asked_jobs import cases
 from muster.errors import RequestError
@@ -136,3 +136,8 @@ def test_the_name_of_the_cluster_stands_in_its_file_else_it_is_asked_for(tmp_pat
     assert cluster_name({"SLURM_CONF": "/nowhere"}, Clients("error")) == UNNAMED
     inside = {"SLURM_CONF": "/nowhere", "SLURM_JOB_ID": "1", "SLURM_CLUSTER_NAME": "nuC"}
     assert cluster_name(inside, clients) == "nuC"
+
+
+@pytest.mark.parametrize(("name", "begins"), [(".", "run-2"), ("..", "run-2"), (".train", "train-2"), ("a.b", "a.b-2")])
+def test_a_run_directory_is_never_hidden(tmp_path: Path, name: str, begins: str) -> None:
+    assert make_run_directory(tmp_path, name, {}).name.startswith(begins)

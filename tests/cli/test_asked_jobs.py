@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from muster.act.record import Run, register
 from muster.cli.asked_jobs import cases, ids_or_newest, job_ids, running_case, state
@@ -15,7 +16,7 @@ from muster.cli.command_line import read_command
 from muster.cli.job_json import JSON_KEYS, as_json
 from muster.cli.job_words import ended_how, plain
 from muster.cli.logs import COMMAND, _last
-from muster.cli.status import _details
+from muster.cli.status import _details, headline
 from muster.cli.why import _shortened, _waiting, _warnings
 from muster.errors import MusterError, RequestError, SchedulerSilent, UnknownName
 from muster.follow.cases import JobCase
@@ -119,6 +120,12 @@ def test_status_tells_what_is_left_of_a_running_jobs_time(seconds_ago: int, word
 )
 def test_a_hostile_name_is_shown_escaped(typed: str, shown: str) -> None:
     assert plain(typed) == shown
+
+
+def test_a_job_without_a_name_has_no_empty_brackets() -> None:
+    assert headline(JobCase("7", None, Run("7", Path("/run"), ""))).startswith("job 7: ")
+    assert headline(JobCase("7", replace(job("RUNNING"), name=""), None)).startswith("job 7 is RUNNING")
+    assert headline(JobCase("7", job("RUNNING"), None)).startswith("job 7 (train) is RUNNING")
 
 
 def test_a_job_that_nobody_knows_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -100,6 +100,7 @@ def test_a_value_behind_an_equals_sign(shell: str, expected: list[str]) -> None:
         (["site", "nonsense"], "", []),
         (["shell"], "--snap", []),
         (["build", "image"], "--given", []),
+        (["completion", "bash"], "", []),
     ],
 )
 def test_what_may_stand_there(before: list[str], word: str, expected: list[str]) -> None:

@@ -24,6 +24,12 @@ def test_a_table_for_a_program_is_aligned_and_has_no_title() -> None:
     assert stream.getvalue() == "host          rank\nnode1         0\nnode2 [bold]  11\n"
 
 
+def test_one_long_name_does_not_push_the_other_rows_apart() -> None:
+    stream = io.StringIO()
+    print_table("jobs", ("name", "state"), (("x" * 250, "RUNNING"), ("train", "PENDING")), file=stream)
+    assert stream.getvalue() == f"name   state\n{'x' * 250}  RUNNING\ntrain  PENDING\n"
+
+
 def test_a_table_without_rows_is_its_heading() -> None:
     stream = io.StringIO()
     print_table("ranks", COLUMNS, (), file=stream)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.errors import RequestError
+from muster.errors import ProfileError, RequestError
 from muster.job.option import parse_gpus, parse_gres
 from muster.job.request import Request
 from muster.job.settings import merge_settings, system_file
@@ -23,6 +23,15 @@ def request_of(path: str, **environment: str) -> Request:
         **{name: value for name, (value, _) in settings.items()},
         origins={name: origin for name, (_, origin) in settings.items()},
     )
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [("hang = false", "'false' is not a time limit"), ("time = true", "'true' is not"), ("nodes = 1.5", "1.5")],
+)
+def test_a_value_that_is_none_is_told_as_the_file_has_it(line: str, said: str) -> None:
+    with pytest.raises(ProfileError, match=said):
+        merge_settings([("muster.toml", f"{line}\n")], {})
 
 
 def test_what_stands_in_etc_was_set_by_the_administrator() -> None:

@@ -20,7 +20,7 @@ def test_without_the_options_the_script_has_none_of_it() -> None:
     for word in (
         "muster_supervise",
         "export MUSTER_ATTEMPT",
-        "MUSTER_CHECKPOINT",
+        "export MUSTER_CHECKPOINT",
         "no-kill",
         "USR1@",
         "muster_save",

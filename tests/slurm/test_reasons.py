@@ -68,6 +68,19 @@ def test_what_stands_behind_a_code_is_kept() -> None:
     assert reason_of(down).code == "ReqNodeNotAvail"
 
 
+@pytest.mark.parametrize(
+    ("dependency", "remedy"),
+    [
+        ("afterok:40(unfulfilled)", "muster why 40"),
+        ("afterok:40:41_2,afternotok:7(unfulfilled)?after:9+5(unfulfilled)", "muster why 40 41_2 7 9"),
+        ("singleton(unfulfilled)", "muster jobs lists your jobs: it waits for those of its name"),
+        (None, "muster jobs lists your jobs: it waits for those of its name"),
+    ],
+)
+def test_the_job_that_a_job_waits_for_is_named(dependency: str | None, remedy: str) -> None:
+    assert reason_of("Dependency").remedy_for("77", dependency) == remedy
+
+
 def test_a_limit_on_one_job_is_not_waited_out_but_one_on_all_jobs_is() -> None:
     assert reason_of("QOSMaxWallDurationPerJobLimit").clears is Clears.USER
     assert reason_of("AssocGrpGRESMinutes").clears is Clears.USER

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def main(words: Words) -> int:
-    """Cancel the jobs that are known; an id that is none is told at the end, and the status says so."""
+    """Cancel the jobs that are known; an unknown id is told at the end, and the status says so."""
     from muster.follow.cancel import cancel_cases
 
     ids = job_ids(words)
@@ -116,7 +116,7 @@ COMMAND = CommandLine(
     name="cancel",
     start=main,
     summary="""\
-End jobs that wait or run. A job that is over stays as it is. If an id is no job, the others are ended all the same.""",
+End jobs that wait or run. A job that is over stays as it is. The others are ended too if one id is unknown.""",
     options=(
         option(
             "--save",

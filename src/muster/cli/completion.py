@@ -189,6 +189,8 @@ def _operands(command: CommandLine, earlier_words: Sequence[str]) -> Iterable[Ca
     if command.most is not None and len(earlier_words) >= command.most:
         return ()
     kind = command.operands.strip("[]…")
+    if earlier_words and kind == "SHELL":  # what stands behind the shell is for the shell's own question
+        return ()
     return _KINDS[kind]() if kind in _KINDS else ()
 
 

@@ -12,6 +12,7 @@ from muster.older import zip_equal
 
 # A longer one, which is hardly a word, may be broken rather than turn a whole table into blocks.
 _LONGEST_WORD = 20
+_WIDEST_PLAIN = 60
 
 
 # Colours and moves of the cursor, as progress bars draw them; the rest (titles, the clipboard, questions to the
@@ -128,7 +129,11 @@ def hanging(head: str, text: str, width: int) -> list[str]:
 
 def _print_plain(columns: Sequence[str], rows: Sequence[Sequence[object]], stream: Any) -> None:
     cells = [[str(cell) for cell in row] for row in [columns, *rows]]
-    widths = [max(len(row[index]) for row in cells) for index in range(len(columns))]
+    # One long cell stands out of its own row, and does not push those of all others apart.
+    widths = [
+        max((len(row[index]) for row in cells if len(row[index]) <= _WIDEST_PLAIN), default=0)
+        for index in range(len(columns))
+    ]
     for row in cells:
         print("  ".join(cell.ljust(width) for cell, width in zip_equal(row, widths)).rstrip(), file=stream)
 

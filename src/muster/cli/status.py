@@ -57,14 +57,18 @@ def headline(case: JobCase) -> str:
     """Return a job and its state, in one sentence."""
     job = case.job
     if job is None:
-        name = plain(case.run.name) if case.run else ""
-        return f"job {case.asked} ({name}): {case.heard.sentence}"
+        return f"job {case.asked}{_named(case.run.name if case.run else '')}: {case.heard.sentence}"
     ending, owner = ended_how(job), other_owner(job)
     owner_words = f" of {owner}" if owner else ""
     return (
-        f"job {job.shown_id} ({plain(job.name)}){owner_words} is {job.state.name}: "
+        f"job {job.shown_id}{_named(job.name)}{owner_words} is {job.state.name}: "
         f"{job.state.sentence}{f' ({ending})' if ending else ''}"
     )
+
+
+def _named(name: str) -> str:
+    """Return a job's name in brackets; nothing where it has none, or none is known."""
+    return f" ({plain(name)})" if name else ""
 
 
 def _details(job: SlurmJob) -> Iterator[tuple[str, str]]:

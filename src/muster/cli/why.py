@@ -74,7 +74,7 @@ def _waiting(job: SlurmJob) -> Iterator[str]:
         yield from _nodes_out(job.partition)
     is_told = reason.clears is not Clears.UNKNOWN
     yield f"  it clears {reason.clears.value}" if is_told else "  when it clears is not known"
-    yield f"  sooner: {reason.remedy_for(job.id)}"
+    yield f"  sooner: {reason.remedy_for(job.id, job.dependency)}"
     if job.dependency:
         yield f"  it depends on {plain(job.dependency)}"
     expected = job.expected_start
@@ -282,7 +282,7 @@ def case_as_json(case: JobCase) -> dict[str, Any]:
             "code": reason.code,
             "detail": reason.detail,
             "sentence": reason.sentence,
-            "sooner": reason.remedy_for(job.id),
+            "sooner": reason.remedy_for(job.id, job.dependency),
             "clears": reason.clears.value,
             "dependency": job.dependency,
         }

@@ -59,7 +59,7 @@ def _from_file(path: str, text: str, kind: OriginKind) -> dict[str, tuple[Any, V
             raise ProfileError(
                 "no such setting", path, line=line, key=key, hint=nearest_hint(name, sorted(allowed_options))
             )
-        texts = [str(item) for item in value] if isinstance(value, list) else [str(value)]
+        texts = [_spelled(item) for item in value] if isinstance(value, list) else [_spelled(value)]
         if isinstance(value, dict) or (isinstance(value, list) and not allowed_options[name].repeated):
             raise ProfileError("one value is expected here", path, line=line, key=key, hint=allowed_options[name].help)
         try:
@@ -72,6 +72,11 @@ def _from_file(path: str, text: str, kind: OriginKind) -> dict[str, tuple[Any, V
         except RequestError as error:
             raise ProfileError(error.message, path, line=line, hint=error.hint) from None
     return settings
+
+
+def _spelled(value: object) -> str:
+    """Return a value as the file has it: TOML writes true and false."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _value(option: Option, texts: Sequence[str], origin: str) -> Any:

@@ -27,11 +27,23 @@ def notes_before(
         yield Note(news)
     yield from site_notes(asked.site, asked.request, size.shape, launch.job, launch.queue)
     yield from (Note(sentence, warning=True) for sentence in unknown_flags(asked.flags))
+    yield from _little_memory(asked)
     yield from left_over(asked.request, facts)
     if asked.engine is Engine.SLURM and not asked.within:
         yield from _unread(asked, facts)
     if asked.queued:
         yield from stays_behind(asked.request, facts, environment.variables)
+
+
+_LEAST_FOR_TORCH_MIB = 1024
+
+
+def _little_memory(asked: Asked) -> Iterator[Note]:
+    """Yield how a small --mem is read: to Slurm a number without a unit is MiB, and people mean GiB."""
+    memory = asked.request.mem
+    if asked.has_header and memory is not None and 0 < memory.mib < _LEAST_FOR_TORCH_MIB:
+        text = f"{asked.request.origin('mem')}: {memory.mib} MiB of a node are less than torch alone takes"
+        yield Note(f"{text}; --mem {memory.mib}G is {memory.mib} GiB", warning=True)
 
 
 _READ_BY_SLURM = {"ACCOUNT": "account", "PARTITION": "partition", "QOS": "qos", "TIMELIMIT": "time"}

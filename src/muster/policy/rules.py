@@ -241,7 +241,7 @@ def _nodes_of_queue(profile: Profile, ask: Ask) -> Iterator[Refusal]:
 
 def nodes_of(ask: Ask) -> str:
     """Return the nodes of a job in words."""
-    return f"{ask.nodes} nodes{f' ({ask.spares} spare)' if ask.spares else ''}"
+    return f"{ask.nodes} node{'s' * (ask.nodes != 1)}{f' ({ask.spares} spare)' if ask.spares else ''}"
 
 
 def _nodes_of_any(profile: Profile, ask: Ask) -> Iterator[Refusal]:

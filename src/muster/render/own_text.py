@@ -124,10 +124,10 @@ def _parts_of_some_jobs(plan: Plan, launcher: Launcher) -> tuple[tuple[Part, boo
 
 def stale_names(plan: Plan) -> list[str]:
     """Return the variables that would tell these ranks of other ones; the plan's own reach its script from outside."""
-    own = {variable.name for variable in plan.variables}
-    if contract.ROLE in own:
-        own.add(contract.ROLE_PORTS)
-    return [*_STALE, *(name for name in contract.OF_A_START if name not in own)]
+    planned_names = {variable.name for variable in plan.variables}
+    if contract.ROLE in planned_names:
+        planned_names.add(contract.ROLE_PORTS)
+    return [*_STALE, *(name for name in contract.OF_A_START if name not in planned_names)]
 
 
 # Muster itself hands these to the script of a run on this machine.

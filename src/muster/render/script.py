@@ -211,9 +211,12 @@ def _of_all(conditions: Sequence[Condition]) -> str:
 
 def _environment(plan: Plan, launcher: Launcher) -> Iterator[str]:
     yield from _prelude(plan)
-    own_path = path_of_command(plan) is not None
-    shown = (variable for variable in plan.variables if not isinstance(variable.value, Hidden))
-    yield from _variables(_before_path(each) if own_path and each.name == "PATH" else each for each in shown)
+    has_path = path_of_command(plan) is not None
+    yield from _variables(
+        _before_path(variable) if has_path and variable.name == "PATH" else variable
+        for variable in plan.variables
+        if not isinstance(variable.value, Hidden)
+    )
     if hidden_names(plan):
         yield fold(("muster_pass", *hidden_names(plan)))
     if plan.rank_library is not None:

@@ -39,8 +39,11 @@ class WaitReason(msgspec.Struct, frozen=True):
         """Whether Muster knows what the code means."""
         return self.code in REASONS or self.clears is not Clears.UNKNOWN
 
-    def remedy_for(self, job: str) -> str:
-        """Return the remedy with the job's id in the commands that it names."""
+    def remedy_for(self, job: str, dependency: str | None = None) -> str:
+        """Return the remedy with the ids of the job, and of those that it depends on, in the commands that it names."""
+        if self.clears is Clears.OTHER_JOB:
+            others = dict.fromkeys(re.findall(r"[:?,]([0-9]+(?:_[0-9]+)?)(?![0-9])", f",{dependency or ''}"))
+            return f"muster why {' '.join(others)}" if others else self.remedy
         return re.sub(r"\bID\b", job, self.remedy)
 
 
@@ -56,7 +59,12 @@ _NAMED = (
     ("None", "Slurm gives no reason; it has not looked at the job yet", "wait a minute and ask again", _ITSELF),
     ("Priority", "jobs of higher priority are before it in this partition", _SMALLER, _ITSELF),
     ("Resources", "it is next in line, and waits until enough nodes are free", _SMALLER, _ITSELF),
-    ("Dependency", "it waits for the job in its --dependency", "muster why on that job", Clears.OTHER_JOB),
+    (
+        "Dependency",
+        "it waits for the job in its --dependency",
+        "muster jobs lists your jobs: it waits for those of its name",
+        Clears.OTHER_JOB,
+    ),
     ("DependencyNeverSatisfied", "the job in its --dependency did not end as --dependency asks", _RESUBMIT, _USER),
     ("BeginTime", "the time that --begin asked for, or a requeue's pause, has not come", "it starts after it", _ITSELF),
     ("Licenses", "the licences it asks for are in use", "fewer of --licenses", _ITSELF),
