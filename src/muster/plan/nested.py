@@ -251,7 +251,7 @@ class _Sizes:
             return False
         for field, names in (("nodes", _NODES), ("per_node", _PER_NODE), ("in_all", _IN_ALL)):
             if name in names:
-                setattr(self, field, getattr(self, field) or value)
+                setattr(self, field, value)  # of two the last counts, for all these programs
                 return True
         return False
 

@@ -108,8 +108,9 @@ def _listed_queue(site: Site, chosen: Choice) -> tuple[str, Queue] | None:
     """Return the key and the queue of a job where its profile lists the queue, the partition before the QOS."""
     for key, name in (("partitions", chosen.partition), ("qos", chosen.qos)):
         listed: Mapping[str, Queue] = getattr(site.profile, key)
-        if name is not None and name in listed:
-            return f"{key}.{name}", listed[name]
+        queue = listed.get(name or "")
+        if queue is not None:
+            return f"{key}.{name}", queue
     return None
 
 
@@ -132,7 +133,7 @@ def _without_gpus(site: Site, request: Request, job: Situation, chosen: Choice) 
     """Yield a warning where a job without GPUs goes to nodes that have some, or may."""
     node = site.profile.nodes.get(job.gpu_kind or "", NodeKind())
     named = site.profile.partitions.get(request.partition or "")
-    if not job.gpus_per_node and request.gpus_per_node is None and named is not None and named.gpus == 0:
+    if request.gpus_per_node is None and named is not None and named.gpus == 0:
         gpu_queues = [name for name, queue in site.profile.partitions.items() if queue.gpus and queue.open]
         other = f"; nodes with GPUs: -p {gpu_queues[0]}" if gpu_queues else ""
         yield Note(f"{request.partition} has no GPUs: the ranks compute on CPUs (-g 0 says that it is meant){other}")

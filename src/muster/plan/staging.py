@@ -27,7 +27,7 @@ def make_staging(
     request: Request, site: Site, facts: Facts, shape: Shape, image: ImageUse, engine: Engine, directory: str
 ) -> Staging | None:
     """Return what was asked for, or the reason why that cannot be."""
-    if not any(getattr(request, name) for name in _OPTIONS) or engine is Engine.HERE:
+    if engine is Engine.HERE:
         return None
     bind_variable = engine_named(image.engine).bind_variable
     if image.image is not None and not bind_variable:
@@ -169,8 +169,8 @@ def _path(path: str) -> Word:
 
 def staging_notes(request: Request, engine: Engine, staging: Staging | None, facts: Facts) -> Iterator[Note]:
     """Yield what to know before pressing return."""
-    asked_option = next((name for name in _OPTIONS if getattr(request, name)), None)
-    if asked_option and engine is Engine.HERE:
+    if engine is Engine.HERE:
+        asked_option = next(name for name in _OPTIONS if getattr(request, name))
         yield Note(
             f"--{asked_option.replace('_', '-')}: without Slurm nothing is copied: all files are on this machine"
         )

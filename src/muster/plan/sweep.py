@@ -20,7 +20,7 @@ _GAP = r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_]*)\}"
 
 def table_of(request: Request, table: SweepTable | None, *, queued: bool) -> SweepTable | None:
     """Return the table that the job sweeps over; None: it is one run."""
-    if request.sweep is None or table is None:
+    if table is None:
         for field in ("sweep_at_once", "sweep_per_node"):
             if getattr(request, field) is not None:
                 origin = request.origin(field)
