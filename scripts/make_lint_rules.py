@@ -65,6 +65,7 @@ _TITLES = {
     "answers": "Questions that nobody answers, texts of Slurm",
     "ray": "Ray",
     "environment": "Modules, environments, containers",
+    "containers": "What a container does not get",
     "fetched": "What a job fetches, and what it starts outside of itself",
     "variables": "Variables",
     "python_devices": "Python: devices",

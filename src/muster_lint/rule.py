@@ -40,6 +40,7 @@ _ROOMS = (
     "answers",
     "ray",
     "environment",
+    "containers",
     "fetched",
     "variables",
     "python_devices",

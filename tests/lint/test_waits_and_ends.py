@@ -21,6 +21,7 @@ _NONE = _ONE + "#SBATCH --gres=gpu:0\n"
 _AMD = _HEAD + "#SBATCH -N 2\n#SBATCH -n 16\nmodule load rocm/5.7\n"
 _PER_TASK = _ONE + "#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-task={}\n"
 
+_TWO_RANKS = _HEAD + "#SBATCH -N 1\n#SBATCH --ntasks=8\n#SBATCH --gres=gpu:8\n"
 _EIGHT = _HEAD + "#SBATCH --cpus-per-task=8\n"
 
 _RUNS = _ONE + "#SBATCH --array=0-9\n"
@@ -31,7 +32,26 @@ _RANKS = _ONE + "#SBATCH --gres=gpu:2\n#SBATCH --ntasks-per-node=2\n"
 
 _KIND = _ONE + "#SBATCH --gpus-per-node=mi250:8\n"
 
+_LONG = "#!/bin/bash\n#SBATCH --time=1-0\n"
+_IMAGE = _ONE + "#SBATCH --gres=gpu:1\n{}singularity exec --nv {} i.sif python3 t.py\n"
+
 _FOUND = {
+    "preempted-unprepared": (
+        ("a list of partitions", _LONG + "#SBATCH -p gpu,preempt\n./t 1\n"),
+        ("a QOS", _LONG + "#SBATCH --qos=job_gpu_preempt\n./t 1\n"),
+        ("the cycles that others leave", _LONG + "#SBATCH --partition=scavenger\n./t 1\n"),
+    ),
+    "results-wiped-at-start": (
+        ("all files", _ONE + "#remove checkpoints\nrm /tigress/$USER/model_checkpoints/*\nsrun python t.py\n"),
+        ("a folder in a variable", _ONE + "OUT=/proj/a/runs/3\nrm -rf $OUT\nmkdir $OUT\n./t 1 $OUT\n"),
+        ("of an array", _RUNS + "rm -r results\n./t $SLURM_ARRAY_TASK_ID\n"),
+    ),
+    "container-drops-environment": (
+        ("a clean environment", _IMAGE.format("", "--bind /a:/b --cleanenv --no-home")),
+        ("by a letter", _IMAGE.format("", "-e")),
+        ("with all that contains", _IMAGE.format("", "--containall")),
+        ("ranks", _TWO_RANKS + "srun singularity exec --nv -e i.sif python3 t.py\n"),
+    ),
     "kind-in-arithmetic": (
         ("with $", _KIND + "W=$(( $SLURM_NNODES * $SLURM_GPUS_PER_NODE ))\n./t $W\n"),
         ("in braces", _KIND + "((W = ${SLURM_GPUS_PER_NODE} * 2))\n./t $W\n"),
@@ -198,6 +218,29 @@ _FOUND = {
     ),
 }
 _SILENT = {
+    "preempted-unprepared": (
+        ("it comes back", _LONG + "#SBATCH -p preempt\n#SBATCH --requeue\n./t 1\n"),
+        ("it is warned", _LONG + "#SBATCH -p preempt\n#SBATCH --signal=B:USR1@60\n./t 1\n"),
+        ("it goes on", _LONG + "#SBATCH -p preempt\n./t --resume last\n"),
+        ("a short one", _ONE + "#SBATCH -p preempt\n./t 1\n"),
+        ("another name", _LONG + "#SBATCH -p spotlight\n./t 1\n"),
+    ),
+    "results-wiped-at-start": (
+        ("of this job", _ONE + "rm -rf /p/results/$SLURM_JOB_ID\n./t 1\n"),
+        ("behind the work", _ONE + "./t 1\nrm -rf /p/results/*\n"),
+        ("if it is asked for", _ONE + 'if [ -n "$CLEAN" ]; then\n  rm -rf /p/results/*\nfi\n./t 1\n'),
+        ("in a folder of the task", _RUNS + "cd task_$SLURM_ARRAY_TASK_ID\nrm -r results\n./t 1\n"),
+        ("a file", _ONE + "rm -f logs/latest.out\n./t 1\n"),
+    ),
+    "container-drops-environment": (
+        ("it is handed over", _IMAGE.format("", "-e --env CUDA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES")),
+        (
+            "it is handed over by a variable",
+            _IMAGE.format("export SINGULARITYENV_CUDA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES\n", "-e"),
+        ),
+        ("without a clean environment", _IMAGE.format("", "-B /a")),
+        ("the whole node", _IMAGE.format("", "-e").replace("gpu:1", "gpu:8")),
+    ),
     "kind-in-arithmetic": (
         ("the number alone", _KIND + "W=$((2 * ${SLURM_GPUS_PER_NODE##*:}))\n./t $W\n"),
         ("no kind", _ONE + "#SBATCH --gpus-per-node=8\nW=$((2 * SLURM_GPUS_PER_NODE))\n./t $W\n"),

@@ -9,6 +9,7 @@ from muster_lint import sources
 from muster_lint.bash import SimpleCommand
 from muster_lint.job import BatchScript
 from muster_lint.rule import rule
+from muster_lint.site import seconds_of
 from muster_lint.values import Hit, Severity
 from muster_lint.works import is_work, text_of
 
@@ -126,3 +127,40 @@ _IS_TOLD = re.compile(
 )
 _LARGEST_INDEX = 1000
 _DIGITS = 8
+
+
+@rule(
+    "preempted-unprepared",
+    Severity.FRAGILE,
+    "a queue whose jobs make place for others, and a job that is not ready for it",
+    why="""A job that makes place is ended without its results. Where it is put back into the queue it begins anew, and Slurm empties its log; where it may not be put
+    back it is gone.""",
+    instead="Write checkpoints and go on from the last one; add #SBATCH --requeue, --open-mode=append, and --signal=B:USR1@120 for a notice before the end.",
+    source="Slurm Doc, Preemption (slurm.schedmd.com/preempt.html)",
+    bad=_HEAD.replace("#SBATCH --open-mode=append", "#SBATCH --partition=preempt").replace("=01", "=12") + _WORK,
+    good=_HEAD.replace("=01", "=12") + "#SBATCH --partition=preempt\n#SBATCH --requeue\n" + _WORK,
+)
+def find_unprepared_jobs(job: BatchScript) -> Iterator[Hit]:
+    """Yield a partition or a QOS that preempts by its name, for a job of more than a while that neither comes back nor is warned."""
+    if not {"requeue", "no-requeue", "open-mode", "signal"}.isdisjoint(job.header) or _GOES_ON.search(job.text):
+        return
+    limit = seconds_of(job.header["time"].value or "") if "time" in job.header else None
+    for name in ("partition", "qos"):
+        asked = job.header.get(name)
+        found = _MAKES_PLACE.search((asked.value or "") if asked is not None else "")
+        if asked is not None and found and (limit is None or limit > _A_WHILE_S):
+            what = (
+                "one of these partitions" if "," in (asked.value or "") else f"this {'QOS' if name == 'qos' else name}"
+            )
+            message = f"by its name {what} ends jobs for others, and there is no --requeue, --open-mode nor --signal"
+            yield Hit(asked.place, message, unknown="what this site does with them")
+            return
+
+
+_MAKES_PLACE = re.compile(
+    r"preempt(?!ion_?off)|scaveng|requeue|best-?effort|opportun|interruptib|(^|[,_-])(spot|ckpt)(?=[,_-]|$)",
+    re.IGNORECASE,
+)
+_GOES_ON = re.compile(r"\btrap\b|requeue +\S|resume|restart|_from_checkpoint|auto_?load|load_?from", re.IGNORECASE)
+"""Signs of a job that goes on from where it was."""
+_A_WHILE_S = 3600

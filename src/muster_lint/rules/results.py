@@ -134,3 +134,57 @@ _ELSEWHERE = re.compile(r"(^|=)(/|~|\$(?!SLURM_TMPDIR|TMPDIR))|\.\./|\$\(")
 _BRINGS_BACK = r"\b(rclone|gsutil|aws s3|azcopy|globus|trap|ln -s|wandb|git push)\b"
 _ENDS = frozenset("echo date ls du pwd cd exit deactivate conda rm module printf sleep hostname".split())  # noqa: SIM905
 _LONG_S = 6 * 3600
+
+
+@rule(
+    "results-wiped-at-start",
+    Severity.FRAGILE,
+    "a job that begins by removing results",
+    why="""The results of the run before are gone, whether or not this one gets as far. A job of the same script that still runs loses its files, and a job that
+    is put back into the queue removes its own.""",
+    instead='Give each run a folder of its own: out="results/$SLURM_JOB_ID"; mkdir -p "$out".',
+    source=sources.BASH,
+    bad=_HEAD + "rm -rf /project/results/*\nsrun --kill-on-bad-exit=1 ./solve /project/results\n",
+    good=_HEAD + 'mkdir -p "results/$SLURM_JOB_ID"\nsrun --kill-on-bad-exit=1 ./solve "results/$SLURM_JOB_ID"\n',
+)
+def find_wiped_results(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first rm, in front of all work, of a folder or of all files of it that are results by their name."""
+    first = min((each.command.order for each in job.launches if is_work(job, each)), default=0)
+    if not job.directives or _CONTAINS_OWN.search(job.body):
+        return
+    for each in job.shell.commands:
+        is_sure = not (each.in_loop or each.is_conditional or each.is_guarded or each.function or each.in_substitution)
+        if each.program != "rm" or each.order > first or not is_sure:
+            continue
+        takes_folders = any(re.match(r"-\w*[rR]|--rec", word.value) for word in each.words[1:])
+        for path in _paths(job, each):
+            is_several = takes_folders or path.endswith("*") or "/*." in path
+            if is_several and _OF_RESULTS.search(path) and not _OF_NO_RESULTS.search(path):
+                what = "each task of the array removes" if "array" in job.header else "it removes"
+                message = f"{what} {path}, which an earlier run, or one beside it, has written"
+                is_own = not path.startswith(("/", "$", "~"))
+                if is_own and _moves_apart(job, each):
+                    return
+                above = job.lines[each.place.line - 2].strip()
+                severity = (
+                    Severity.STYLE if is_own and above.startswith("#") else None
+                )  # a comment says that it is meant
+                yield Hit(each.place, message, unknown="whether anything there is wanted", severity=severity)
+                return
+
+
+def _moves_apart(job: BatchScript, command: SimpleCommand) -> bool:
+    """Tell whether the script has gone into a folder that a variable names before this command."""
+    moves = [each for each in job.shell.commands if each.program in {"cd", "pushd"} and each.order < command.order]
+    return any(word.names for each in moves for word in each.words[1:])
+
+
+_OF_RESULTS = re.compile(
+    r"(^|[/_])(check_?points?|ckpts?|results?|outputs?|models?|weights|csv_logs|predictions?|runs|experiments?|saved?_?\w*|plots|figures)"
+    r"(?=[/_]|$)",
+    re.IGNORECASE,
+)
+_OF_NO_RESULTS = re.compile(
+    r"SLURM_|TMPDIR|\$\(|`|^/tmp|\btemp|\btmp|\$\d|\$\{\d|cache|RANDOM|/dev/shm|slurm[_-]|test|debug|lock"
+)
+_CONTAINS_OWN = re.compile(r"cd \S*(SLURM_JOB|TMPDIR|SLURM_TMPDIR|mktemp)")
