@@ -63,6 +63,7 @@ _TITLES = {
     "waiting": "Waits",
     "batch_host": "The batch host",
     "answers": "Questions that nobody answers, texts of Slurm",
+    "slips": "Slips of the hand",
     "ray": "Ray",
     "environment": "Modules, environments, containers",
     "containers": "What a container does not get",

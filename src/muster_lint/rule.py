@@ -38,6 +38,7 @@ _ROOMS = (
     "waiting",
     "batch_host",
     "answers",
+    "slips",
     "ray",
     "environment",
     "containers",

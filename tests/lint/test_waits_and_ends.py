@@ -36,6 +36,15 @@ _LONG = "#!/bin/bash\n#SBATCH --time=1-0\n"
 _IMAGE = _ONE + "#SBATCH --gres=gpu:1\n{}singularity exec --nv {} i.sif python3 t.py\n"
 
 _FOUND = {
+    "words-of-another-command": (
+        ("of pip", _ONE + "python3 -m pip install hicrep pip install opencv &>> log\n./t 1\n"),
+        ("of a module", _ONE + "module load module load cuda\n./t 1\n"),
+        ("of conda", _ONE + "source activate conda activate /a/b\n./t 1\n"),
+        ("of Python", _ONE + "python python t.py --a 1\n"),
+        ("of mkdir", _ONE + "mkdir -o mkdir -p /a/b\n./t 1\n"),
+        ("a comment that is none", _ONE + "cd ..#we go up\n./t 1\n"),
+        ("the QOS of a host", _ONE + "squeue -q `hostname -s`\n./t 1\n"),
+    ),
     "preempted-unprepared": (
         ("a list of partitions", _LONG + "#SBATCH -p gpu,preempt\n./t 1\n"),
         ("a QOS", _LONG + "#SBATCH --qos=job_gpu_preempt\n./t 1\n"),
@@ -93,6 +102,9 @@ _FOUND = {
     ),
     "not-exported": (("in a task", _ONE + "srun bash -c '\nNCCL_DEBUG=INFO;\npython t.py;\n'\n"),),
     "sweep-without-end": (("in an image", _ONE + "singularity exec --nv i.sif \\\nwandb agent a/b/c\n"),),
+    "status-lost-at-end": (
+        ("an installation", _ONE + "conda create -n e -y\npip install a\nconda env export > e.yml\nconda deactivate\n"),
+    ),
     "kill-under-errexit": (("at the end", _ONE + "set -e\n./s &\nP=$!\n./t 1\necho\nkill $P 2>/dev/null\n"),),
     "modules-after-environment": (
         ("PATH", _ONE + "conda activate x\nexport PATH=/usr/local/bin:$PATH\npython t.py\n"),
@@ -218,6 +230,12 @@ _FOUND = {
     ),
 }
 _SILENT = {
+    "words-of-another-command": (
+        ("two commands", _ONE + "pip install a && pip install b; module load x; module load y\n./t 1\n"),
+        ("a name alone", _ONE + "pip install --upgrade pip install-x\nmodule load conda\n./t 1\n"),
+        ("a place to fill in", _ONE + "cd {where your project is}\n./t 1\n"),
+        ("a QOS", _ONE + "squeue -q long\n./t 1\n"),
+    ),
     "preempted-unprepared": (
         ("it comes back", _LONG + "#SBATCH -p preempt\n#SBATCH --requeue\n./t 1\n"),
         ("it is warned", _LONG + "#SBATCH -p preempt\n#SBATCH --signal=B:USR1@60\n./t 1\n"),

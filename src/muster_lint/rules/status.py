@@ -75,6 +75,7 @@ def find_pipes(job: BatchScript) -> Iterator[Hit]:
 def find_lost_status(job: BatchScript) -> Iterator[Hit]:
     """Yield the last work of the job that what follows hides, or one that other work follows."""
     yield from _lost_inside(job) if job.directives else ()
+    yield from _lost_installations(job) if job.directives and not job.stops_at_errors and "$?" not in job.text else ()
     if not job.directives or job.stops_at_errors or "$?" in job.text or "PIPESTATUS" in job.text:
         yield from _handled(job)
         return
@@ -114,6 +115,25 @@ def find_lost_status(job: BatchScript) -> Iterator[Hit]:
             return  # what it does with the status before it is not known
         else:
             hiding = hiding or each
+
+
+def _lost_installations(job: BatchScript) -> Iterator[Hit]:
+    """Yield the last installation of a job that does nothing else, where a harmless command ends the script."""
+    main = [each for each in job.shell.commands if each.function is None and not each.in_substitution]
+    installs = [each for each in main if _installs(each)]
+    if not installs or any(is_work(job, each) for each in job.launches):
+        return
+    last, end = installs[-1], main[-1]
+    behind = [each for each in main if each.order > last.order]
+    is_alone = not (last.is_conditional or last.in_loop or last.is_tested or last.pipes_on or last.in_background)
+    if behind and is_alone and all(each.program in HARMLESS | ENDINGS | INSTALLERS for each in behind):
+        message = f"the job ends with the status of {end.program!r} in line {end.place.line}"
+        yield Hit(last.place, f"{message}: a failed installation counts as COMPLETED")
+
+
+def _installs(command: SimpleCommand) -> bool:
+    """Tell whether a command installs packages, or makes an environment of them."""
+    return _INSTALLS.match(text_of(command)) is not None
 
 
 def _handled(job: BatchScript) -> Iterator[Hit]:
@@ -183,7 +203,9 @@ def _lost_inside(job: BatchScript) -> Iterator[Hit]:
             return
 
 
-_INSTALLS = re.compile(r"(python\S* -m )?pip[\d.]* install\b|conda install\b|mamba install\b|uv (sync|pip install)\b")
+_INSTALLS = re.compile(
+    r"(python\S* -m )?pip[\d.]* install\b|((micro)?mamba|conda) (env )?(install|create|update)\b|uv (sync|pip install)\b"
+)
 
 
 def _is_asked(command: SimpleCommand) -> bool:
