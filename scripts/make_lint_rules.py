@@ -44,6 +44,7 @@ _TITLES = {
     "output": "What Slurm writes",
     "shared": "What jobs share, and where they are submitted",
     "results": "What becomes of results",
+    "loops": "What the rounds of a loop write",
     "folders": "Folders",
     "again": "Jobs that run again",
     "paths": "Paths that mean another place",

@@ -19,6 +19,7 @@ _ROOMS = (
     "shared",
     "neighbours",
     "results",
+    "loops",
     "folders",
     "paths",
     "signals",

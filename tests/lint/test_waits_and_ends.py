@@ -33,9 +33,17 @@ _RANKS = _ONE + "#SBATCH --gres=gpu:2\n#SBATCH --ntasks-per-node=2\n"
 _KIND = _ONE + "#SBATCH --gpus-per-node=mi250:8\n"
 
 _LONG = "#!/bin/bash\n#SBATCH --time=1-0\n"
+_LOOP = _ONE + "for r in 0.1 0.2; do\n"
 _IMAGE = _ONE + "#SBATCH --gres=gpu:1\n{}singularity exec --nv {} i.sif python3 t.py\n"
 
 _FOUND = {
+    "loop-overwrites": (
+        ("a model of each rate", _LOOP + "python t.py --lr $r --output $M/en.model\ndone\n"),
+        ("an option with =", _LOOP + "python t.py --lr $r --predictions=/a/p.txt\ndone\n"),
+        ("a redirection", _LOOP + "python t.py --lr $r > out.txt\ndone\n"),
+        ("a loop in a loop", _LOOP + "for s in 1 2; do\npython t.py $r $s > /a/out.txt\ndone\ndone\n"),
+        ("by a variable of the round", _LOOP + 'n=a_$r\npython t.py --name "$n" > /a/out.txt\ndone\n'),
+    ),
     "words-of-another-command": (
         ("of pip", _ONE + "python3 -m pip install hicrep pip install opencv &>> log\n./t 1\n"),
         ("of a module", _ONE + "module load module load cuda\n./t 1\n"),
@@ -230,6 +238,19 @@ _FOUND = {
     ),
 }
 _SILENT = {
+    "loop-overwrites": (
+        ("its own name", _LOOP + "python t.py --lr $r --output $M/$r.model\ndone\n"),
+        ("a name of several variables", _LOOP + 'n=$r\nk=a\npython t.py $r -o "$k"_"$n"_R1.txt\ndone\n'),
+        ("it adds", _LOOP + "python t.py --lr $r >> out.txt\ndone\n"),
+        ("the loop's own file", _LOOP + "python t.py --lr $r\ndone > out.txt\n"),
+        ("the loop's own pipe", f"{_ONE}for r in 1 2; do ./t $r; done | gzip > out.gz\n"),
+        ("it is moved", _LOOP + "python t.py --lr $r -o a.txt\nmv a.txt $r.txt\ndone\n"),
+        ("it is read", _LOOP + "python t.py --lr $r -o /a/b.txt\npython test.py /a/b.txt | tee -a all\ndone\n"),
+        ("a folder of its own", _LOOP + "cd $r\npython t.py --lr $r > out.txt\ncd ..\ndone\n"),
+        ("a name within a folder", _LOOP + "python t.py --out-dir d_$r --output cell.tif\ndone\n"),
+        ("the same each time", _LOOP + "python t.py > out.txt\ndone\n"),
+        ("a list of hosts", _LOOP + "./hosts $r > list.txt\nexport SLURM_HOSTFILE=$PWD/list.txt\nsrun ./t $r\ndone\n"),
+    ),
     "words-of-another-command": (
         ("two commands", _ONE + "pip install a && pip install b; module load x; module load y\n./t 1\n"),
         ("a name alone", _ONE + "pip install --upgrade pip install-x\nmodule load conda\n./t 1\n"),

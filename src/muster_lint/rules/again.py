@@ -133,7 +133,7 @@ _DIGITS = 8
     "preempted-unprepared",
     Severity.FRAGILE,
     "a queue whose jobs make place for others, and a job that is not ready for it",
-    why="""A job that makes place is ended without its results. Where it is put back into the queue it begins anew, and Slurm empties its log; where it may not be put
+    why="""A job that makes place is ended without its results. Where it is put back into the queue it begins again, and Slurm empties its log; where it may not be put
     back it is gone.""",
     instead="Write checkpoints and go on from the last one; add #SBATCH --requeue, --open-mode=append, and --signal=B:USR1@120 for a notice before the end.",
     source="Slurm Doc, Preemption (slurm.schedmd.com/preempt.html)",

@@ -22,7 +22,7 @@ _RUN = "srun --kill-on-bad-exit=1 apptainer exec --nv {} image.sif python train.
     "a container that is not told which GPUs are its own",
     why="""A clean environment keeps TERM and the proxies alone, with --nv too: in the container there is neither CUDA_VISIBLE_DEVICES nor any variable of Slurm. Where
     the site does not hide the other GPUs of the node, the program takes the first one, whoever has it; and each rank takes itself for the only one.""",
-    instead="Leave it out; or hand over what is needed: --env CUDA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES.",
+    instead="Omit it; or hand over what is needed: --env CUDA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES.",
     source="apptainer/apptainer internal/pkg/util/env/clean.go @22523aeadcba",
     bad=TASKS + _RUN.format("--cleanenv"),
     good=TASKS + _RUN.format("--no-home"),
