@@ -10,6 +10,7 @@ from msgspec import structs
 
 from muster.errors import MusterError
 from muster.sites.site import Site
+from muster_lint.embedded import embedded_scripts
 from muster_lint.ignore import ignored_lines, wrong_marks
 from muster_lint.job import BatchScript, read_job, too_deep
 from muster_lint.program import read_program
@@ -71,6 +72,9 @@ def _lint(source: SourceFile, site: Site | None, job: BatchScript | None) -> lis
         return _without_ignored(source, [*_header_findings(source)])
     job = job or read_job(source.path, source.text)
     findings = [*_findings(source, "batch", job), *(site_findings(job, site) if site is not None else ())]
+    for script in embedded_scripts(job):
+        found = _findings(source, "batch", script.job)
+        findings += [script.placed(each) for each in found if script.can_tell(each)]
     end = min((each.place.line for each in findings if each.rule == "not-bash"), default=len(job.lines))
     # bash stops there; sbatch has read the header before it, and a key is readable wherever it stands
     reached = [each for each in findings if each.place.line <= end or each.rule in _WITHOUT_BASH]

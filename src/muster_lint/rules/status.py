@@ -612,7 +612,7 @@ def find_unchecked_builds(job: BatchScript) -> Iterator[Hit]:
 
 
 _BUILDS = re.compile(
-    r"(\S*/)?(make|ninja|nvcc|gcc|g\+\+|gfortran|mpicc|mpicxx|mpic\+\+|mpif90|mpifort|icc|icpc|ifort|hipcc)(?= |$)(?!.* (clean|CLEAN|-v|--version|help)$)"
+    r"(\S*/)?(make|ninja|nvcc|gcc|g\+\+|gfortran|mpicc|mpicxx|mpic\+\+|mpif90|mpifort|icc|icpc|ifort|hipcc)(?= |$)(?!.* (clean|CLEAN|-v|-V|--version|help)$)"
     r"|cmake --build|\./(compile|build)\w*\.sh\b"
 )
 
