@@ -33,10 +33,18 @@ _RANKS = _ONE + "#SBATCH --gres=gpu:2\n#SBATCH --ntasks-per-node=2\n"
 _KIND = _ONE + "#SBATCH --gpus-per-node=mi250:8\n"
 
 _LONG = "#!/bin/bash\n#SBATCH --time=1-0\n"
+_CARD = _ONE + "#SBATCH --gres=gpu:1\n"
 _LOOP = _ONE + "for r in 0.1 0.2; do\n"
 _IMAGE = _ONE + "#SBATCH --gres=gpu:1\n{}singularity exec --nv {} i.sif python3 t.py\n"
 
 _FOUND = {
+    "gpus-for-data": (
+        (
+            "packages alone",
+            _CARD + "conda create -n e -y\npython3 -m pip install a &>> log\nconda env export > e.yml\n",
+        ),
+        ("a database of pictures", _CARD + "python create_db.py -b lmdb d/train.txt d/train_db\n"),
+    ),
     "loop-overwrites": (
         ("a model of each rate", _LOOP + "python t.py --lr $r --output $M/en.model\ndone\n"),
         ("an option with =", _LOOP + "python t.py --lr $r --predictions=/a/p.txt\ndone\n"),
@@ -238,6 +246,12 @@ _FOUND = {
     ),
 }
 _SILENT = {
+    "gpus-for-data": (
+        ("a package that is compiled", _CARD + "pip install flash-attn\n"),
+        ("a look at the card", _CARD + "pip install torch\npython -c 'import torch; torch.cuda.init()'\n"),
+        ("work behind it", _CARD + "pip install a\n./t 1\n"),
+        ("no GPU", _ONE + "pip install a\n"),
+    ),
     "loop-overwrites": (
         ("its own name", _LOOP + "python t.py --lr $r --output $M/$r.model\ndone\n"),
         ("a name of several variables", _LOOP + 'n=$r\nk=a\npython t.py $r -o "$k"_"$n"_R1.txt\ndone\n'),

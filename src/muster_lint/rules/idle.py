@@ -168,10 +168,16 @@ _THREADS = re.compile(
 def find_gpus_for_data(job: BatchScript) -> Iterator[Hit]:
     """Yield the GPUs of a job whose programs are all called as work on files is."""
     asked = next((job.header[name] for name in ("gres", "gpus", "gpus-per-node") if name in job.header), None)
-    if asked is None or not job.asks_for_gpus or _OF_GPU.search(job.body):
+    if asked is None or not job.asks_for_gpus:
+        return
+    if _OF_GPU.search(re.sub(_INSTALLED, "", job.body)):
         return
     works = [each for each in job.all_launches if is_work(job, each) and not each.command.in_substitution]
     works = [each for each in works if each.stages[-1].name != "virtualenv"]
+    if not works and _only_installs(job):
+        yield Hit(
+            asked.place, "the job takes a GPU to install packages", unknown="whether a build of them looks for one"
+        )
     if not works or any(each.inner is not None or each.unknown for each in works):
         return
     names = [each.script.value if each.script is not None else "" for each in works]
@@ -181,12 +187,36 @@ def find_gpus_for_data(job: BatchScript) -> Iterator[Hit]:
         yield Hit(asked.place, f"the job takes a GPU for {first}{others}", unknown="whether that computes on it")
 
 
+def _only_installs(job: BatchScript) -> bool:
+    """Tell whether all that a job does is to install packages, none of which is compiled for the GPU of its node."""
+    installs = [each for each in job.shell.commands if _INSTALLS.match(text_of(each))]
+    others = [each for each in job.shell.commands if each not in installs]
+    is_built = (
+        any(_COMPILES.search(text_of(each)) for each in job.shell.commands if each.program != "conda")
+        or job.shell.heredocs
+        or switched_off(job)
+    )
+    return (
+        bool(installs)
+        and not is_built
+        and all(_is_preparation(each) or each.program in {"source", "conda"} for each in others)
+    )
+
+
+_INSTALLED = re.compile(r"^.*\b(pip[\d.]*|conda|mamba) (env )?(install|create|update)\b.*$", re.MULTILINE)
+_INSTALLS = re.compile(r"(\S*python\S* -m )?pip[\d.]* install\b|((micro)?mamba|conda) (env )?(install|create|update)\b")
+_COMPILES = re.compile(
+    r"flash|apex|nvcc|make\b|TORCH_CUDA|xformers|detectron|setup\.py|--no-build-isolation|git\+|causal|mamba[-_]ssm|install (-e )?\.|mmcv|pytorch3d|torch[-_](scatter|sparse)",
+    re.IGNORECASE,
+)
+
+
 _ON_FILES = re.compile(
-    r"^(\w*_)?(pre_?process\w*|prepare_?\w*|convert\w*|tokeni[sz]e\w*|download\w*|(create|make|build|write)_?\w*(tfrec|records?|lmdb|hdf5|h5|dataset|vocab|csv|json)\w*"
+    r"^(\w*_)?(pre_?process\w*|prepare_?\w*|convert\w*|tokeni[sz]e\w*|download\w*|(create|make|build|write)_?\w*(tfrec|records?|lmdb|hdf5|h5|dataset|vocab|csv|json|(?<![a-z])db(?![a-z]))\w*"
     r"|unzip\w*|merge_(data|csv|files)\w*|split_(data|train)\w*)\.(py|sh)$",
     re.IGNORECASE,
 )
 _OF_GPU = re.compile(
-    r"--?\w*(gpu|cuda|device)|torchrun|accelerate|deepspeed|nvidia-smi|train|infer|embed|model(?!/)|encod|CUDA_VISIBLE|predict|eval",
+    r"--?\w*(gpu|cuda|device)|torchrun|accelerate|deepspeed|nvidia-smi|train(?!\w*\.(txt|csv|json|tfrec|h5)|_?(db|data|set|val)|/)|infer|embed|model(?!/)|encod|CUDA_VISIBLE|predict|eval",
     re.IGNORECASE,
 )
