@@ -28,32 +28,39 @@ class EmbeddedScript(msgspec.Struct, frozen=True):
     def placed(self, finding: LintFinding) -> LintFinding:
         """Return a finding of this script at its place in the file; a repair would be one of another text."""
         place = finding.place
-        there = TextSpan(place.line + self.before, place.column, place.end_line + self.before, place.end_column)
-        message = re.sub(r"\bline (\d+)", lambda found: f"line {int(found[1]) + self.before}", finding.message)
-        return msgspec.structs.replace(finding, place=there, message=message, edits=())
+        if place.line == 1:  # the copy of its first line
+            place = TextSpan(self.before + 1, place.column, self.before + place.end_line, place.end_column)
+        return msgspec.structs.replace(finding, place=place, edits=())
 
     def can_tell(self, finding: LintFinding) -> bool:
         """Tell whether a finding holds although bash has put other values into the text."""
         if not self.is_open:
             return True
-        line = self.around.lines[finding.place.line + self.before - 1].lstrip("\t")
+        line = self.around.lines[finding.place.line - 1].lstrip("\t")
         is_filled = line.startswith(("#SBATCH", "$")) and re.search(r"[$`]", line) is not None
         return not is_filled and finding.rule not in _OF_VARIABLES
 
 
 def embedded_scripts(job: BatchScript) -> Iterator[EmbeddedScript]:
     """Yield the batch scripts that a script gives to sbatch, those left out whose options cannot be read here."""
-    for place, text in job.shell.heredocs:
+    for place, text in job.shell.heredocs[:_MOST]:
         mark = _TO_SBATCH.search(job.lines[place.line - 2]) if place.line > 1 else None
         options = (mark["options"] or mark["behind"] or "").strip() if mark is not None else ""
         if mark is None or not text.startswith(("#!", "\t#!")) or "$" in options:
             continue
         is_open = not (mark["quote"] or mark["quote_2"])
         body = re.sub(r"^\t+", "", text, flags=re.MULTILINE) if mark["strips"] or mark["strips_2"] else text
-        inner = read_job(job.path, _as_sbatch_reads(job, body) if is_open else body)
-        told = tuple(directives_of(f"#SBATCH {options}", 0)) if options else ()  # line 0: that of sbatch
-        inner = msgspec.structs.replace(inner, directives=(*inner.directives, *told))
-        yield EmbeddedScript(inner, place.line - 1, job, is_open)
+        read = _as_sbatch_reads(job, body) if is_open else body
+        before = place.line - 1
+        inner = read_job(job.path, read.partition("\n")[0] + "\n" * before + read)  # its lines keep their numbers
+        told = tuple(directives_of(f"#SBATCH {options}", before)) if options else ()
+        yield EmbeddedScript(
+            msgspec.structs.replace(inner, directives=(*inner.directives, *told)), before, job, is_open
+        )
+
+
+_MOST = 60
+"""How many of them are read: each costs as much as the file is long."""
 
 
 _TO_SBATCH = re.compile(

@@ -38,6 +38,17 @@ _LOOP = _ONE + "for r in 0.1 0.2; do\n"
 _IMAGE = _ONE + "#SBATCH --gres=gpu:1\n{}singularity exec --nv {} i.sif python3 t.py\n"
 
 _FOUND = {
+    "check-goes-on": (
+        (
+            "the number of arguments",
+            _ONE + 'if [ "$#" -ne 3 ]; then\n  echo "Illegal number of parameters"\nfi\n./t $1\n',
+        ),
+        ("in one line", _ONE + 'if [ $# -lt 1 ]; then echo "Usage: t FILE"; fi\n./t $1\n'),
+        (
+            "in front of other hosts",
+            _ONE + 'if [ -z "$1" ]; then\n  echo "an argument is missing"\nfi\nssh n1 "./t $1"\n',
+        ),
+    ),
     "gpus-for-data": (
         (
             "packages alone",
@@ -246,6 +257,10 @@ _FOUND = {
     ),
 }
 _SILENT = {
+    "check-goes-on": (
+        ("it ends", _ONE + 'if [ "$#" -ne 3 ]; then echo "Illegal number of parameters"; exit 1; fi\n./t $1\n'),
+        ("it is asked for more", _ONE + 'if [ "$#" -ne 0 ]; then\n  echo "using $1"\nfi\n./t $1\n'),
+    ),
     "gpus-for-data": (
         ("a package that is compiled", _CARD + "pip install flash-attn\n"),
         ("a look at the card", _CARD + "pip install torch\npython -c 'import torch; torch.cuda.init()'\n"),

@@ -27,7 +27,9 @@ _HEAD = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\nset -e\n"
 )
 def find_checks_without_end(job: BatchScript) -> Iterator[Hit]:
     """Yield the first test for something missing whose branch holds messages of an error alone, in front of work."""
-    works = [each.command.place.line for each in job.launches if is_work(job, each)]
+    works = [
+        each.command.place.line for each in job.launches if is_work(job, each) or each.command.program in _ELSEWHERE
+    ]
     if not job.directives or job.shell.error is not None or not works:
         return
     written = {line for place, _ in job.shell.heredocs for line in range(place.line, place.end_line + 1)}
@@ -36,6 +38,8 @@ def find_checks_without_end(job: BatchScript) -> Iterator[Hit]:
         if number in written or not _ASKS.match(line):
             continue
         rest = [each.strip() for each in job.lines[number : number + _MOST_SAID]]
+        alone = _IN_ONE_LINE.search(line)
+        rest = [*alone[1].split(";"), "fi"] if alone is not None else rest
         body = [] if re.search(r";\s*then\b", line) else rest[:1]
         said = []
         for each in rest[len(body) :]:
@@ -51,10 +55,13 @@ def find_checks_without_end(job: BatchScript) -> Iterator[Hit]:
             return
 
 
+_ELSEWHERE = frozenset({"ssh", "pdsh", "parallel", "xargs"})
 _MOST_SAID = 12
+_IN_ONE_LINE = re.compile(r";\s*then\s+((?:echo|printf)\b[^|<>&;]*);?\s*fi\s*$")
 _ASKS = re.compile(r"\s*if\s+(\[\[?|test)\s+(!\s+-[defs]\s|-z\s+\"?\$\{?\d|\"?\$#\"?\s+(-lt|-ne|-eq|<|!=)\s)")
 _OF_ERROR = re.compile(
-    r"error|missing|not (found|exist|set|given)|no such|can(no|')t (find|open|read)|required|does(n't| not) exist",
+    r"error|missing|not (found|exist|set|given)|no such|can(no|')t (find|open|read)|required|does(n't| not) exist"
+    r"|illegal|usage|(wrong|invalid) (number|arg|param)|not enough|too (few|many)|expected|(argument|parameter)s? (is|are)|no (argument|parameter|file|folder|dir)",
     re.IGNORECASE,
 )
 _GOES_ON = re.compile(
