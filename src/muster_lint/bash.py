@@ -51,6 +51,9 @@ class Word(msgspec.Struct, frozen=True):
     from_variable: bool = False
     """The word stands in the value of a variable; its place is that of the variable's use."""
 
+    parts: tuple[tuple[str, str], ...] = ()
+    """The parts of a word that quotes divide, each behind its quote: ' where nothing expands."""
+
     @property
     def is_literal(self) -> bool:
         """Tell whether the shell expands nothing in it."""
@@ -322,16 +325,35 @@ def _parser() -> Parser:
     return Parser(Language(tree_sitter_bash.language()))
 
 
+_QUOTED = {"string": '"', "raw_string": "'"}
+_QUOTES = {**_QUOTED, "translated_string": '"', "ansi_c_string": "'", "word": "'", "number": "'"}
+_NAME = re.compile(r"\$([A-Za-z_]\w*)")
+
+
+def _ended_parts(parts: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """Return the parts of a word that hold something; in $a'b' the name gets braces."""
+    told = [(quote, piece) for quote, piece in parts if piece]
+    following = [piece for _, piece in told[1:]] + [""]
+    return tuple(
+        (quote, _NAME.sub(r"${\1}", piece))
+        if quote != "'" and _NAME.fullmatch(piece) and re.match(r"\w", after)
+        else (quote, piece)
+        for (quote, piece), after in zip(told, following)
+    )
+
+
 _NAMED = re.compile(rb"\$([A-Za-z_]\w*|\d)")
 
 
 def _parsed(source: bytes) -> tuple[Node, list[int]]:
     """Return the tree of a text, and where bytes were added to it.
 
-    In ${A}_$B.x the grammar ends the word behind the second dollar (tree-sitter-bash 0.25): the name gets braces.
+    In ${A}_$B.x the grammar ends the word behind the second dollar (tree-sitter-bash 0.25): the name gets braces. It
+    reads no backslash at the end of a text, where bash does: the text gets an empty line.
     """
     added: list[int] = []
-    text, root = source, _parser().parse(source).root_node
+    text = source + b"\n\n" if source.rstrip(b"\n").endswith(b"\\") else source
+    root = _parser().parse(text).root_node
     for _ in range(_MOST_BRACES):
         cut = [match for match in _NAMED.finditer(text) if _ends_a_word(root, match.start())]
         if not cut:
@@ -701,11 +723,26 @@ class _BashReader:
     def _word(self, node: Node) -> Word:
         names: list[str] = []
         substitutions: list[str] = []
-        pieces = "".join(self._pieces(node, names, substitutions))
+        is_mixed = node.type == "concatenation"
+        parts = _ended_parts(
+            [
+                (_QUOTES.get(child.type, ""), piece)
+                for child in (node.children if is_mixed else [node])
+                for piece in self._pieces(child, names, substitutions)
+            ]
+        )
         if node.start_point[0] != node.end_point[0]:
             self._note_long_texts(node)
-        quoted = {"string": '"', "raw_string": "'"}.get(node.type, "")
-        return Word(self._text(node), pieces, tuple(names), tuple(substitutions), self._place(node), quoted)
+        value, quoted = "".join(piece for _, piece in parts), "" if is_mixed else _QUOTED.get(node.type, "")
+        return Word(
+            self._text(node),
+            value,
+            tuple(names),
+            tuple(substitutions),
+            self._place(node),
+            quoted,
+            parts=parts if is_mixed else (),
+        )
 
     def _note_long_texts(self, node: Node) -> None:
         for each in (node, *node.named_children):
@@ -788,8 +825,13 @@ def _joined(first: Word, second: Word) -> Word:
         (*first.names, *second.names),
         (*first.substitutions, *second.substitutions),
         TextSpan(first.place.line, first.place.column, second.place.end_line, second.place.end_column),
-        "",
+        parts=_ended_parts([*_parts_of(first), *_parts_of(second)]),
     )
+
+
+def _parts_of(word: Word) -> tuple[tuple[str, str], ...]:
+    is_escaped = not word.quoted and "\\$" in word.text
+    return word.parts or (("'" if is_escaped else word.quoted, word.value),)
 
 
 _NAMES = frozenset({"variable_name", "special_variable_name"})

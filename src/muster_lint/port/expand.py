@@ -11,6 +11,7 @@ from muster_lint.bash import ShellText, SimpleCommand, Word, read_shell
 from muster_lint.port.values import holds_secret
 
 _EXPANSION = re.compile(r"(?<!\\)\$(?:(\w+)|\{(\w+)(\[[@*]\])?(?::?-([^{}]*))?\})")
+_ALL_OF = re.compile(r"\$\{(\w+)\[@\]\}")
 _OPEN = re.compile(r"(?<!\\)\$(?:(\w+|[@*#?!])|\{[!#]?(\w+|[@*]))")
 _BACKQUOTED = re.compile(r"(?<!\\)`([^`\\]*)`")
 _ESCAPED = re.compile(r"\\([\"\\])")
@@ -66,13 +67,15 @@ class Values(msgspec.Struct, frozen=True):
         """Return a text with the known variables' values in their places."""
         if depth > _DEEPEST:
             return text
-        return _EXPANSION.sub(lambda match: _ended(self._value(match, depth), match), text)
+        return _EXPANSION.sub(lambda match: _ended(self._value(match, depth), text[match.end() :][:1]), text)
 
     def _value(self, match: re.Match[str], depth: int) -> str:
         name = match[1] or match[2]
         if name in self.texts:
             self.used.add(name)
-            return self.of(self.texts[name], depth + 1)
+            elements = self.arrays.get(name, ())
+            is_first = bool(elements) and match[3] is None  # $A of an array is its first element
+            return self.of(_text_of(elements[0]) if is_first else self.texts[name], depth + 1)
         default = match[4]
         if default is None or name.startswith("SLURM_") or name.isdigit() or name in self.assigned or "'" in default:
             return match[0]
@@ -82,10 +85,9 @@ class Values(msgspec.Struct, frozen=True):
         return self.of(default, depth + 1)
 
 
-def _ended(text: str, match: re.Match[str]) -> str:
-    """Return what stands in the place of a name; a name at its end gets braces where a letter follows."""
-    follows = match.string[match.end() : match.end() + 1]
-    return re.sub(r"(?<!\\)\$(\w+)$", r"${\1}", text) if re.match(r"\w", follows) else text
+def _ended(text: str, following: str) -> str:
+    """Return a text that another one follows: a name at its end gets braces where a letter follows."""
+    return re.sub(r"(?<!\\)\$(\w+)$", r"${\1}", text) if re.match(r"\w", following) else text
 
 
 def values_of(shell: ShellText) -> Values:
@@ -120,12 +122,13 @@ def _elements_of(word: Word) -> tuple[Word, ...]:
 
 
 def _text_of(word: Word) -> str:
-    text = word.value if word.quoted == "'" else _BACKQUOTED.sub(r"$(\1)", word.value)
-    if word.text.startswith("("):  # an array: its words
-        text = re.sub(r"(^|\s)#[^\n]*", " ", word.text[1:-1]).replace('"', "").replace("'", "")
-    if not word.quoted:
-        text = with_home(text, between=":")
-    return re.sub(r"\\?\n", " ", text) if word.quoted != "'" else text
+    """Return the value that an assignment gives a variable; of an array all its words, as "${A[*]}" has them."""
+    if word.text.startswith("("):
+        return " ".join(map(_text_of, _elements_of(word)))
+    if word.quoted == "'":
+        return word.value
+    text = _BACKQUOTED.sub(r"$(\1)", word.value)
+    return (text if word.quoted else with_home(text, between=":")).replace("\\\n", "").replace("\n", " ")
 
 
 def with_home(text: str, between: str = "") -> str:
@@ -151,19 +154,43 @@ def _parts(word: Word, values: Values, depth: int = 0) -> Iterator[Word]:
         return
     if not word.quoted and word.text.startswith("~"):
         word = msgspec.structs.replace(word, value=with_home(word.value), names=("HOME", *word.names))
+    if word.parts:
+        yield from _mixed(word, values)
+        return
     if "\\$" in word.text and not re.search(r"""["']""", word.text):
         word = msgspec.structs.replace(word, value=re.sub(r"\\([^$`])", r"\1", word.text))
     if word.quoted == "'" or not (word.names or word.substitutions or "\\" in word.value):
         yield word
         return
     text = values.of(_BACKQUOTED.sub(r"$(\1)", word.value))
-    whole = "[@]" in word.text and word.quoted == '"'
+    whole = word.quoted == '"' and any(name in values.arrays for name in _ALL_OF.findall(word.text))
     splits = whole or not (word.quoted or '"' in word.text)
     for piece in _PIECE.findall(text) if splits else [text]:
         if splits and re.fullmatch(r"[\w@%+=:,./*?-]*[*?][\w@%+=:,./*?-]*", piece):
             yield _source(piece, word)
         else:
-            yield _word(_ESCAPED.sub(r"\1", piece.replace("\\\n", " ")) if '"' in word.text else piece, word)
+            yield _word(_ESCAPED.sub(r"\1", piece.replace("\\\n", "")) if '"' in word.text else piece, word)
+
+
+def _mixed(word: Word, values: Values) -> Iterator[Word]:
+    """Yield the words that the shell makes of one with quotes inside: what stands in quotes is split nowhere."""
+    parts = word.parts
+    if parts[0][0] == "'" and word.text.startswith("~/"):
+        parts = (("", "$HOME"), ("'", parts[0][1][1:]), *parts[1:])
+    fields = [""]
+    for quote, part in parts:
+        text = re.sub(r"([$`])", r"\\\1", part) if quote == "'" else values.of(_BACKQUOTED.sub(r"$(\1)", part))
+        if quote == '"':
+            text = _ESCAPED.sub(r"\1", text.replace("\\\n", ""))
+        pieces = [text] if quote else _PIECE.findall(text)
+        if not quote and text[:1].isspace():
+            pieces.insert(0, "")
+        if not quote and text[-1:].isspace():
+            pieces.append("")
+        first, *others = pieces or [""]
+        fields[-1] = _ended(fields[-1], first) + first
+        fields += others
+    yield from (_word(field, word) for field in fields if field)
 
 
 def _elements(word: Word, parts: list[Word]) -> Iterator[Word]:
@@ -197,7 +224,9 @@ def _source(text: str, word: Word) -> Word:
 def _word(text: str, word: Word) -> Word:
     names = names_in(text)
     substitutions = word.substitutions if "$(" in text or "`" in text else ()
-    return msgspec.structs.replace(word, text=text, value=text, names=names, substitutions=substitutions, quoted="")
+    return msgspec.structs.replace(
+        word, text=text, value=text, names=names, substitutions=substitutions, quoted="", parts=()
+    )
 
 
 def names_in(text: str) -> tuple[str, ...]:

@@ -200,7 +200,7 @@ def _oddities(job: BatchScript) -> Iterator[PortRow]:
         yield PortRow(1, "(no #!)", Fate.CHANGED, "#!/bin/bash", "sbatch refuses a script without it; Muster's has one")
     if job.shell.error is not None:
         place = job.shell.error
-        reason = "this is not bash: what stands from here on may be read wrongly"
+        reason = "Muster cannot read this bash: what stands from here on may be read wrongly"
         yield PortRow(place.line, f"column {place.column}", Fate.ASKED, "", reason)
 
 

@@ -81,7 +81,7 @@ class Chain(msgspec.Struct, frozen=True):
             if last.kind == "shell"
             else " ".join(word.value for word in (last.word, *last.words))
         )
-        return re.search(r"\b(python[\d.]*|torchrun|accelerate|deepspeed|\S+\.py)\b", text or "") is not None
+        return re.search(r"(?<![\w-])(python[\d.]*|torchrun|accelerate|deepspeed|\S+\.py)\b", text or "") is not None
 
 
 _NEVER = frozenset("echo printf cat which module ml pip source . log msg cd pushd popd test [ trap unset find".split())  # noqa: SIM905
