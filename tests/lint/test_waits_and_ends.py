@@ -122,6 +122,10 @@ _FOUND = {
     "directive-value": (
         ("a letter without its time", _HEAD + "#SBATCH -t \n#SBATCH -A x\n./t\n"),
         ("a letter without its number", _HEAD + "#SBATCH -N\n#SBATCH -A x\n./t\n"),
+        ("a letter without its partition", _HEAD + "#SBATCH -p # yours\n#SBATCH --nodes=1\n./t\n"),
+        ("a letter at the end", _HEAD + "#SBATCH -J\n./t\n"),
+        ("a letter and a stray word", _HEAD + "#SBATCH -A\n#SBATCH -N 1\n./t\n"),
+        ("a letter that takes the next option", _HEAD + "#SBATCH -A\n#SBATCH --nodes=1\n./t\n"),
     ),
     "ssh-to-nodes": (
         ("a program of a folder", _LIST + 'ssh $node.ib "cd w; numactl -m 0 ./bin/work 1 > log&"\ndone\n'),
@@ -343,7 +347,7 @@ _SILENT = {
         ("a line between", _ONE + "./t &\n./u\nrv=$?\nwait\n"),
         ("of wait behind its number", _ONE + "./t &\npid=$!; wait $pid; rv=$?\n"),
     ),
-    "directive-value": (("a name may be the next word", _HEAD + "#SBATCH -J\n./t\n"),),
+    "directive-value": (("a switch", _HEAD + "#SBATCH -H\n#SBATCH -J x\n./t\n"),),
     "docker-in-job": (("where no job is", _ONE + "if [ $IN = 1 ]; then\n  ./t\nelse\n  docker run i ./t\nfi\n"),),
     "threads-too-many": (
         ("no program sees it", _HEAD + "#SBATCH -n 1\n#SBATCH -c 4\nOMP_NUM_THREADS=16\nsrun -c 4 python t.py\n"),
@@ -575,3 +579,17 @@ def test_a_module_may_see_to_the_environment_of_steps() -> None:
     text = _ONE + "#SBATCH --export=NONE\nmodule load slurm_setup\nsrun ./t 1\n"
     found = [each for each in lint_source(source_of("j.sh", text)) if each.rule == "export-none-reaches-srun"]
     assert [(each.severity, bool(each.unknown)) for each in found] == [(Severity.FRAGILE, True)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "severity"),
+    [
+        ("-A\n#SBATCH -N 1", Severity.BREAKS),
+        ("-A\n#SBATCH --nodes=1", Severity.FRAGILE),
+        ("-A", Severity.BREAKS),
+        ("-o\n#SBATCH -e", Severity.FRAGILE),
+    ],
+)
+def test_a_letter_without_its_value_breaks_a_job_where_sbatch_refuses_it(lines: str, severity: Severity) -> None:
+    found = lint_source(source_of("j.sh", f"{_HEAD}#SBATCH {lines}\n./t 1\n"))
+    assert [each.severity for each in found if each.rule == "directive-value"] == [severity]

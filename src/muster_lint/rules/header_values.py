@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from muster.words.slurm import SBATCH_FLAGS
@@ -94,12 +94,15 @@ _LEAST_MIB = 1024
 )
 def find_refused_values(job: BatchScript) -> Iterator[Hit]:
     """Yield values that are none of the forms that sbatch has for this option."""
-    for each in job.directives:
+    taken = -1
+    for index, each in enumerate(job.directives):
         value = each.value
-        if value == "" and each.name in _NEVER_EMPTY and re.search(rf"{each.written}(\s|$)", each.line):
+        lone = _lone_letter(each, job.directives[index + 1 : index + 2]) if index != taken else None
+        if lone is not None:
+            taken = index + 1
+            yield lone
+        elif value == "" and each.name in _NEVER_EMPTY and re.search(rf"{each.written}(\s|$)", each.line):
             yield Hit(each.place, f"--{each.name} has no value, and sbatch refuses that", "Write the value.")
-        elif value is None and each.name in _NUMBERS and re.fullmatch(r"-[A-Za-z]", each.written):
-            yield Hit(each.place, f"{each.written} has no value, and sbatch refuses that", "Write the value.")
         elif re.match(r"-[A-Za-z]=", each.written):
             yield _behind_a_letter(each)
         elif value and not re.search(r"[$`<]", value) and not re.fullmatch(r"X+|[A-Z]*_[A-Z_]+|[xX]{2}.*", value):
@@ -111,8 +114,26 @@ def find_refused_values(job: BatchScript) -> Iterator[Hit]:
 _NEVER_EMPTY = _COUNTS | {"time", "time-min", "nodes", "mem", "mem-per-cpu", "mem-per-gpu", "gres", "partition"}
 """Options that sbatch does not take without a value; of an empty account, QOS or name it says nothing."""
 
-_NUMBERS = _COUNTS | {"time", "nodes"}
-"""Options of one letter that would take the next line's option for their number."""
+_REFUSES_OPTIONS = _COUNTS | {"time", "nodes", "partition", "constraint", "nodelist", "exclude"}
+"""Options that take no option of another line for their value: no partition and no number is written so."""
+
+_SWITCHES = {"hold", "no-kill", "overcommit", "oversubscribe", "quiet", "verbose", "wait"}
+"""Options of one letter that have no value."""
+
+
+def _lone_letter(option: HeaderOption, behind: Sequence[HeaderOption]) -> Hit | None:
+    """Return what becomes of a letter without its value: sbatch reads on in the next line, by Slurm 22.05, 24.11 and 26.05."""
+    is_letter = re.fullmatch(r"-[A-Za-z]", option.written) is not None and len(option.name) > 1
+    if not is_letter or option.value is not None or option.name in _SWITCHES:
+        return None
+    following = behind[0] if behind else None
+    if following is not None and not following.written.startswith("-"):
+        return None
+    is_one_word = following is not None and (following.value is None or following.written.endswith(following.value))
+    if following is None or not is_one_word or option.name in _REFUSES_OPTIONS:
+        return Hit(option.place, f"{option.written} has no value, and sbatch refuses that", "Write the value.")
+    lost = f"{option.written} has no value, and takes {following.written} of the next line for it: the job loses that"
+    return Hit(option.place, lost, "Write the value.", severity=Severity.FRAGILE)
 
 
 def _behind_a_letter(option: HeaderOption) -> Hit:
