@@ -292,6 +292,20 @@ def test_who_left_before_a_connection_was_lost_is_named(tmp_path: Path, tells: s
 
 
 @pytest.mark.parametrize(
+    ("begun", "place"), [("1 begins\n", "rank 1 on node2"), ("", "rank 1")], ids=["its node is written", "it is not"]
+)
+def test_a_rank_whose_end_nobody_tells_is_not_said_to_have_left(tmp_path: Path, begun: str, place: str) -> None:
+    (tmp_path / "1.0").write_text("0 begins\n0 1\n")
+    (tmp_path / "1.1").write_text(begun)
+    lines = ["0: ConnectionError: reset", "srun: error: node1: task 0: Exited with exit code 1"]
+    running, _ = _ended(lines, 1, "srun", str(tmp_path))
+    cause = FirstCause("rank", 1, words="nobody reports its end")
+
+    text = running.cause_text(cause)
+    assert text == f"{place}: nobody reports its end; rank 0 on node1: exit status 1 (ConnectionError: reset)"
+
+
+@pytest.mark.parametrize(
     ("status", "words"),
     [(128, "exit status 128"), (129, "ended by SIGHUP"), (137, "ended by SIGKILL"), (255, "exit status 255")],
 )  # fmt: skip

@@ -163,15 +163,18 @@ class RunningAttempt(RunningScript):
 
     def _left(self) -> List[Any]:
         """Return which ranks have said that they ended with 0, where the files of the nodes are seen here."""
-        ranks: List[int] = []
-        first = ""
+        left = [(rank, host) for rank, host, word in self._said_by_ranks() if word == "0"]
+        return [machine.RanksLeft(tuple(rank for rank, _ in left), left[0][1])] if left else []
+
+    def _said_by_ranks(self) -> List[Tuple[int, str, str]]:
+        """Return what the ranks have written in the files of the nodes: the rank, its node, and its word."""
+        rows: List[Tuple[int, str, str]] = []
         for place, host in enumerate(self.hosts):
             for line in told.read_end(os.path.join(self._ends, "%d.%d" % (self.attempt, place))) if self._ends else ():
-                rank, _, status = line.partition(" ")
-                if status == "0" and rank.isdigit():
-                    ranks.append(int(rank))
-                    first = first or host
-        return [machine.RanksLeft(tuple(ranks), first)] if ranks else []
+                rank, _, word = line.partition(" ")
+                if rank.isdigit():
+                    rows.append((int(rank), host, word))
+        return rows
 
     def events_of_end(self, end: ScriptEnd) -> List[Any]:
         """Return the events of the script's end, the step's last."""
@@ -220,7 +223,10 @@ class RunningAttempt(RunningScript):
         if failing.kind == "rank":
             text = "rank %s%s: %s" % (failing.rank, " on " + failing.host if failing.host else "", text)
         if failing is not cause:
-            text = "rank %s on %s ended with status 0, and then %s" % (cause.rank, cause.host, text)
+            # The node of a rank that left is known; a rank whose end nobody reports did not say 0.
+            host = cause.host or next((host for rank, host, _ in self._said_by_ranks() if rank == cause.rank), "")
+            deed = " ended with status 0, and then " if cause.host else ": %s; " % cause.words
+            text = "rank %s%s%s%s" % (cause.rank, " on " + host if host else "", deed, text)
         return text
 
     # Its end
