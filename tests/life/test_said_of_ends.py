@@ -33,6 +33,7 @@ def _rules(*words: str) -> Rules:
 
 _LIMIT = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***"
 _PREEMPTED = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO PREEMPTION ***"
+_NODE = "slurmstepd-n1: error: *** JOB 7 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO NODE FAILURE, SEE SLURMCTLD LOG ***"
 _BY_HAND = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***"
 
 
@@ -43,6 +44,7 @@ _BY_HAND = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-01-01T00:00:00 
         (["loss 0.1"], "", False),
         ([_LIMIT], "the time limit was reached", False),
         ([_PREEMPTED], "it was preempted", False),
+        ([_NODE], "a node of the job failed", False),
         ([_BY_HAND], "", True),
         ([_LIMIT, _PREEMPTED, "bye"], "it was preempted", False),
         ([_PREEMPTED, _LIMIT], "the time limit was reached", False),
@@ -61,6 +63,21 @@ def test_the_reason_of_slurm_stands_in_the_jobs_own_output(
     assert chain.reason_of_slurm(str(output)) == reason
     assert chain.is_cancelled(str(output)) is is_cancelled
     assert chain.reason_of_slurm(str(tmp_path / "none")) == ""
+
+
+@pytest.mark.parametrize(
+    ("down", "reason"), [("n3\nn2\nn2\nn9\n", "n2, n3 failed"), ("", "a node of the job failed")]
+)
+def test_the_node_whose_failure_ended_a_job_is_named_while_slurm_calls_it_down(
+    tmp_path: Path, programs: Path, down: str, reason: str
+) -> None:
+    (programs / "sinfo").write_text(f"#!/bin/sh\nprintf '{down}'\n")
+    (programs / "sinfo").chmod(0o755)
+    output = tmp_path / "slurm-7.out"
+    output.write_text(_NODE + "\n")
+    chain = LinkChain(_rules(), RunFiles(str(tmp_path)), {"SLURM_JOB_ID": "7"}, print)
+
+    assert chain.reason_of_slurm(str(output), ("n1", "n2", "n3")) == reason
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,13 @@ def ask_old_job(job: str) -> Optional[str]:
     return "" if "nvalid job id" in job_words.errors or answer.status == 0 else None
 
 
+def ask_down(hosts: Sequence[str], timeout_s: float = 5.0) -> Tuple[str, ...]:
+    """Return which of these nodes Slurm calls down; none where it does not answer."""
+    words = ["sinfo", "--noheader", "--Node", "--nodes=" + ",".join(hosts), "--states=down,fail,no_respond"]
+    down = run([*words, "--format=%N"], timeout_s).out.split() if hosts else []
+    return tuple(host for host in hosts if host in down)
+
+
 def expand(nodes: str) -> Tuple[str, ...]:
     """Return the names of a node list, in its order."""
     if not nodes or nodes == "(null)":

@@ -8,7 +8,7 @@ import os
 import re
 import time
 from threading import Event, Thread
-from typing import Any, Callable, Dict, List, Mapping, Optional
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 from muster.life import asking, told
 from muster.life.rules import Rules
@@ -172,13 +172,15 @@ class LinkChain:
         mark = re.compile(r"JOB %s ON \S* CANCELLED AT \S* \*\*\*" % self._rules.job)
         return any(mark.search(line) for line in told.read_end(output))
 
-    def reason_of_slurm(self, output: str) -> str:
-        """Return why Slurm ended this job, in words; empty: it does not say."""
+    def reason_of_slurm(self, output: str, hosts: Sequence[str] = ()) -> str:
+        """Return why Slurm ended this job, in words; empty: it does not say. Slurm's line names no failed node."""
         mark = re.compile(r"JOB %s ON \S* CANCELLED AT" % self._rules.job)
         lines = [line for line in told.read_end(output) if mark.search(line)]
         last = lines[-1] if lines else ""
         if "DUE TO TIME LIMIT" in last:
             return "the time limit was reached"
+        if "DUE TO NODE FAILURE" in last:
+            return "%s failed" % (", ".join(asking.ask_down(hosts)) or "a node of the job")
         return "it was preempted" if "DUE TO PREEMPTION" in last else ""
 
     def close(self, why: str) -> None:

@@ -284,8 +284,9 @@ class Supervisor(Loop):
         self.lost = tuple(host for host in (running.hosts if running else ()) if host not in state.hosts)
         text = "" if action.decision == "done" else self.saves.saved_words if is_well else self._cause_text(cause)
         deed = ("they ended well" if action.decision == "saved" else "") if is_well else self._done_text(action, reason)
-        if action.decision == "next":
-            text = self.chain.reason_of_slurm(self.words_of_slurm) or text
+        if action.decision == "next" and cause.kind != "node":
+            hosts = running.hosts if running else ()
+            text = self.chain.reason_of_slurm(self.words_of_slurm, hosts) or text
         if not is_well:
             if running is None:
                 self._say_not_started(action, cause, text, reason)
