@@ -38,7 +38,7 @@ job() {
 { muster_common=$(</dev/stdin); } <<'MUSTER_TEXT'
 # Stops with the sentence $1 and the hint $2. It needs no other program, since an image may hold none.
 muster_stop() {
-    printf 'muster: error: %s\n\nhint: %s\n' "$1" "$2" >&2
+    printf '%s\n' "muster: error: $1" '' "hint: $2" ${muster_who:+"muster: rank $muster_who ended with status 2"} >&2
     exit 2
 }
 # Finds the first name of the Slurm node list $1: hkn[0518-0520,0630],cpu1 -> hkn0518. Result in $muster_first.
@@ -400,6 +400,8 @@ else
 fi
 # mpirun got the nodes in this order, so the position of this host's name in the list is the rank of the node.
 read -r muster_here </proc/sys/kernel/hostname
+# Open MPI's report of a rank that failed is often lost, and Hydra's names no rank: the shell of the rank says it.
+muster_who="$muster_rank on ${SLURMD_NODENAME:-$muster_here}"
 muster_nodes=0
 muster_node_rank=
 for muster_name in ${MUSTER_NODES:-$muster_here}; do
@@ -560,8 +562,7 @@ if [ "$muster_status" -eq 0 ]; then
     "${muster_at_end:-:}"
     exit 0
 fi
-printf 'muster: rank %s on %s ended with status %s\n' "$muster_rank" "${SLURMD_NODENAME:-$muster_here}" \
-    "$muster_status" >&2
+printf 'muster: rank %s ended with status %s\n' "$muster_who" "$muster_status" >&2
 [ -z "${OMPI_COMM_WORLD_RANK:-}" ] || exit "$muster_status"
 kill -KILL "$$"
 MUSTER_TEXT

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from launch.shells import MPI_RANK, SLURM_RANK, each_shell, fake_topology, start, step, told
+from muster.follow.first_failure import failure_in
 from muster.launchers import TYPED_NAMES as CHOICES
 from muster.launchers import launcher_named
 from muster.launchers.base import KEEPER
@@ -267,6 +268,20 @@ def test_open_mpi_names_the_rank_where_slurm_names_the_daemon(shell: tuple[str, 
         *("3", "4", "1", "2", "1")
     ]
     assert (seen["MASTER_ADDR"], seen["MASTER_PORT"]) == ("first", "23456")
+
+
+@each_shell
+def test_a_rank_of_mpirun_that_stops_before_its_command_says_which_it_is(shell: tuple[str, ...]) -> None:
+    numbers = {"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_RANK": "1"}
+    more = {"OMPI_COMM_WORLD_LOCAL_SIZE": "2", "MUSTER_DIRECTORY": "/not/there", "SLURMD_NODENAME": "node4"}
+    stopped = start(MPI_RANK, {**step(rank=1, node=1, size=2), **numbers, **more}, shell=shell)
+
+    assert stopped.status == 2
+    assert "does not see the working directory /not/there" in stopped.stderr
+    failure = failure_in(stopped.stderr, "mpirun")
+    assert failure is not None
+    assert (failure.tasks, failure.host, failure.status) == ((3,), "node4", 2)
+    assert "muster: rank" not in start(SLURM_RANK, {**step(), **more}, shell=shell).stderr
 
 
 def test_the_node_prologue_runs_once_and_its_failure_names_the_node() -> None:

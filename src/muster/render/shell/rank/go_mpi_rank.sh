@@ -16,7 +16,6 @@ if [ "$muster_status" -eq 0 ]; then
     "${muster_at_end:-:}"
     exit 0
 fi
-printf 'muster: rank %s on %s ended with status %s\n' "$muster_rank" "${SLURMD_NODENAME:-$muster_here}" \
-    "$muster_status" >&2
+printf 'muster: rank %s ended with status %s\n' "$muster_who" "$muster_status" >&2
 [ -z "${OMPI_COMM_WORLD_RANK:-}" ] || exit "$muster_status"
 kill -KILL "$$"

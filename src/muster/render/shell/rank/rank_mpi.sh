@@ -15,6 +15,8 @@ else
 fi
 # mpirun got the nodes in this order, so the position of this host's name in the list is the rank of the node.
 read -r muster_here </proc/sys/kernel/hostname
+# Open MPI's report of a rank that failed is often lost, and Hydra's names no rank: the shell of the rank says it.
+muster_who="$muster_rank on ${SLURMD_NODENAME:-$muster_here}"
 muster_nodes=0
 muster_node_rank=
 for muster_name in ${MUSTER_NODES:-$muster_here}; do
