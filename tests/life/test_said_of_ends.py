@@ -33,7 +33,9 @@ def _rules(*words: str) -> Rules:
 
 _LIMIT = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***"
 _PREEMPTED = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO PREEMPTION ***"
-_NODE = "slurmstepd-n1: error: *** JOB 7 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO NODE FAILURE, SEE SLURMCTLD LOG ***"
+_NODE = (
+    "slurmstepd-n1: error: *** JOB 7 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO NODE FAILURE, SEE SLURMCTLD LOG ***"
+)
 _BY_HAND = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***"
 
 
@@ -65,9 +67,7 @@ def test_the_reason_of_slurm_stands_in_the_jobs_own_output(
     assert chain.reason_of_slurm(str(tmp_path / "none")) == ""
 
 
-@pytest.mark.parametrize(
-    ("down", "reason"), [("n3\nn2\nn2\nn9\n", "n2, n3 failed"), ("", "a node of the job failed")]
-)
+@pytest.mark.parametrize(("down", "reason"), [("n3\nn2\nn2\nn9\n", "n2, n3 failed"), ("", "a node of the job failed")])
 def test_the_node_whose_failure_ended_a_job_is_named_while_slurm_calls_it_down(
     tmp_path: Path, programs: Path, down: str, reason: str
 ) -> None:
