@@ -27,10 +27,12 @@ AT = {
         "WANDB_MODE": "offline",
         "OMPI_MCA_orte_tmpdir_base": "/tmp",
         "NCCL_DEBUG": "INFO",
+        "NCCL_ALGO": "",
         "CONDA_PREFIX": "/home/ada/conda",
         "PATH": "/usr/bin",
     },
     "generic with a shell that sets what sbatch reads": {"SBATCH_ACCOUNT": "proj", "SBATCH_EXPORT": "ALL"},
+    "generic with a shell that names a host of IPv6": {"MASTER_ADDR": "fe80::1"},
     "generic inside an allocation": {
         "SLURM_JOB_ID": "7",
         "SLURM_JOB_PARTITION": "gpu",
@@ -46,14 +48,26 @@ LOOKED_AT = ImageFacts(
     has_sh=True,
     made_for="cpu",
     machine="x86_64",
-    real_paths={each: each for each in ("/data", "/data/in.csv", "/home/ada", "/home/ada/project", "/scratch/x.sif")},
+    real_paths={
+        each: each
+        for each in ("/data", "/data/in.csv", "/home/ada", "/home/ada/project", "/scratch/x.sif", "/usr/lib/x.so")
+    },
     inside=frozenset({"/opt/tool"}),
     project="/home/ada/project",
     programs={"singularity": "/usr/bin/singularity"},
     venv=VenvFacts(folder="/home/ada/env", version="3.11", base="/opt/python", glibc=(2, 38)),
     glibc=(2, 31),
 )
-IN_IMAGE = ("/data/in.csv", "--out=/opt/tool/x", "--log-dir", "/var/log/mine", "--resume=/ckpt", "--out=/data/out")
+IN_IMAGE = (
+    "/data/in.csv",
+    "--out=/opt/tool/x",
+    "--log-dir",
+    "/var/log/mine",
+    "--resume=/ckpt",
+    "--out=/data/out",
+    "/usr/lib/x.so",
+    "--out=/dev/shm/x",
+)
 
 
 def told(place: str, words: list[str]) -> list[str]:

@@ -268,7 +268,7 @@ def _live_notes(
 def _sweep_notes(
     asked: Asked, size: Size, words: Sequence[Word], environment: Environment, directives: Sequence[Directive]
 ) -> Iterator[Note]:
-    if asked.table is not None and asked.has_header:
+    if asked.table is not None:
         from muster.plan.sweep import sweep_notes
 
         yield from sweep_notes(asked.table, size.pack, words, environment.variables, directives)

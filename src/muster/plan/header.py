@@ -219,7 +219,7 @@ def ask_of_header(asked: Asked, size: Size, launcher: Launcher, directives: Sequ
     """Return the job as the header asks for it, spare nodes among its nodes."""
     request, shape = asked.request, size.shape
     header = {directive.name: directive.value for directive in directives}
-    memory = header.get("mem")  # the profile's own, where nothing was asked
+    memory = header.get("mem")  # as asked, else the profile's own
     known_names = {
         *("nodes", "ntasks-per-node", "cpus-per-task", "time", "mem", "partition", "qos", "account"),
         "constraint",
@@ -233,7 +233,7 @@ def ask_of_header(asked: Asked, size: Size, launcher: Launcher, directives: Sequ
         cpus_per_task=shape.cpus_per_task,
         time_s=request.time.seconds if request.time else None,
         is_unlimited=request.time is not None and not request.time.seconds,
-        mem=request.mem or (Memory.parse(memory) if memory else None),
+        mem=Memory.parse(memory) if memory else None,
         partition=header.get("partition"),
         qos=header.get("qos"),
         account=header.get("account"),

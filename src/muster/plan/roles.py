@@ -190,7 +190,7 @@ def _gives_gpus(site: Site, places: Sequence[Placed], plans: Mapping[str, Plan])
     """Return whether Slurm gives the GPUs of a node out to steps; roles that share GPUs need that."""
     if site.profile.request.gpus != "whole-node":
         return any(plan.shape.gpus_per_node for plan in plans.values())
-    sharing = [placed for placed in places if placed.is_shared and plans[name_of(placed.request)].shape.gpus_per_node]
+    sharing = [placed for placed in places if plans[name_of(placed.request)].shape.gpus_per_node]
     for placed in sharing:
         if any(other is not placed and other.first == placed.first for other in sharing):
             message = f"role {name_of(placed.request)} shares GPUs: at {site.name} Slurm does not give out single GPUs"
@@ -317,7 +317,7 @@ def _filled(word: Word, own: str, names: Sequence[str], gaps: tuple[str, ...]) -
         if gap[1] in names and not _ADDRESS.fullmatch(gap[0]):
             message = f"role {own}: {gap[0]} is not an address of role {gap[1]}"
             raise RequestError(message, hint=nearest_hint(gap[2], _WHATS))
-    return Template(whole, gaps) if whole != text or _ADDRESS.search(whole) or isinstance(word, Template) else word
+    return Template(whole, gaps) if _ADDRESS.search(whole) or isinstance(word, Template) else word
 
 
 def _port_of(request: Request) -> tuple[str, int | None]:

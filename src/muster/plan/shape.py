@@ -102,7 +102,7 @@ def _cpus(request: Request, node: NodeShape, ranks: int, gpus: int, reasons: dic
         share = min(own_cpus, node.cpus // ranks) if node.cpus else own_cpus
         reasons["cpus_per_task"] = Reason("this rank's share of the node's cores", node.origin)
         return max(1, share)
-    if node.cpus_without_gpus and not gpus:
+    if node.cpus_without_gpus:
         text = "the node's cores, divided by its ranks: a job without GPUs has them all, unless -c asks for fewer"
         reasons["cpus_per_task"] = Reason(text, node.origin)
         return max(1, node.cpus_without_gpus // ranks)

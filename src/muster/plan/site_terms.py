@@ -231,7 +231,7 @@ def _directives(site: Site, request: Request, shape: Shape, job: Situation, queu
         name, equals, value = flag.lstrip("-").partition("=")
         yield Directive(name, value if equals else None, reason_for(site, "request.sbatch", "every job of this site"))
     if request.mem is None and (job.gpu_kind is not None or not profile.nodes):
-        yield from memory_of(site, job, replace(request, partition=request.partition or queue.partition), shape)
+        yield from memory_of(site, job, replace(request, partition=queue.partition), shape)
 
 
 def _step_flags(site: Site, shape: Shape, job: Situation, request: Request) -> Iterator[Flag]:
@@ -357,8 +357,7 @@ def _without_plugin(site: Site, request: Request, job: Situation) -> Iterator[No
     is_known = fabric.plugin_stacks or fabric.plugin_modules or (request.image and not fabric.plugin_in_image)
     if job.nodes < 2 or not job.gpus_per_node or not is_known:
         return
-    container = site.profile.containers.get(request.engine or "")
-    modules = (*request.module, *(() if request.image or container else site.profile.modules.load or ()))
+    modules = (*request.module, *(() if request.image else site.profile.modules.load or ()))
     parts = [alternative.split("/") for name in modules for alternative in name.split("|")]
     # brics/nccl/2.26 is a version of the module brics/nccl.
     names = {"/".join(words[:length]) for words in parts for length in range(1, len(words) + 1)}

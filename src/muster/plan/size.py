@@ -75,7 +75,7 @@ def node_shape(site: Site, request: Request) -> NodeShape:
         share = None
     counted = threads_counted(site.profile, node)
     partition, qos = queue_names(site, request)
-    is_own = cores is not None and node.gpus == 0 and _has_node_alone(site, request, partition, qos)
+    is_own = node.gpus == 0 and _has_node_alone(site, request, partition, qos)
     return NodeShape(
         gpus=node.gpus,
         cpus=None if cores is None else cores * (node.threads_per_core or 1),

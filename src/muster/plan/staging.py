@@ -26,7 +26,7 @@ _OPTIONS = ("stage_env", "stage", "stage_out")
 def make_staging(
     request: Request, site: Site, facts: Facts, shape: Shape, image: ImageUse, engine: Engine, directory: str
 ) -> Staging | None:
-    """Return what was asked for, or the reason why that cannot be."""
+    """Return what was asked for, or the reason why that cannot be; None: on this machine nothing is copied."""
     if engine is Engine.HERE:
         return None
     bind_variable = engine_named(image.engine).bind_variable
