@@ -11,7 +11,7 @@ import pytest
 
 from life.simulated import FAULTS, World
 from muster.life import machine
-from muster.life.machine import LifePhase, LifeState, LifeTerms, decide
+from muster.life.machine import FirstCause, LifePhase, LifeState, LifeTerms, decide
 
 _FIRST = int(os.environ.get("MUSTER_TEST_SEED", "4000"))  # among these, each rule is met
 _COUNT = int(os.environ.get("MUSTER_TEST_ORDERS", "1000"))
@@ -311,3 +311,65 @@ def test_checkpoints_that_are_not_known_start_no_ranks(links: int, told: int, st
         "next" if links else "end"
     ]
     assert (machine.QueueNext() in actions) is bool(links)
+
+
+_LOST = FirstCause("rank", 1, "n2", 1, "ConnectionError: Connection reset")
+
+
+@pytest.mark.parametrize(
+    ("changed", "why", "is_outside"),
+    [
+        ({}, "the same ranks start again", None),
+        ({"slurm": None}, "the same ranks start again", None),
+        ({"slurm": machine.SlurmSays("COMPLETING", ("n1", "n2"))}, "the job itself ends (COMPLETING)", True),
+        ({"slurm": machine.SlurmSays("", ("n1", "n2"))}, "the same ranks start again", None),
+        ({"slurm": machine.SlurmSays("RUNNING", ("n1", "n2"), is_late=True)}, "the time limit was reached", True),
+        ({"slurm": machine.SlurmSays("RUNNING", ())}, "the same ranks start again", None),
+        ({"restarts": 1}, "that was allowed 1 times", False),
+        ({"status": 3, "first": FirstCause("rank", 1, "n2", 3, "SyntaxError: x")}, None, False),
+        ({"signature": "1:rank:ValueError: x"}, "the same first error came twice, and no new checkpoint", False),
+        ({"signature": "1:rank:ValueError: x", "newest": "c"}, "the same ranks start again", None),
+    ],
+)
+def test_an_attempt_that_failed_is_judged_by_all_answers(
+    changed: dict[str, Any], why: str | None, is_outside: bool | None
+) -> None:
+    state = LifeState(
+        phase=LifePhase.JUDGES, hosts=("n1", "n2"), pool=("n1", "n2"), attempt=1, status=1, said=(0,), failed=(1,),
+        slurm=machine.SlurmSays("RUNNING", ("n1", "n2")), first=FirstCause("rank", 1, "n2", 1, "ValueError: x"),
+    )  # fmt: skip
+    after, actions = machine._judge(LifeTerms(2, 2, restarts=1), state._replace(**changed))
+
+    noted = [action.why for action in actions if isinstance(action, machine.NoteEnd)]
+    if is_outside is None:
+        assert noted == [why]
+        assert any(isinstance(action, machine.StartRanks) for action in actions)
+        return
+    assert why is None or after.why.startswith(why)
+    assert after.is_outside is is_outside
+    assert not any(isinstance(action, machine.StartRanks) for action in actions)
+
+
+@pytest.mark.parametrize(
+    ("changed", "kind", "rank"),
+    [
+        ({}, "rank", 0),
+        ({"said": (0,)}, "rank", 1),
+        ({"beside": True}, None, None),
+        ({"beside": True, "is_reached": True}, "rank", 0),
+        ({"dead": ("n2",)}, "node", None),
+        ({"first": None}, None, None),
+        ({"first": _LOST._replace(kind="hang")}, "hang", 1),
+    ],
+)
+def test_a_rank_that_lost_a_connection_is_not_the_first_where_another_is_silent(
+    changed: dict[str, Any], kind: str | None, rank: int | None
+) -> None:
+    state = LifeState(
+        phase=LifePhase.JUDGES, hosts=("n1", "n2"), pool=("n1", "n2", "n3"), attempt=1, status=1, failed=(1,),
+        slurm=machine.SlurmSays("RUNNING", ("n1", "n2", "n3")), first=_LOST,
+    )  # fmt: skip
+    _, actions = machine._judge(LifeTerms(2, 2, restarts=1, spares=1), state._replace(**changed))
+    (cause,) = [action.cause for action in actions if isinstance(action, machine.NoteEnd)]
+
+    assert (cause and cause.kind, cause and cause.rank) == (kind, rank)

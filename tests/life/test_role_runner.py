@@ -314,6 +314,20 @@ def test_it_runs_with_every_python_and_hears_what_nohup_has_not_ignored(
     assert b"role x ended with status" in end.stdout
 
 
+@pytest.mark.parametrize(("nodes", "status"), [("a,b", 9), ("a", 2)])
+def test_roles_that_need_more_nodes_than_there_are_are_refused(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], nodes: str, status: int
+) -> None:
+    monkeypatch.setenv("SLURM_JOB_NODELIST", nodes)
+    monkeypatch.setattr(RoleRunner, "steer", lambda _: 9)
+    role = ("nodes=1", "ranks=1", "ready=joined", "within=60", "grace=10")
+    words = ["file=f", "run=r", "ports=20000-20009", "role=a", "first=0", *role, "role=b", "first=1", *role]
+
+    assert runner.main(words) == status
+    refusal = "muster: error: the roles need 2 nodes, but the job has 1\n\nhint: write a new script with muster plan\n"
+    assert capfd.readouterr().out == ("" if status == 9 else refusal)
+
+
 def test_parts_of_a_job_that_is_not_heterogeneous_are_refused(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -369,11 +383,13 @@ def test_a_file_that_goes_while_it_is_looked_at_is_no_end_of_looking(
 
 def test_a_script_that_outlives_its_ranks_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(roles, "LAST_S", 0.3)
-    monkeypatch.setattr(RoleUnit, "signal_steps", lambda *_: None)
+    signalled: list[str] = []
+    monkeypatch.setattr(RoleUnit, "signal_steps", lambda _, by: signalled.append(by))
     (tmp_path / "job.sh").write_text(f"trap '' TERM; touch {tmp_path}/up; while :; do sleep 0.1; done\n")
     deaf = unit("x")
     ends: queue.Queue[int] = queue.Queue()
     deaf.ended = ends.put
+    deaf.end("TERM")
     deaf.start_script([str(tmp_path / "job.sh")], os.environ, start_new_session=True)
     while not (tmp_path / "up").exists():
         time.sleep(0.01)
@@ -383,7 +399,8 @@ def test_a_script_that_outlives_its_ranks_is_killed(tmp_path: Path, monkeypatch:
     deaf.end("KILL")
 
     assert ends.get(timeout=60) == 137
-    assert deaf.was_killed
+    deaf.end("TERM")
+    assert (deaf.was_killed, signalled) == (True, ["TERM", "KILL"])
 
 
 def test_a_role_is_asked_soon_at_first_then_ten_times_a_second_and_after_a_minute_once() -> None:

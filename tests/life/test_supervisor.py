@@ -427,6 +427,25 @@ def test_a_controller_that_is_away_says_nothing_of_the_nodes(programs: Path, wor
     _program(programs / "srun", f"echo '{words}' >&2; exit 1\n")
 
     assert asking.find_dead(("a", "b"), 10.0) is None
+    _program(programs / "srun", f"echo '{words}' >&2; exit 0\n")
+
+    assert asking.find_dead(("a", "b"), 10.0) == ()
+
+
+@pytest.mark.parametrize(("name", "dead"), [("b", ("b",)), ("b.example", ("b.example",))])
+def test_a_node_that_starts_no_step_is_dead(programs: Path, name: str, dead: tuple[str, ...]) -> None:
+    _program(programs / "srun", f"echo 'srun: error: Task launch for 7.1 failed on node {name}: x' >&2; exit 1\n")
+
+    assert asking.find_dead(("a", "b"), 10.0) == dead
+
+
+@pytest.mark.parametrize(("status", "state"), [(0, "COMPLETED"), (1, None)])
+def test_an_answer_of_accounting_that_failed_is_none(programs: Path, status: int, state: str | None) -> None:
+    _program(programs / "scontrol", "exit 1\n")
+    _program(programs / "sacct", f"echo COMPLETED; exit {status}\n")
+
+    assert asking.ask_old_job("7") == state
+    assert asking.ask_old_job("") == ""
 
 
 @each_shell
@@ -463,6 +482,8 @@ def test_the_question_to_the_nodes_ends_what_an_attempt_of_this_job_has_left_the
 def test_a_step_of_another_task_is_not_this_ones(programs: Path) -> None:
     steps = ("7_3.0", "7_1.0", "7.2", "7_3.batch")
     lines = "".join(f"StepId={step} UserId=0 SrunHost:Pid={os.uname().nodename}:44\n" for step in steps)
+    here = os.uname().nodename
+    lines += f"\\nNo steps\\nStepId=7.5 Name=muster-deputy SrunHost:Pid={here}:44\\nStepId=7.6 SrunHost:Pid={here}:x\\n"
     _program(programs / "scontrol", f"printf '{lines}'\n")
 
     assert asking.find_steps("7", "7_3", [44]) == ["7_3.0", "7.2"]

@@ -260,7 +260,7 @@ class RunningAttempt(RunningScript):
 
     def kill(self) -> None:
         """End the script itself and all that it has started here: nothing of it may outlive its attempt."""
-        if self.child is None or not self.runs():
+        if self.child is None or self.child.poll() is not None:
             return
         for pid in [self.child.pid, *asking.descendants(self.child.pid)]:
             asking.send(pid, signal.SIGKILL)

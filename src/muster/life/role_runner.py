@@ -88,7 +88,7 @@ class RoleUnit(RunningScript):
     def end(self, by: str) -> None:
         """Signal the script, which starts nothing again, and the ranks."""
         self.was_killed = self.was_killed or by == "KILL"
-        if self.child is None or not self.runs():
+        if self.child is None or self.child.poll() is not None:
             return
         pid, number = self.child.pid, signal.SIGTERM if by == "TERM" else signal.SIGKILL
         if not self.is_step:
