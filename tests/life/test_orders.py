@@ -155,6 +155,38 @@ def test_a_rank_that_only_sigkill_ended_may_be_the_peer_that_was_lost(
     assert first.kind or first.words == both
 
 
+@pytest.mark.parametrize(
+    ("ended", "dead", "kind"),
+    [
+        (machine.RankEnded(1, "n2", 143), (), ""),
+        (machine.NodeFailed("n2", "mpirun lost its daemon on n2"), (), ""),
+        (machine.NodeFailed("n2", "n2 failed"), ("n2",), "node"),
+        (machine.RankEnded(1, "n2", 7, "ValueError: 7"), (), "rank"),
+    ],
+    ids=["SIGTERM", "a daemon", "a dead node", "an own failure"],
+)
+@pytest.mark.parametrize("links", [0, 9])
+def test_a_job_that_is_preempted_starts_no_ranks_in_its_grace_time(
+    ended: machine.RankEnded | machine.NodeFailed, dead: tuple[str, ...], kind: str, links: int
+) -> None:
+    """Slurm's SIGTERM reaches the ranks, and not always the script; the job runs on until the grace time is over."""
+    terms = LifeTerms(2, 2, restarts=2, spares=1, link=int(links > 0), links=links)
+    state = LifeState(phase=LifePhase.RUNS, hosts=("n1", "n2"), pool=("n1", "n2", "n3"))
+    for event in (
+        ended,
+        machine.StepEnded(143),
+        machine.NodesSay(dead),
+        machine.SlurmSays("RUNNING", ("n1", "n2", "n3"), is_preempted=True),
+        *([machine.OutputSays(is_cancelled=False)] if links else []),
+    ):
+        state, actions = decide(terms, state, event, 1.0)
+
+    assert not [action for action in actions if isinstance(action, machine.StartRanks)]
+    (note,) = [action for action in actions if isinstance(action, machine.NoteEnd)]
+    assert (note.decision, note.why) == ("next" if links else "end", "the job was preempted")
+    assert (note.cause or machine.FirstCause("")).kind == kind
+
+
 def test_a_rank_that_ends_later_and_says_why_is_not_the_first() -> None:
     state = LifeState(phase=LifePhase.RUNS, hosts=("n1", "n2"), pool=("n1", "n2"))
     for event in (machine.RankEnded(0, "n1", 1), machine.RankEnded(1, "n2", 1, "ConnectionError: reset")):

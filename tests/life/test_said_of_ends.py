@@ -202,3 +202,21 @@ def test_why_the_ranks_are_to_save(
     saves = Saves(_rules("save=60", "signal=USR1", f"run={tmp_path}"), RunFiles(""), print)
 
     assert saves._reason() == reason
+
+
+@pytest.mark.parametrize(
+    ("times", "is_preempted"),
+    [
+        ("StartTime=100 PreemptTime=150", True),
+        ("StartTime=200 PreemptTime=150", False),
+        ("StartTime=100 PreemptTime=None", False),
+        ("StartTime=Unknown PreemptTime=150", True),
+    ],
+)
+def test_a_preemption_is_one_of_this_run(programs: Path, tmp_path: Path, times: str, is_preempted: bool) -> None:
+    assert programs.is_dir()
+    (tmp_path / "scontrol.says").write_text(f"JobId=7 JobState=RUNNING {times} NodeList=n1\n")
+
+    answer = asking.ask_job("7")
+    assert answer is not None
+    assert answer.preempted is is_preempted

@@ -76,6 +76,7 @@ class JobWords(NamedTuple):
     """When its time is over, in seconds since 1970; 0: that is not known."""
 
     preempted: bool
+    """Whether it is being preempted, in this run: one that was put back into the queue may keep that time."""
 
 
 def ask_job(job: str, timeout_s: float = 10.0) -> Optional[JobWords]:
@@ -92,7 +93,7 @@ def ask_job(job: str, timeout_s: float = 10.0) -> Optional[JobWords]:
         fields.get("JobState", ""),
         next((word[9:] for word in text.split() if word.startswith("NodeList=")), ""),
         _seconds(fields.get("EndTime", "")),
-        fields.get("PreemptTime", "")[:1].isdigit(),
+        _seconds(fields.get("PreemptTime", "")) > _seconds(fields.get("StartTime", "")),
     )
 
 

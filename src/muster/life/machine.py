@@ -178,6 +178,8 @@ class SlurmSays(NamedTuple):
     state: str
     hosts: Tuple[str, ...] = ()
     is_late: bool = False
+    is_preempted: bool = False
+    """Whether a more important job takes its nodes: it runs on for a grace time, and its ranks had SIGTERM."""
 
 
 class NodesSay(NamedTuple):
@@ -678,6 +680,11 @@ def _judge(terms: LifeTerms, state: LifeState) -> Result:
         words = "rank %s on %s lost a connection (%s), and rank %s on %s ended only by SIGKILL"
         words %= (first.rank, first.host, first.words, other.rank, other.host)
         state = state._replace(first=FirstCause("", words=words) if first.kind == "rank" else first)
+    if state.slurm is not None and state.slurm.is_preempted:
+        # The ranks and daemons that ended did so of Slurm's SIGTERM, which the script itself need not have had.
+        by_slurm = state.first is not None and (state.first.status == 143 or (state.first.kind == "node" and not lost))
+        state = state._replace(first=None) if by_slurm else state
+        return _close(terms, state, "end", "the job was preempted", is_outside=True)
     if lost and not terms.spares:
         return state._replace(phase=LifePhase.AWAITS, until=state.now + LOST_S, dead=lost), ()
     reason = _stays(state.status, state.first.words if state.first else "")

@@ -256,7 +256,7 @@ class Supervisor(Loop):
             return None
         hosts = asking.expand(job.nodes) if self.rules.spares else self.hosts
         # Slurm looks at its limits every 30 seconds, and starts no step meanwhile in a job whose time is over.
-        return machine.SlurmSays(job.state, hosts, 0 < job.end <= time.time())
+        return machine.SlurmSays(job.state, hosts, 0 < job.end <= time.time(), job.preempted)
 
     def _ask_nodes(self, hosts: Tuple[str, ...]) -> Any:
         dead = asking.find_dead(hosts, mark=self.running.mark() if self.running is not None else "")
