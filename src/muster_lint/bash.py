@@ -292,6 +292,16 @@ class ShellText(msgspec.Struct, frozen=True, dict=True):
         return by_name
 
     @cached_property
+    def wrappers(self) -> Mapping[str, bool]:
+        """The functions that run the command which they are given, "$@"; True: as `eval` does."""
+        found: dict[str, bool] = {}
+        for each in self.commands:
+            values = [word.value for word in each.words]
+            if each.function is not None and values and values[-1] in {"$@", "$*"} and values[:-1] in ([], ["eval"]):
+                found[each.function] = len(values) == 2
+        return found
+
+    @cached_property
     def own_names(self) -> tuple[str, ...]:
         """The names that the script sets for itself: not exported, and not before one command alone."""
         return tuple(dict.fromkeys(each.name for each in self.assignments if not (each.exported or each.of_command)))

@@ -116,9 +116,11 @@ def launches_of(shell: ShellText) -> tuple[LaunchCommand, ...]:
 
 def _launches(shell: ShellText, command: SimpleCommand) -> Iterator[LaunchCommand]:
     words = _expanded(shell, command)
-    if words and words[0].value == "eval" and len(words) > 1:
+    wraps = shell.wrappers.get(words[0].value) if len(words) > 1 else None
+    if wraps or (len(words) > 1 and words[0].value == "eval"):
         yield from _evaluated(shell, command, words[1:])
         return
+    words = words if wraps is None else words[1:]
     stages = stages_of(words[:1] if _only_looks(words) else words)
     last = stages[-1] if stages else None
     text = last.option("-c", "-lc", "-ec", "-xc", "-exc") if last is not None and last.kind == "shell" else None

@@ -118,3 +118,10 @@ def test_a_launcher_that_is_told_of_no_other_node_is_of_one(text: str, is_alone:
 def test_a_program_of_its_own_is_no_python(text: str, may_be: bool) -> None:
     assert starts_python(launches_of(read_shell(text))) is may_be
     assert starts_python([])
+
+
+@pytest.mark.parametrize("function", ['run() { echo "+ $*"; "$@"; }', 'run() { eval "$@"; }'])
+def test_a_function_that_runs_what_it_is_given_is_seen_through(function: str) -> None:
+    launch = launches_of(read_shell(f"{function}\nrun srun -n 4 a\n"))[-1]
+
+    assert (launch.stages[0].kind, launch.stages[0].name) == ("step", "srun")

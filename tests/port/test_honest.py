@@ -329,3 +329,18 @@ def test_a_value_is_kept_where_the_job_has_it(line: str, use: str, verdict: Fate
     row = _row(f"{_HEAD}{line}\n{use}\nsrun python a.py\n" if "srun" not in use else f"{_HEAD}{line}\n{use}\n", "A=")
 
     assert row.verdict == verdict, row
+
+
+@pytest.mark.parametrize(
+    ("lines", "command"),
+    [
+        ('run() { echo "+ $*"; "$@"; }\nrun python a.py --lr 1', ("python", "a.py", "--lr", "1")),
+        ('run() { echo "$@"; eval "$@"; }\nrun "python a.py --lr 1"', ("python", "a.py", "--lr", "1")),
+        ("run() { cp $1 /x; }\nrun b.py\npython a.py", ("python", "a.py")),
+        ("run() { python b.py --one $1; }\nrun a.py", ("bash", "-c", 'exec python b.py --one "$1"')),
+    ],
+)
+def test_a_function_is_read_for_the_command_that_it_starts(lines: str, command: tuple[str, ...]) -> None:
+    _, draft = read(f"{_HEAD}{lines}\n")
+
+    assert draft.command == command

@@ -63,6 +63,9 @@ class Values(msgspec.Struct, frozen=True):
     defaults: dict[str, str] = {}
     """The variables that nothing in the script sets, and the defaults that were put in their places."""
 
+    wrappers: Mapping[str, bool] = {}
+    """The functions that run the command which they are given; True: as `eval` does."""
+
     def of(self, text: str, depth: int = 0) -> str:
         """Return a text with the known variables' values in their places."""
         if depth > _DEEPEST:
@@ -105,7 +108,7 @@ def values_of(shell: ShellText) -> Values:
                 arrays[assignment.name] = _elements_of(word)
     given = (name for match in _GIVEN.finditer(shell.text) for name in (match[1] or match[2]).split())
     assigned = frozenset({*(assignment.name for assignment in shell.assignments), *given})
-    return Values(texts, set(), assigned, arrays, {})
+    return Values(texts, set(), assigned, arrays, {}, shell.wrappers)
 
 
 _COUNTED = re.compile(r"\(\(\s*(?:\+\+|--)?(\w+)\s*(?:\+\+|--|[-+*/%]?=(?!=)|\)\))")

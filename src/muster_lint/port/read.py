@@ -206,7 +206,8 @@ def _oddities(job: BatchScript) -> Iterator[PortRow]:
 
 def _launch(chains: list[Chain]) -> Chain | None:
     """Return the command that starts the training: the heaviest; the last of several, the first of two branches."""
-    weighed = [chain for chain in chains if chain.weight]
+    functions = {chain.command.function for chain in chains} - {None}
+    weighed = [chain for chain in chains if chain.weight and chain.stages[0].name not in functions]
     best = max((chain.weight for chain in weighed), default=0)
     heavy = [chain for chain in weighed if chain.weight == best]
     certain = [chain for chain in heavy if not chain.command.is_conditional and not chain.command.function]

@@ -104,8 +104,11 @@ def _is_one_liner(stage: Stage, words: Sequence[Word]) -> bool:
 def chain_of(command: SimpleCommand, values: Values) -> Chain:
     """Return a command with its programs."""
     words = expanded(command, values)
-    if len(words) > 1 and words[0].value == "eval":
+    wraps = values.wrappers.get(words[0].value) if len(words) > 1 else None
+    if wraps or (len(words) > 1 and words[0].value == "eval"):
         words = _evaluated(words, values)
+    elif wraps is not None:
+        words = words[1:]
     return Chain(command, stages_of(words), values, words)
 
 
