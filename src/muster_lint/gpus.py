@@ -64,7 +64,7 @@ _IS_FOR_GPUS = re.compile(r"(^|[_-])(gpus?|cuda)(?=[_.]|$)", re.IGNORECASE)
 """The name of a program that is made for GPUs: gpu.py, lmp_cuda."""
 
 OF_GPUS = re.compile(
-    r"gpu|dgx|volta|rtx|nvidia|(?<![a-z0-9])([avph]100|h200|gh200|k[48]0|l40s?|a40|mi\d{2,3}x?)(?!\d)",
+    r"gpu|dgx|volta|rtx|nvidia|(?<!\d)([avph]100|h200|gh200|k[48]0|l40s?|a40|mi\d{2,3}x?)(?!\d)",
     re.IGNORECASE,
 )
 """The name of a partition whose nodes have GPUs."""

@@ -38,6 +38,10 @@ _LOOP = _ONE + "for r in 0.1 0.2; do\n"
 _IMAGE = _ONE + "#SBATCH --gres=gpu:1\n{}singularity exec --nv {} i.sif python3 t.py\n"
 
 _FOUND = {
+    "log-of-every-run": (
+        ("below the folder of the submission", _ONE + "D=$PWD\npython t.py > ${D}/stream_output_gpu.txt\n"),
+        ("results", _ONE + "python t.py > results_a.csv\n"),
+    ),
     "check-goes-on": (
         (
             "the number of arguments",
@@ -74,6 +78,7 @@ _FOUND = {
     ),
     "preempted-unprepared": (
         ("a list of partitions", _LONG + "#SBATCH -p gpu,preempt\n./t 1\n"),
+        ("a name and a comment", _LONG + "#SBATCH -p gpu_requeue #Partition\n./t 1\n"),
         ("a QOS", _LONG + "#SBATCH --qos=job_gpu_preempt\n./t 1\n"),
         ("the cycles that others leave", _LONG + "#SBATCH --partition=scavenger\n./t 1\n"),
     ),
@@ -229,6 +234,8 @@ _FOUND = {
         ("an option of the program", _HEAD + "#SBATCH -N 2\n#SBATCH -n 16\nsrun python t.py --gpus 8\n"),
         ("a variable of MIOpen", _ONE + "export MIOPEN_DISABLE_CACHE=1\n./t\n"),
         ("a partition of one kind of node", _ONE + "#SBATCH -p dgx\npython3 gpu.py P 20\n"),
+        ("a build in a partition for GPUs", _ONE + "#SBATCH -p gpu\nmake info\nmake install\n"),
+        ("a kind behind a name", _ONE + "#SBATCH -p amda100\n./t 1\n"),
         ("an account", _ONE + "#SBATCH -A gpu\nexport JAX_ENABLE_X64=True\npython train.py\n"),
         ("the name of the program", _ONE + "mpirun -np 2 lmp_cuda < in.lj\n"),
         ("the memory of JAX", _ONE + "export XLA_PYTHON_CLIENT_PREALLOCATE=false\npython t.py\n"),

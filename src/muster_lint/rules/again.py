@@ -161,6 +161,6 @@ _MAKES_PLACE = re.compile(
     r"preempt(?!ion_?off)|scaveng|requeue|best-?effort|opportun|interruptib|(^|[,_-])(spot|ckpt)(?=[,_-]|$)",
     re.IGNORECASE,
 )
-_GOES_ON = re.compile(r"\btrap\b|requeue +\S|resume|restart|_from_checkpoint|auto_?load|load_?from", re.IGNORECASE)
+_GOES_ON = re.compile(r"\btrap\b|scontrol requeue|resume|restart|_from_checkpoint|auto_?load|load_?from", re.IGNORECASE)
 """Signs of a job that goes on from where it was."""
 _A_WHILE_S = 3600

@@ -28,7 +28,7 @@ _HEAD = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\nset -e\n"
     + 'for rate in 1 2 3; do\n    srun --kill-on-bad-exit=1 ./solve --rate $rate > "result-$rate.txt"\ndone\n',
 )
 def find_overwritten_rounds(job: BatchScript) -> Iterator[Hit]:
-    """Yield the first file that a command of a loop writes in each round, although other words of it vary."""
+    """Yield the files that a command of a loop writes in each round, although other words of it vary."""
     loops = [place for place, first in job.shell.blocks if first == "for"]
     for launch in job.launches if loops and job.directives else ():
         each = launch.command
@@ -43,7 +43,6 @@ def find_overwritten_rounds(job: BatchScript) -> Iterator[Hit]:
             if is_same and not _is_used(job, around[-1], each, path):
                 unknown = "" if place == each.place else "whether the program adds to it"
                 yield Hit(place, f"each round of the loop writes {job.shell.filled(path)}", unknown=unknown)
-                return
 
 
 _OTHERWISE = {"RANDOM", "SECONDS", "BASHPID"}

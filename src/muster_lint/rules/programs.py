@@ -117,7 +117,7 @@ def find_unasked_gpus(job: BatchScript) -> Iterator[Hit]:
     if re.search(r"(?<![a-z])cpus?(?![a-z])", " ".join(names), re.IGNORECASE) and zero_of(job) is None:
         return
     works = [each for each in job.launches if is_work(job, each) and not each.command.in_substitution]
-    has_work = bool(works or switched_off(job))
+    has_work = bool(works or switched_off(job) or _builds(job))
     if not job.directives or job.asks_for_gpus or other & job.header.keys() or not has_work or has_whole_nodes(job):
         return
     gres, none = job.header.get("gres"), zero_of(job)
@@ -145,6 +145,14 @@ def find_unasked_gpus(job: BatchScript) -> Iterator[Hit]:
     elif sign is not None:
         rest = ": the line that does so is a comment" if is_off else ""
         yield Hit(sign[0], f"{sign[1]} is for GPUs, but the header asks for none{rest}", unknown=unknown)
+
+
+def _builds(job: BatchScript) -> bool:
+    """Tell whether a job that does not say that it needs no GPU builds a program."""
+    return zero_of(job) is None and any(each.program in _BUILDERS for each in job.shell.commands)
+
+
+_BUILDERS = frozenset({"make", "cmake", "nvcc", "ninja"})
 
 
 def _asks_itself(launch: LaunchCommand) -> bool:

@@ -223,6 +223,7 @@ _OWN = re.compile(r"SLURM_(JOB|ARRAY)|TMP|mktemp|\$\{?\d|date|\$\{?\w*(ID|NAME|R
 _OF_INPUT = re.compile(
     r"host|machine|node|config|rankfile|tasks?\b|\.(ya?ml|json|in|ini|sh|py|cfg|conf|txt|toml)$", re.IGNORECASE
 )
+_OF_EVERY_RUN = re.compile(r"^\$\{?(PWD|HOME|SLURM_SUBMIT_DIR)\}?/")
 _LITERAL = re.compile(r"(?!/(tmp|dev|var)/)(\.{1,2}/|/|~/)?[\w./-]+")
 _WRITERS = frozenset({"echo", "cat", "printf", "scontrol", "srun", "sed", "envsubst", "hostname", "awk", "head", "jq"})
 
@@ -251,9 +252,14 @@ def find_wiped_logs(job: BatchScript) -> Iterator[Hit]:
         for name in names:
             appends = re.search(rf">>\s*[\"']?{re.escape(name)}", job.lines[each.place.end_line - 1])
             path = _filled(job, name)
-            is_log = _LITERAL.fullmatch(path) and re.search(r"\.(log|out|err|txt)$|\blog", path)
+            path = _OF_EVERY_RUN.sub("/", path)
+            is_log = _LITERAL.fullmatch(path) and re.search(
+                r"\.(log|out|err|txt|res)$|\blog|(results?|scores?|metrics|timings?|bench\w*)[\w-]*\.\w+$",
+                path,
+                re.IGNORECASE,
+            )
             if is_log and not (appends or each.in_loop or each.in_substitution or each.function):
-                yield Hit(each.place, f"the next run of this job wipes {path}")
+                yield Hit(each.place, f"the next run of this job wipes {_filled(job, name)}")
                 return
 
 
