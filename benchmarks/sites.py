@@ -21,7 +21,7 @@ from muster.sites.heads import BUNDLED
 
 PYTHON = sys.executable
 MUSTER = str(Path(PYTHON).with_name("muster"))
-NAMES = sorted(path.stem for path in BUNDLED.glob("*.toml"))
+NAMES = sorted(path.stem for path in Path(BUNDLED).glob("*.toml"))
 LIST_BAR_MS, LOAD_BAR_MS, PROFILES_BAR = 150.0, 20.0, 30
 
 LOAD = """

@@ -69,7 +69,7 @@ def page() -> str:
 def _sections() -> Iterator[str]:
     for room, title in SECTIONS.items():
         yield f"\n## {title}"
-        for path in sorted((SHELL / room).glob("*.sh")):
+        for path in sorted(Path(SHELL, room).glob("*.sh")):
             yield from _part(path)
 
 

@@ -47,15 +47,17 @@ EXAMPLE_CPUS = "8"
 
 def made() -> dict[Path, str]:
     """Every file and its text."""
-    sites = [load(path.stem, SearchPath(site_wide=None)) for path in sorted(BUNDLED.glob("*.toml"))]
+    sites = [load(path.stem, SearchPath(site_wide=None)) for path in sorted(Path(BUNDLED).glob("*.toml"))]
     papers = documents()
     files = {DOCS / "sites" / f"{site.name}.md": _site_page(site, papers) for site in sites}
     files[DOCS / "sites" / "README.md"] = _index(sites)
     files |= {DOCS / "by-hand" / f"{paper.name}.md": _paper_page(paper) for paper in papers}
     files[DOCS / "reference" / "profile.schema.json"] = json.dumps(json_schema(), indent=2) + "\n"
     found = [msgspec.structs.replace(head, path=None) for head in heads_in(BUNDLED, "bundled")]
-    files[INDEX] = msgspec.json.format(msgspec.json.encode(found), indent=1).decode() + "\n"
-    files |= {file_of_tables(path): spell_tables(read_text(path)).decode() for path in BUNDLED.glob("*.toml")}
+    files[Path(INDEX)] = msgspec.json.format(msgspec.json.encode(found), indent=1).decode() + "\n"
+    files |= {
+        Path(file_of_tables(path)): spell_tables(read_text(path)).decode() for path in Path(BUNDLED).glob("*.toml")
+    }
     return files
 
 

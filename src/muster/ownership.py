@@ -9,18 +9,21 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
-from pathlib import Path
+from os import path as paths
+from typing import Union
 
 import msgspec
 
 from muster.errors import RequestError
 from muster.rank import contract
 
+AnyPath = Union[str, "os.PathLike[str]"]
+
 SAFE = "MUSTER_SAFE_DIRECTORY"
 """Directories, with colons between them, whose settings you trust whoever may write them."""
 
 
-def system_directory(environment: Mapping[str, str]) -> Path:
+def system_directory(environment: Mapping[str, str]) -> str:
     """Return the administrator's folder: the one that a module file names, else /etc/muster."""
     named = environment.get(contract.SYSTEM_DIRECTORY) or "/etc/muster"
     if not named.startswith("/"):
@@ -28,7 +31,7 @@ def system_directory(environment: Mapping[str, str]) -> Path:
             f"{contract.SYSTEM_DIRECTORY}={named}: a folder is named from / on",
             hint=f"unset {contract.SYSTEM_DIRECTORY}, or ask whoever wrote the module file that sets it",
         )
-    return Path(named)
+    return named
 
 
 class Trust(msgspec.Struct, frozen=True):
@@ -42,17 +45,18 @@ class Trust(msgspec.Struct, frozen=True):
         """Return the trust of whoever typed the command."""
         return cls(safe=tuple(filter(None, environment.get(SAFE, "").split(":"))))
 
-    def refusal(self, path: Path) -> str | None:
+    def refusal(self, path: AnyPath) -> str | None:
         """Return why this file is not to be used, in words; None where nobody else could have written it."""
-        if str(path.parent) in self.safe:
+        own_path, real_path = os.fspath(path), paths.realpath(path)
+        folder = paths.dirname(own_path) or "."
+        if folder in self.safe:
             return None
-        real_path = path.resolve()
-        places = dict.fromkeys((path, path.parent, real_path, real_path.parent))
+        places = dict.fromkeys((own_path, folder, real_path, paths.dirname(real_path)))
         return next((refusal for place in places if (refusal := self._refusal_of(place))), None)
 
-    def _refusal_of(self, place: Path) -> str | None:
+    def _refusal_of(self, place: str) -> str | None:
         try:
-            status = place.lstat()
+            status = os.lstat(place)
         except OSError:
             return None  # what is not there runs nothing
         if status.st_uid not in {self.uid, 0}:
@@ -66,39 +70,40 @@ class Trust(msgspec.Struct, frozen=True):
         return None
 
 
-def nearest(name: str, start: Path, home: Path) -> Path | None:
+def nearest(name: str, start: AnyPath, home: AnyPath) -> str | None:
     """Return the nearest file of this name from `start` upward, within its project, your home and its file system."""
-    device = _device_of(start)
-    for folder in (start, *start.parents):
-        if _device_of(folder) != device:
+    folder, device = os.fspath(start), _device_of(start)
+    while _device_of(folder) == device:
+        path = paths.join(folder, name)
+        if _is_file(path):
+            return path
+        if folder in {paths.normpath(home), paths.dirname(folder)} or paths.exists(f"{folder}/.git"):
             return None
-        if _is_file(folder / name):
-            return folder / name
-        if folder == home or (folder / ".git").exists():
-            return None
+        folder = paths.dirname(folder)
     return None
 
 
-def _is_file(path: Path) -> bool:
+def _is_file(path: str) -> bool:
     """Return whether there is a file; what has its name and is none is refused: its settings would be missed."""
+    folder, name = paths.split(path)
     try:
-        is_file = stat.S_ISREG(path.stat().st_mode)
+        is_file = stat.S_ISREG(os.stat(path).st_mode)
     except PermissionError:
         raise RequestError(
-            f"{path.parent} is closed to you, so nobody can tell whether a {path.name} in it holds for you",
+            f"{folder} is closed to you, so nobody can tell whether a {name} in it holds for you",
             hint="cd to a folder that you can enter",
         ) from None
     except OSError:
         is_file = False
-    if not is_file and os.path.lexists(path):
-        kind = "a link that leads to no file" if path.is_symlink() else "not a file"
-        raise RequestError(f"{path} is {kind}", hint=f"remove it: settings are read from {path.name}")
+    if not is_file and paths.lexists(path):
+        kind = "a link that leads to no file" if paths.islink(path) else "not a file"
+        raise RequestError(f"{path} is {kind}", hint=f"remove it: settings are read from {name}")
     return is_file
 
 
-def _device_of(folder: Path) -> int | None:
+def _device_of(folder: AnyPath) -> int | None:
     try:
-        return folder.stat().st_dev
+        return os.stat(folder).st_dev
     except OSError:
         return None
 

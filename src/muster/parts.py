@@ -90,7 +90,7 @@ def _entry_points(group: str) -> tuple[EntryPoint, ...]:
 def _brings(folder: str, group: str) -> bool:
     """Return whether an installed package of the folder has entry points of the group."""
     try:
-        names = [name for name in os.listdir(folder or ".") if name.endswith(".dist-info")]  # noqa: PTH208  # no pathlib
+        names = [name for name in os.listdir(folder or ".") if name.endswith(".dist-info")]
     except OSError:
         return False
     return any(f"[{group}]" in _text_of(f"{folder or '.'}/{name}/entry_points.txt") for name in names)
@@ -98,7 +98,7 @@ def _brings(folder: str, group: str) -> bool:
 
 def _text_of(file: str) -> str:
     try:
-        with open(file, encoding="utf-8", errors="replace") as stream:  # noqa: PTH123
+        with open(file, encoding="utf-8", errors="replace") as stream:
             return stream.read()
     except OSError:
         return ""

@@ -12,7 +12,7 @@ import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from os import path as paths
 from typing import IO, TYPE_CHECKING, Any, NoReturn, Protocol, Union
 
 import msgspec
@@ -41,8 +41,8 @@ def own_command() -> list[str]:
 
 def unpacked_folder() -> str | None:
     """Return the folder that the one file was unpacked into, which a Python starts; None: Muster is installed."""
-    home = Path(__file__).resolve().parent.parent
-    return str(home) if (home / "muster-one-file").exists() else None
+    home = paths.dirname(paths.dirname(paths.realpath(__file__)))
+    return home if paths.exists(f"{home}/muster-one-file") else None
 
 
 class ProgramResult(msgspec.Struct, frozen=True):
@@ -127,7 +127,7 @@ _MUNGE = "/run/munge/munge.socket.2"
 
 
 def _needs_munge(program: str) -> bool:
-    return Path(program).name in _ASK_MUNGE
+    return paths.basename(program) in _ASK_MUNGE
 
 
 def munge_is_down() -> bool:
@@ -140,7 +140,7 @@ def munge_is_down() -> bool:
         except ConnectionRefusedError:
             return True
         except FileNotFoundError:
-            return Path(_MUNGE).parent.is_dir()
+            return paths.isdir(paths.dirname(_MUNGE))
         except OSError:
             return False
     return False
@@ -251,7 +251,7 @@ def spawn(
 
 def _inherited() -> Iterator[int]:
     """Yield the descriptors beyond the standard streams that every process started here would get."""
-    for number in map(int, os.listdir("/proc/self/fd")):  # noqa: PTH208  # names are wanted
+    for number in map(int, os.listdir("/proc/self/fd")):
         with suppress(OSError):  # that of the listing itself is closed by now
             if number > 2 and os.get_inheritable(number):
                 yield number
@@ -260,7 +260,7 @@ def _inherited() -> Iterator[int]:
 @contextmanager
 def _standing_in(folder: str | None) -> Iterator[None]:
     """Stand in the folder for as long as it takes to start a program there: posix_spawn starts it where we stand."""
-    if folder is None or os.path.samefile(folder, "."):  # noqa: PTH121  # no pathlib
+    if folder is None or paths.samefile(folder, "."):
         yield
         return
     before = os.open(".", os.O_PATH)  # a folder that may not be listed is opened too
@@ -274,6 +274,8 @@ def _standing_in(folder: str | None) -> Iterator[None]:
 
 def _may_not_run(program: str) -> MachineLacks:
     """Return the error for a program that this user may not start: its folder is closed, or its mode is wrong."""
+    from pathlib import Path
+
     closed = next((folder for folder in reversed(Path(program).parents) if not os.access(folder, os.X_OK)), None)
     if closed is not None and closed.is_absolute():
         return MachineLacks(
@@ -323,7 +325,7 @@ def _refused_by_kernel(argv: Sequence[str], env: Mapping[str, str] | None, error
 
 
 def _not_there(program: str, error: FileNotFoundError, cwd: str | os.PathLike[str] | None) -> MachineLacks:
-    if cwd is not None and not Path(cwd).is_dir():
+    if cwd is not None and not paths.isdir(cwd):
         return MachineLacks(str(cwd), f"the working directory {cwd} is not there", hint="make it, or give another")
     del error
     return MachineLacks(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -95,6 +94,8 @@ def prepare_run(request: Request, facts: Facts, typed: Sequence[str], place: Run
 
 def queue(launch: Prepared, say: Say = lambda _: None) -> Submitted:
     """Queue the launch as a job of Slurm, and return the job."""
+    from pathlib import Path
+
     from muster.act.record import state_directory
     from muster.act.submit import Submission
     from muster.look.cluster import cluster_name
@@ -140,6 +141,8 @@ def place_parts(plan: Plan, say: Say) -> None:
         place_parts(role.plan, say)
     make_rank_library(plan.rank_library)
     if plan.gate:
+        from pathlib import Path
+
         from muster.parts import service
 
         service("gate")(Path(plan.gate[1]))

@@ -33,6 +33,7 @@ NOT_TO_START = {
     "tempfile",
     "tomllib",
     "inspect",
+    "pathlib",
     "socket",
     "torch",
     "numpy",

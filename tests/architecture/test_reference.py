@@ -45,10 +45,10 @@ def test_every_function_of_the_script_says_what_it_does() -> None:
 def test_a_part_has_one_name_and_stands_in_a_room_of_the_readme() -> None:
     from muster.render.parts import SHELL, part_files
 
-    files = sorted(SHELL.rglob("*.sh"))
-    readme = (SHELL / "README.md").read_text()
+    files = sorted(Path(SHELL).rglob("*.sh"))
+    readme = Path(SHELL, "README.md").read_text()
 
-    assert sorted(part_files().values()) == files
+    assert sorted(map(Path, part_files().values())) == files
     assert {path.parent.name for path in files} == set(
         re.findall(r"^\| `([a-z]+)/` \|", readme.split("Which parts")[0], re.MULTILINE)
     )

@@ -157,7 +157,7 @@ def test_the_search_ends_at_the_top_of_the_project_and_at_home(tmp_path: Path, t
     assert nearest("muster.toml", start, home) is None
 
     (project / "muster.toml").touch()
-    assert nearest("muster.toml", start, home) == project / "muster.toml"
+    assert nearest("muster.toml", start, home) == str(project / "muster.toml")
 
 
 @pytest.mark.parametrize(

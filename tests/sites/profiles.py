@@ -9,7 +9,7 @@ from muster.sites.heads import BUNDLED, SearchPath
 from muster.sites.load import load
 from muster.sites.site import Site
 
-NAMES = tuple(sorted(path.stem for path in BUNDLED.glob("*.toml")))
+NAMES = tuple(sorted(path.stem for path in Path(BUNDLED).glob("*.toml")))
 SITES = (
     "clariden",
     "daint",

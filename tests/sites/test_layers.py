@@ -85,7 +85,7 @@ def test_a_variable_of_the_same_name_and_condition_is_replaced_and_a_new_one_add
 
 def test_a_profile_that_extends_another_takes_its_facts_and_not_its_name(tmp_path: Path) -> None:
     written(tmp_path, HEAD + 'extends = "lumi"\nwithout = ["partitions"]\nqueue_rules = []\n')
-    (tmp_path / "lumi.toml").write_text((BUNDLED / "lumi.toml").read_text())
+    (tmp_path / "lumi.toml").write_text(Path(BUNDLED, "lumi.toml").read_text())
     site = load("mine", SearchPath(bundled=tmp_path, site_wide=None))
     assert (site.name, site.profile.complete, site.profile.detect.cluster_names) == ("mine", False, ())
     assert site.profile.nodes == bundled("lumi").profile.nodes
@@ -113,7 +113,7 @@ def test_the_projects_layer_is_found_from_a_folder_below_it(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_key_of_a_shipped_profile_is_found_at_its_line(name: str) -> None:
-    text = (BUNDLED / f"{name}.toml").read_text()
+    text = Path(BUNDLED, f"{name}.toml").read_text()
     lines = text.splitlines()
     for path, number in toml_lines(text).items():
         last = next(part for part in reversed(path) if isinstance(part, str))

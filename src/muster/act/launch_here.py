@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping
 from contextlib import closing
 from fnmatch import fnmatchcase
-from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -62,9 +61,10 @@ _LISTENS = "0A"
 def somebody_met(port: int) -> bool:
     """Return whether there is, or was within the last minute, a connection to `port` of this machine; True: unknown."""
     ending = f":{port:04X}"
-    for table in (Path("/proc/net/tcp"), Path("/proc/net/tcp6")):
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
-            rows = [line.split() for line in table.read_text().splitlines()[1:]]
+            with open(table, encoding="ascii") as stream:
+                rows = [line.split() for line in stream.read().splitlines()[1:]]
         except OSError:
             return True
         if any(ending in (row[1][-5:], row[2][-5:]) and row[3] != _LISTENS for row in rows):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from os import path as paths
 
 from muster.errors import MachineLacks, RequestError
 from muster.launchers import launcher_named
@@ -14,6 +14,7 @@ from muster.look.first_word import meant_program, notes_on_command
 from muster.look.programs import on_path
 from muster.model.finish import TASK
 from muster.model.plan import Engine, Note, Plan, PreludeKind
+from muster.ownership import AnyPath
 from muster.runner import run
 
 LAB_FOLDERS = "MUSTER_LAB_FOLDERS"
@@ -26,8 +27,8 @@ _PRIVATE = ("/tmp", "/var/tmp", "/dev/shm", "/run")  # noqa: S108  # named, not 
 
 def check_before_start(plan: Plan, environment: Mapping[str, str]) -> list[Note]:
     """Refuse what cannot work; return what may not."""
-    directory = Path(plan.working_directory)
-    if not directory.is_dir():
+    directory = plan.working_directory
+    if not paths.isdir(directory):
         raise RequestError(
             f"the working directory {directory} is not there", hint="make it, or give another with --chdir"
         )
@@ -41,7 +42,7 @@ def check_before_start(plan: Plan, environment: Mapping[str, str]) -> list[Note]
             _check_command(words, directory, plan, environment)
         notes = [Note(text, warning=True) for text in notes_on_command(words, directory, environment)]
     if plan.finish is not None and plan.finish.checkpoint:
-        _check_checkpoints(Path(plan.finish.checkpoint.partition(TASK)[0]))
+        _check_checkpoints(plan.finish.checkpoint.partition(TASK)[0])
     if plan.engine is Engine.SLURM:
         launcher = launcher_named(plan.launcher)
         if plan.mpi and launcher.starts_ranks and launcher.starter(plan.engine) is Starter.STEP:
@@ -62,25 +63,27 @@ def _words_of(plan: Plan, row: int) -> list[str]:
 def _path_of_ranks(plan: Plan, environment: Mapping[str, str]) -> str:
     """Return PATH with the programs of the virtual environments that the ranks get."""
     folders = [command.folder for command in plan.prelude if command.kind is PreludeKind.VENV]
-    return os.pathsep.join(
-        [*(f"{Path(plan.working_directory, folder)}/bin" for folder in reversed(folders)), environment.get("PATH", "")]
-    )
+    own_folders = (paths.join(plan.working_directory, folder, "bin") for folder in reversed(folders))
+    return os.pathsep.join([*own_folders, environment.get("PATH", "")])
 
 
 def _check_environment(plan: Plan, private: tuple[str, ...]) -> None:
     """Refuse a virtual environment that is not there, where this host sees the folder that it should be in."""
     for folder in (command.folder for command in plan.prelude if command.kind is PreludeKind.VENV):
-        environment = Path(plan.working_directory, folder)
-        if (environment / "bin/activate").exists() or str(environment).startswith(private):
+        environment = paths.join(plan.working_directory, folder)
+        if paths.exists(f"{environment}/bin/activate") or environment.startswith(private):
             continue
-        if environment.parent.is_dir():
+        if paths.isdir(paths.dirname(environment)):
             raise RequestError(
                 f"there is no virtual environment in {environment}", hint="name the folder that holds bin/activate"
             )
 
 
-def _check_checkpoints(folder: Path) -> None:
+def _check_checkpoints(name: AnyPath) -> None:
     """Refuse a folder of checkpoints that the ranks cannot write and that cannot be made."""
+    from pathlib import Path
+
+    folder = Path(name)
     if folder.exists() and not folder.is_dir():
         raise RequestError(
             f"--checkpoint {folder} is not a directory", hint="name the folder that the checkpoints are in"
@@ -111,34 +114,32 @@ def _check_mpi(mpi_type: str) -> None:
         )
 
 
-def _check_command(words: list[str], directory: Path, plan: Plan, environment: Mapping[str, str]) -> None:
+def _check_command(words: list[str], directory: str, plan: Plan, environment: Mapping[str, str]) -> None:
     program = words[0]
     if "/" in program:
-        _check_file(directory / program, program, executable=True)
+        _check_file(paths.join(directory, program), program, executable=True)
     elif plan.engine is Engine.HERE and on_path(program, environment) is None:
         hint = meant_program(program) or "give its path, or install it"
         raise MachineLacks(program, f"the program {program!r} is not on PATH", hint=hint)
-    if Path(program).name.startswith("python"):
+    if paths.basename(program).startswith("python"):
         script = next((word for word in words[1:] if not word.startswith("-")), None)
         if script is not None and script.endswith(".py") and "-m" not in words[: words.index(script)]:
-            _check_file(directory / script, script, executable=False)
+            _check_file(paths.join(directory, script), script, executable=False)
 
 
-def _check_file(path: Path, shown_name: str, *, executable: bool) -> None:
-    if path.is_dir():
+def _check_file(path: str, shown_name: str, *, executable: bool) -> None:
+    if paths.isdir(path):
         raise RequestError(f"{shown_name} is a directory, not a program", hint="give the script's own path")
-    if not path.exists():
+    if not paths.exists(path):
         if re.match(r"(python|sh|bash)\S* ", shown_name):
             raise RequestError(
                 f"the command is one word, {shown_name!r}, but there is no such file",
                 hint=f"write it without quotes: -- {shown_name}",
             )
-        near = (
-            sorted(candidate.name for candidate in path.parent.glob(f"*{path.suffix}"))[:5]
-            if path.parent.is_dir()
-            else []
-        )
-        hint = f"in {path.parent}: {', '.join(near)}" if near else f"looked for {path}"
+        folder, ending = paths.dirname(path), paths.splitext(path)[1]
+        names = sorted(os.listdir(folder)) if paths.isdir(folder) else ()
+        near = [name for name in names if name.endswith(ending) and name[0] != "."][:5]
+        hint = f"in {folder}: {', '.join(near)}" if near else f"looked for {path}"
         raise RequestError(f"there is no file {shown_name}", hint=hint)
     if executable and not os.access(path, os.X_OK):
         raise RequestError(

@@ -5,8 +5,9 @@ The package's own parent would bring everything else that is installed beside it
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
-from pathlib import Path
+from os import path as paths
 
 from muster.errors import RequestError
 from muster.ownership import Trust
@@ -16,13 +17,12 @@ def make_rank_library(folder: str | None) -> None:
     """Make the folder that the plan puts last on PYTHONPATH, if it names one."""
     if folder is None:
         return
-    package = Path(__file__).resolve().parent.parent
-    link = Path(folder) / "muster"
+    package = paths.dirname(paths.dirname(paths.realpath(__file__)))
     try:
-        link.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.makedirs(folder, mode=0o700, exist_ok=True)
         with suppress(FileExistsError):
-            link.symlink_to(package)
-        _check_link(link, package)
+            os.symlink(package, f"{folder}/muster")
+        _check_link(folder, package)
     except OSError as error:
         raise RequestError(
             f"the folder of the rank library, {folder}, cannot be made: {error.strerror}",
@@ -30,10 +30,10 @@ def make_rank_library(folder: str | None) -> None:
         ) from None
 
 
-def _check_link(link: Path, package: Path) -> None:
+def _check_link(folder: str, package: str) -> None:
     """Refuse a link that others may change: every rank imports what lies there."""
-    refusal = None if link.resolve() == package else f"{link} leads elsewhere"
-    refusal = refusal or Trust().refusal(link.parent / "_")
+    refusal = None if paths.realpath(f"{folder}/muster") == package else f"{folder}/muster leads elsewhere"
+    refusal = refusal or Trust().refusal(f"{folder}/_")
     if refusal is not None:
         raise RequestError(
             f"the folder of the rank library is not safe: {refusal}",

@@ -255,7 +255,7 @@ def _explain(error: Exception) -> int:
 
 def _has_working_directory() -> bool:
     try:
-        os.getcwd()  # noqa: PTH109  # pathlib asks the same
+        os.getcwd()
     except OSError:
         return False
     return True

@@ -7,7 +7,6 @@ completion (`completion.py`) are made from the same value, so that no verb has a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -153,6 +152,8 @@ def _with_file(words: Sequence[str]) -> Sequence[str]:
         name = next(iter(own_words[place + 1 : place + 2]), "")
     if not name:
         return words  # the reader of options says what is missing
+    from pathlib import Path
+
     from muster.job.job_file import words_of_file
 
     try:

@@ -20,7 +20,7 @@ _NOT_IN_FILES = frozenset({"here", *ROLE_OPTIONS})
 
 def system_file(environment: Mapping[str, str]) -> str:
     """Return the path of the administrator's settings, which hold for everybody on the machine."""
-    return str(system_directory(environment) / "config.toml")
+    return f"{system_directory(environment)}/config.toml"
 
 
 def merge_settings(

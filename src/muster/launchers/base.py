@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Union
 
 import msgspec
@@ -19,9 +18,11 @@ from muster.older import StrEnum
 from muster.rank import contract
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from muster.model.failure import Failure
 
-Part = Union[str, Path]
+Part = Union[str, "Path"]
 """A shell text: the name of a file in render/shell, or the path of a file elsewhere."""
 
 # Puts a command into the image.

@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from os import path as paths
+from typing import TYPE_CHECKING
 
 from muster.errors import RequestError
 from muster.look.programs import on_path
 from muster.words.chain import script_of_python
+
+if TYPE_CHECKING:
+    from muster.ownership import AnyPath
 
 _USUAL = (
     *("python", "python3", "bash", "sh", "torchrun", "accelerate", "deepspeed"),
@@ -18,20 +22,20 @@ _USUAL = (
 _LONGEST_SCRIPT_BYTES = 1 << 20
 
 
-def notes_on_command(words: Sequence[str], directory: Path, environment: Mapping[str, str]) -> Iterator[str]:
+def notes_on_command(words: Sequence[str], directory: AnyPath, environment: Mapping[str, str]) -> Iterator[str]:
     """Yield a sentence for each thing that will probably not run on the nodes.
 
     RequestError for what surely will not.
     """
     program = words[0]
     if "/" not in program and on_path(program, environment) is None:
-        _refuse_file(program, directory / program)
+        _refuse_file(program, paths.join(directory, program))
         _refuse_swapped(program, environment)
         yield f"the program {program!r} is not on PATH here: {meant_program(program) or 'is it on the nodes?'}"
-    if Path(program).name.startswith("python"):
+    if paths.basename(program).startswith("python"):
         script = script_of_python(words)
         if script is not None and script.endswith(".py"):
-            yield from _unreadable(directory / script, script, is_own=_is_this_python(program, environment))
+            yield from _unreadable(paths.join(directory, script), script, is_own=_is_this_python(program, environment))
 
 
 def meant_program(program: str) -> str:
@@ -49,12 +53,13 @@ def _refuse_swapped(program: str, environment: Mapping[str, str]) -> None:
         raise RequestError(f"there is no program {program!r} here", hint=f"did you mean {meant!r}?")
 
 
-def _refuse_file(name: str, path: Path) -> None:
+def _refuse_file(name: str, path: str) -> None:
     """Refuse a first word that is a file, not a program; a file with #SBATCH lines is a job script."""
-    if not path.is_file():
+    if not paths.isfile(path):
         return
     try:
-        head = path.read_bytes()[:4096]
+        with open(path, "rb") as stream:
+            head = stream.read(4096)
     except OSError:
         head = b""
     if b"\n#SBATCH" in head:
@@ -73,16 +78,18 @@ def _is_this_python(program: str, environment: Mapping[str, str]) -> bool:
     return path is not None and os.path.realpath(path) == os.path.realpath(sys.executable)
 
 
-def _unreadable(path: Path, shown_name: str, *, is_own: bool) -> Iterator[str]:
+def _unreadable(path: AnyPath, shown_name: str, *, is_own: bool) -> Iterator[str]:
     """Yield a note on a script that this Python cannot parse; refuse it if the ranks have the same Python.
 
     For another Python it is most likely broken too.
     """
+    from pathlib import Path
+
     from muster.look.sources import parse_file
 
     try:
-        if path.stat().st_size <= _LONGEST_SCRIPT_BYTES:
-            parse_file(path)
+        if paths.getsize(path) <= _LONGEST_SCRIPT_BYTES:
+            parse_file(Path(path))
     except SyntaxError as error:
         sentence = f"{shown_name}, line {error.lineno}: {error.msg}"
         if is_own:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from os import path as paths
 
 from msgspec.structs import replace
 
@@ -40,7 +40,7 @@ def gather_facts(request: Request, site: Site, facts: Facts, engine: Engine) -> 
     if request.command and not request.image:
         from muster.look.script import look_at_script
 
-        folder = str(Path(facts.working_directory, request.chdir or ""))
+        folder = paths.join(facts.working_directory, request.chdir) if request.chdir else facts.working_directory
         facts = replace(facts, script=look_at_script(request.command, folder, facts.environment))
     if forks_may_crash(site, request, engine):
         from muster.look.forks import look_at_forks
@@ -55,10 +55,12 @@ def _look_at_environment(request: Request, facts: Facts, engine: Engine) -> Fact
     is_venv = request.venv not in {None, "", "none"}
     if engine is Engine.HERE and (request.conda or is_venv):
         environment = environment_of(request, facts)
-        is_there = environment is None or Path(facts.working_directory, environment.python).exists()
+        is_there = environment is None or paths.exists(paths.join(facts.working_directory, environment.python))
         facts = replace(facts, python_is_missing=not is_there)
     if not is_venv:
         return facts
+    from pathlib import Path
+
     from muster.look.venv_record import read_record
 
     facts = replace(facts, venv=read_record(Path(facts.working_directory, request.venv or "")))
@@ -72,10 +74,13 @@ def _look_at_environment(request: Request, facts: Facts, engine: Engine) -> Fact
 def _read_launcher_file(request: Request, facts: Facts) -> Facts:
     """Return the facts with the settings of a launcher in the command, which its refusal then says in our words."""
     name = file_of_launcher(request.command) if request.command else None
-    path = Path(facts.working_directory, name) if name else None
+    if not name:
+        return facts
+    path = paths.join(facts.working_directory, name)
     try:
-        if path is None or not path.is_file() or path.stat().st_size > _LARGEST_SETTINGS_BYTES:
+        if not paths.isfile(path) or paths.getsize(path) > _LARGEST_SETTINGS_BYTES:
             return facts
-        return replace(facts, launcher_file=(str(name), path.read_text(encoding="utf-8")))
+        with open(path, encoding="utf-8") as stream:
+            return replace(facts, launcher_file=(name, stream.read()))
     except (OSError, ValueError):
         return facts

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
+
+if TYPE_CHECKING:
+    from muster.ownership import AnyPath
 
 _LOAD, _DYNAMIC = 1, 2
 _NEEDED, _STRINGS = 1, 5
@@ -13,10 +15,10 @@ _NEEDED, _STRINGS = 1, 5
 _MOST_BYTES = 1 << 20
 
 
-def libraries_of(program: Path) -> tuple[str, ...]:
+def libraries_of(program: AnyPath) -> tuple[str, ...]:
     """Return the names of the libraries that a 64-bit program asks for; none where the file is another kind."""
     try:
-        with program.open("rb") as file:
+        with open(program, "rb") as file:
             return tuple(_needed(file))
     except (OSError, ValueError, struct.error):
         return ()

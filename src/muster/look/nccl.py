@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -32,6 +31,8 @@ def nccl_of_environment(python: str | None) -> str | None:
     """Return the version of the wheel that torch brings into the environment of this interpreter."""
     if python is None:
         return None
+    from pathlib import Path
+
     folders = (Path(python).parent.parent / "lib").glob("python3*/site-packages/nvidia_nccl_cu*.dist-info")
     matches = (re.match(_WHEEL, folder.name) for folder in sorted(folders))
     return next((match[1] for match in matches if match), None)

@@ -11,20 +11,19 @@ import re
 import sys
 import zlib
 from collections.abc import Mapping
-from contextlib import suppress
-from pathlib import Path
+from os import path as paths
 
 from muster.errors import RequestError
 from muster.facts import Facts
 from muster.job.settings import system_file
 from muster.look.programs import on_path
 from muster.model.plan import Note
-from muster.ownership import SAFE, Trust, nearest
+from muster.ownership import SAFE, AnyPath, Trust, nearest
 from muster.parts import is_there
 from muster.runner import unpacked_folder
 from muster.sites.heads import SearchPath
 
-_PACKAGE = Path(__file__).resolve().parent.parent
+_PACKAGE = paths.dirname(paths.dirname(paths.realpath(__file__)))
 
 
 def look(environment: Mapping[str, str] | None = None) -> Facts:
@@ -39,12 +38,12 @@ def look(environment: Mapping[str, str] | None = None) -> Facts:
         home=home,
         user=user,
         python=python,
-        gpus=_count_gpus(Path("/dev"), Path("/sys/class/kfd/kfd/topology/nodes"), Path("/sys/class/drm")),
+        gpus=_count_gpus("/dev", "/sys/class/kfd/kfd/topology/nodes", "/sys/class/drm"),
         hostname=os.uname().nodename,
         own_python=(sys.executable or None) if is_there("hang-watch") else None,
         own_folder=unpacked_folder(),
-        package=str(_PACKAGE),
-        ready_folder=str(_PACKAGE / "rank" / "ready"),
+        package=_PACKAGE,
+        ready_folder=f"{_PACKAGE}/rank/ready",
         rank_library=None if _is_own(python) else _rank_library(variables, home),
     )
 
@@ -60,7 +59,7 @@ def _account(uid: int) -> tuple[str, str]:
 
 def _is_own(python: str | None) -> bool:
     """Return whether the ranks' interpreter is of the environment that Muster itself stands in."""
-    return python is not None and Path(python).parent.parent == Path(sys.prefix)
+    return python is not None and paths.dirname(paths.dirname(python)) == sys.prefix
 
 
 def _rank_library(variables: Mapping[str, str], home: str) -> str:
@@ -72,10 +71,10 @@ def _rank_library(variables: Mapping[str, str], home: str) -> str:
 
 def _working_directory(variables: Mapping[str, str]) -> str:
     """Return the directory as the user reached it: /scratch, not the /pfs behind it, which other hosts may not have."""
-    physical = os.getcwd()  # noqa: PTH109  # a string is wanted
+    physical = os.getcwd()
     logical = variables.get("PWD", "")
     try:
-        is_same_folder = logical.startswith("/") and Path(logical).samefile(physical)
+        is_same_folder = logical.startswith("/") and paths.samefile(logical, physical)
     except OSError:
         is_same_folder = False
     return logical if is_same_folder else physical
@@ -84,38 +83,53 @@ def _working_directory(variables: Mapping[str, str]) -> str:
 def _active_python(variables: Mapping[str, str]) -> str | None:
     """Return the python that the user's own shell would start."""
     for name in ("VIRTUAL_ENV", "CONDA_PREFIX"):
-        candidate = Path(variables.get(name, "/nowhere")) / "bin" / "python"
-        if variables.get(name) and candidate.exists():
-            return str(candidate)
+        candidate = f"{variables.get(name)}/bin/python"
+        if variables.get(name) and paths.exists(candidate):
+            return candidate
     return on_path("python", variables) or on_path("python3", variables)
 
 
-def _count_gpus(devices: Path, kfd_nodes: Path, drm: Path) -> int:
+def _count_gpus(devices: AnyPath, kfd_nodes: AnyPath, drm: AnyPath) -> int:
     """Return the logical GPUs of this host.
 
     NVIDIA's device files, Intel's cards, or ROCm's nodes with compute units.
     """
-    nvidia = [device for device in devices.glob("nvidia*") if re.fullmatch(r"nvidia[0-9]+", device.name)]
+    nvidia = [name for name in _names_in(devices) if name.startswith("nvidia") and name[6:].isdecimal()]
     if nvidia:
         return len(nvidia)
     cards = _intel_cards(drm)
     if cards:
         return cards
     gpu_count = 0
-    for properties in kfd_nodes.glob("*/properties"):
-        text = properties.read_text(errors="replace")
-        gpu_count += bool(re.search(r"^simd_count [1-9]", text, re.MULTILINE))
+    for node in _names_in(kfd_nodes):
+        properties = _text_of(paths.join(kfd_nodes, node, "properties"))
+        gpu_count += bool(re.search(r"^simd_count [1-9]", properties, re.MULTILINE))
     return gpu_count
 
 
-def _intel_cards(drm: Path) -> int:
+def _intel_cards(drm: AnyPath) -> int:
     """Return how many cards Intel's driver has, without the processor's own graphics, which is on bus 00."""
-    card_count = 0
-    for node in drm.glob("renderD*"):
-        device = (node / "device").resolve()
-        with suppress(OSError):
-            card_count += (device / "vendor").read_text().strip() == "0x8086" and not device.name[5:].startswith("00:")
-    return card_count
+    nodes = [name for name in _names_in(drm) if name.startswith("renderD")]
+    devices = [paths.realpath(paths.join(drm, node, "device")) for node in nodes]
+    cards = [device for device in devices if _text_of(f"{device}/vendor").strip() == "0x8086"]
+    return sum(not paths.basename(card)[5:].startswith("00:") for card in cards)
+
+
+def _names_in(folder: AnyPath) -> list[str]:
+    """Return the names in a folder; none where there is no folder."""
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def _text_of(path: str) -> str:
+    """Return the text of a small file; empty where it cannot be read."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            return stream.read()
+    except OSError:
+        return ""
 
 
 def settings_files(facts: Facts) -> list[tuple[str, str]]:
@@ -126,7 +140,8 @@ def settings_files(facts: Facts) -> list[tuple[str, str]]:
         if trust.refusal(path):
             continue
         try:
-            files.append((str(path), path.read_text(encoding="utf-8")))
+            with open(path, encoding="utf-8") as stream:
+                files.append((path, stream.read()))
         except (FileNotFoundError, NotADirectoryError):
             continue
         except (OSError, UnicodeDecodeError) as error:
@@ -134,11 +149,11 @@ def settings_files(facts: Facts) -> list[tuple[str, str]]:
     return files
 
 
-def _candidates(facts: Facts) -> list[Path]:
-    project = nearest("muster.toml", Path(facts.working_directory), Path(facts.home))
+def _candidates(facts: Facts) -> list[str]:
+    project = nearest("muster.toml", facts.working_directory, facts.home)
     return [
-        Path(system_file(facts.environment)),
-        Path(facts.environment.get("XDG_CONFIG_HOME") or f"{facts.home}/.config") / "muster" / "config.toml",
+        system_file(facts.environment),
+        f"{facts.environment.get('XDG_CONFIG_HOME') or f'{facts.home}/.config'}/muster/config.toml",
         *([project] if project else []),
     ]
 
@@ -146,15 +161,13 @@ def _candidates(facts: Facts) -> list[Path]:
 def settings_notes(facts: Facts) -> list[Note]:
     """Return what to know of the settings: those that somebody else could have written, and those from further up."""
     search = SearchPath.of(facts)
-    working_directory = Path(facts.working_directory)
     notes = []
     for path in [*_candidates(facts), *search.files()]:
         refusal = search.trust.refusal(path)
         if refusal:
-            notes.append(
-                Note(f"{path} is not used: {refusal}\n\nhint: {_SAFER.format(folder=path.parent)}", warning=True)
-            )
-        elif path.parent != working_directory and path.parent in working_directory.parents and path.is_file():
+            hint = _SAFER.format(folder=paths.dirname(path))
+            notes.append(Note(f"{path} is not used: {refusal}\n\nhint: {hint}", warning=True))
+        elif facts.working_directory.startswith(paths.join(paths.dirname(path), "")) and paths.isfile(path):
             notes.append(Note(f"settings of {path} are used"))
     return notes
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from os import path as paths
 
 from muster.facts import ScriptFacts
 from muster.look.linked import libraries_of
 from muster.look.programs import on_path
+from muster.ownership import AnyPath
 from muster.words.chain import script_of_python, split_wrappers
 
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
@@ -27,24 +28,27 @@ def look_at_script(
     _, words = split_wrappers(command)
     if not words:
         return None
-    name = PurePosixPath(words[0]).name
+    name = paths.basename(words[0])
     word = next((word for word in words[1:] if not word.startswith("-")), "") if name in _SHELLS else words[0]
     if name in _SHELLS or (not name.startswith("python") and not name.endswith(".py")):
-        text = _text_of(Path(directory, word)) if "/" in word or name in _SHELLS or "." in word else None
+        text = _text_of(paths.join(directory, word)) if "/" in word or name in _SHELLS or "." in word else None
         return _of_program(words[0], directory, environment or {}) if text is None else _of_shell(word, text)
     script = script_of_python(words)
     if not script:
         return None
+    from pathlib import Path
+
     from muster.look.python_script import look_at_python
 
     return look_at_python(Path(directory, script), script, words)
 
 
-def _text_of(file: Path) -> str | None:
+def _text_of(file: AnyPath) -> str | None:
     try:
-        if not file.is_file() or file.stat().st_size > _MOST_BYTES:
+        if not paths.isfile(file) or paths.getsize(file) > _MOST_BYTES:
             return None
-        return file.read_text(encoding="utf-8")
+        with open(file, encoding="utf-8") as stream:
+            return stream.read()
     except (OSError, UnicodeDecodeError):
         return None
 
@@ -52,8 +56,9 @@ def _text_of(file: Path) -> str | None:
 def _of_program(word: str, directory: str, environment: Mapping[str, str]) -> ScriptFacts | None:
     """Return what a compiled program shows: that it is linked with an MPI."""
     path = word if "/" in word else on_path(word, environment)
-    libraries = libraries_of(Path(directory, path)) if path else ()
-    return ScriptFacts(word, linked_mpi=True) if any(re.match(_MPI_LIBRARY, name) for name in libraries) else None
+    libraries = libraries_of(paths.join(directory, path)) if path else ()
+    has_mpi = any(name.startswith("libmpi") and re.match(_MPI_LIBRARY, name) for name in libraries)
+    return ScriptFacts(word, linked_mpi=True) if has_mpi else None
 
 
 def _of_shell(word: str, text: str) -> ScriptFacts | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import PurePosixPath
 from typing import Any
 
 import msgspec
@@ -75,8 +74,12 @@ def read_request(
     table = _table_of(asked, facts)
     without_none = replace(request, image=None) if request.image == NO_IMAGE else request
     absorbed, flags = absorb_flags(at_home(without_none, facts.home))
-    directory = asked.directory if absorbed.chdir is None else str(PurePosixPath(asked.directory) / absorbed.chdir)
-    return replace(asked, request=absorbed, directory=directory, flags=flags, table=table)
+    asked = replace(asked, request=absorbed, flags=flags, table=table)
+    if absorbed.chdir is None:
+        return asked
+    from pathlib import PurePosixPath
+
+    return replace(asked, directory=str(PurePosixPath(asked.directory) / absorbed.chdir))
 
 
 def _refuse_role_options(request: Request) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import PurePosixPath
+from posixpath import basename, splitext
 
 import msgspec
 
@@ -92,8 +92,8 @@ def agent_python(command: Sequence[str], python: str) -> tuple[str, ...]:
     Another torch must not start the ranks.
     """
     wrapper_words, rest = split_wrappers(command)
-    wrapper_words = wrapper_words if wrapper_words and PurePosixPath(wrapper_words[0]).name in _BRING_PYTHON else ()
-    name = PurePosixPath(rest[0]).name if rest else ""
+    wrapper_words = wrapper_words if wrapper_words and basename(wrapper_words[0]) in _BRING_PYTHON else ()
+    name = basename(rest[0]) if rest else ""
     if name.startswith("python"):
         return (*wrapper_words, rest[0])
     # uv run train.py: the wrapper brings the Python.
@@ -132,8 +132,8 @@ def _name_of(command: Sequence[str]) -> str:
     has_python = False
     for word, next_word in zip(command, (*command[1:], "")):
         if word.endswith((".py", ".sh")):
-            return PurePosixPath(word).stem
+            return splitext(basename(word))[0]
         if has_python and word == "-m" and next_word:
             return next_word
-        has_python = has_python or PurePosixPath(word).name.startswith("python")
-    return PurePosixPath(command[0]).name
+        has_python = has_python or basename(word).startswith("python")
+    return basename(command[0])

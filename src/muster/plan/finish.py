@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import PurePosixPath
 
 from muster.errors import Refusal, RequestError, refused
 from muster.facts import Facts
@@ -41,6 +40,8 @@ def make_finish(asked: Asked, facts: Facts, launcher: Launcher) -> Finish | None
         )
     if request.spares:
         _check_spares(request, is_within=asked.within)
+    from pathlib import PurePosixPath
+
     checkpoint = request.checkpoint and str(PurePosixPath(asked.directory) / request.checkpoint)
     # A node that dies is not a fault of the script's: each spare allows one start more.
     return Finish(

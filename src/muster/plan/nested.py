@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import PurePosixPath
+from posixpath import basename
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -91,7 +91,7 @@ def nested_launcher(words: Sequence[str]) -> Nested | None:
     )
     if program.launcher is None or is_one_process:
         return None
-    python = PurePosixPath(rest[0]).name
+    python = basename(rest[0])
     if link.first:
         name = f"{python} -m {link.name}" if rest[link.first - 1] == "-m" else f"{python} {link.name}"
     else:

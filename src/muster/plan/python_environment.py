@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import PurePosixPath
 
 import msgspec
 from msgspec.structs import replace
@@ -67,6 +66,8 @@ def venv_in_image(request: Request, facts: Facts) -> str | None:
     """Return the folder of a virtual environment that the command is to have in its image; None: the image's own."""
     if not request.image or request.venv in {None, "none"}:
         return None
+    from pathlib import PurePosixPath
+
     return str(PurePosixPath(facts.working_directory) / request.venv)
 
 

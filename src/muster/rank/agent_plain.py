@@ -16,7 +16,7 @@ if __name__ == "__main__":
     environment = {name: value for name, value in os.environ.items() if not name.startswith(_OF_MPI)}
     if environment.get("MUSTER_OMP") == "own":
         files = [f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list" for cpu in os.sched_getaffinity(0)]
-        cores = len({(os.access(file, os.R_OK) and open(file).read()) or file for file in files})  # noqa: PTH123, SIM115
+        cores = len({(os.access(file, os.R_OK) and open(file).read()) or file for file in files})  # noqa: SIM115
         asked = int(environment.get("MUSTER_CPUS") or 0) or cores
         environment["OMP_NUM_THREADS"] = str(max(1, min(cores // int(ranks), asked)))
     rank = ["--no-python", *(word.replace("$", "$$") for word in command)]

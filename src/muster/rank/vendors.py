@@ -150,7 +150,7 @@ def vendor_here(root: str = "/") -> Optional[Vendor]:
     import glob
 
     top = root.rstrip("/")
-    vendors = (vendor for vendor in VENDORS if any(glob.glob(top + sign) for sign in vendor.signs))  # noqa: PTH207
+    vendors = (vendor for vendor in VENDORS if any(glob.glob(top + sign) for sign in vendor.signs))
     return next(vendors, None)
 
 

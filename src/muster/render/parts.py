@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterable
 from functools import cache
-from pathlib import Path
+from os import path as paths
 
 from muster.launchers.base import Part
 from muster.rank.vendors import VENDORS, VISIBLE
@@ -15,26 +15,32 @@ from muster.rank.vendors import VENDORS, VISIBLE
 # And what a piece of a text imports from another piece, which stands above it.
 _NO_CODE = r'(?m)^\s*(?:#[^\n]*|"""(?:.|\n)*?"""|from \.\w+ import [^\n]*)?\n'
 
-SHELL = Path(__file__).with_name("shell")
+SHELL = paths.join(paths.dirname(__file__), "shell")
+_RANK = paths.join(paths.dirname(paths.dirname(__file__)), "rank")
 ROOMS = ("begin", "step", "rank", "image", "stage", "again", "nodes")
 """The rooms of the shell parts; each part has a name that no other room has."""
 
 
 @cache
-def part_files() -> dict[str, Path]:
+def part_files() -> dict[str, str]:
     """Return the files of render/shell by the names of their parts."""
     # Nothing is asked of the file system but names: rendering may look at nothing else (test_effects).
-    return {name[:-3]: SHELL / room / name for room in ROOMS for name in sorted(os.listdir(SHELL / room))}  # noqa: PTH208
+    return {name[:-3]: f"{SHELL}/{room}/{name}" for room in ROOMS for name in sorted(os.listdir(f"{SHELL}/{room}"))}
 
 
 @cache
 def part(name: Part) -> str:
     """Return one file of render/shell, of rank/ where the name says that it is Python, or a launcher's own by path."""
-    if isinstance(name, Path):
-        return name.read_text(encoding="utf-8")
+    if not isinstance(name, str):
+        return _text_of(name)
     if name.endswith(".py"):
-        return re.sub(_NO_CODE, "", (Path(__file__).parents[1] / "rank" / name).read_text(encoding="utf-8"))
-    return with_vendors(part_files()[name].read_text(encoding="utf-8"))
+        return re.sub(_NO_CODE, "", _text_of(f"{_RANK}/{name}"))
+    return with_vendors(_text_of(part_files()[name]))
+
+
+def _text_of(file: Part) -> str:
+    with open(file, encoding="utf-8") as stream:
+        return stream.read()
 
 
 def with_vendors(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from pathlib import Path as FilePath
+from os import path as paths
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -112,39 +112,38 @@ def _inherited(layer: Layer) -> Layer:
     return Layer(layer.kind, layer.file, layer.text, layer.table, inherited=True)
 
 
-def _files_of(name: str, search: SearchPath) -> list[tuple[str, FilePath]]:
+def _files_of(name: str, search: SearchPath) -> list[tuple[str, str]]:
     if name.endswith(".toml") or "/" in name:
-        return [("command line", FilePath(name))]
-    places = [(kind, folder / f"{name}.toml") for kind, folder in search.folders()]
-    files = [(kind, path) for kind, path in places if path.exists() and search.trusts(path)]
+        return [("command line", name)]
+    places = [(kind, f"{folder}/{name}.toml") for kind, folder in search.folders()]
+    files = [(kind, path) for kind, path in places if paths.exists(path) and search.trusts(path)]
     return files or [("package", path) for path in _files_of_others(name)]
 
 
-def _files_of_others(name: str) -> Iterator[FilePath]:
+def _files_of_others(name: str) -> Iterator[str]:
     """Yield the profile of this name in the package whose entry point names it: NAME.toml beside its module."""
     point = parts_of_others(SITES).get(name)
     if point is not None:
-        yield FilePath(point.load().__file__).with_name(f"{name}.toml")
+        yield paths.join(paths.dirname(point.load().__file__), f"{name}.toml")
 
 
 def _overlay_layers(name: str, search: SearchPath) -> Iterator[Layer]:
     """Yield the layers over a site; one that names a site holds there only."""
     for kind, path in search.overlays():
-        if path.exists() and search.trusts(path):
+        if paths.exists(path) and search.trusts(path):
             layer = _layer(kind, path)
             if layer.table.get("name", name) == name:
                 yield layer
 
 
-def _layer(kind: str, path: FilePath) -> Layer:
+def _layer(kind: str, path: str) -> Layer:
     return _layer_of(kind, path, read_text(path))
 
 
 @lru_cache(maxsize=128)
-def _layer_of(kind: str, path: FilePath, text: str) -> Layer:
+def _layer_of(kind: str, file: str, text: str) -> Layer:
     """Return the layer of this text. Nothing changes a layer, so many sites share the one that they extend."""
-    file = str(path)
-    table = tables_read_before(path, text) if kind == "bundled" else None
+    table = tables_read_before(file, text) if kind == "bundled" else None
     if table is None:
         table = parse_toml(text, file)
         check_version(table, text, file)

@@ -6,12 +6,15 @@ import datetime as dt
 import re
 import zlib
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+from os import path as paths
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from muster.errors import ProfileError
+
+if TYPE_CHECKING:
+    from muster.ownership import AnyPath
 
 SCHEMA_VERSION = 1
 
@@ -19,11 +22,11 @@ SCHEMA_VERSION = 1
 _MAX_BYTES = 1_000_000
 
 
-def read_text(path: Path) -> str:
+def read_text(path: AnyPath) -> str:
     """Return the text of a profile file."""
     place = str(path)
     try:
-        with path.open("rb") as stream:
+        with open(path, "rb") as stream:
             data = stream.read(_MAX_BYTES + 1)
     except FileNotFoundError:
         raise ProfileError("there is no such file", place, hint="muster site list shows the profiles") from None
@@ -59,9 +62,10 @@ def parse_toml(text: str, file: str) -> dict[str, Any]:
         raise ProfileError("not TOML: brackets are nested too deeply", file, hint="key = value") from None
 
 
-def file_of_tables(path: Path) -> Path:
+def file_of_tables(path: AnyPath) -> str:
     """Return the file in which the tables of a profile that Muster brings lie read: TOML costs a launch 5 to 15 ms."""
-    return path.parent / "read" / f"{path.stem}.json"
+    folder, name = paths.split(path)
+    return f"{folder}/read/{name.removesuffix('.toml')}.json"
 
 
 def spell_tables(text: str) -> bytes:
@@ -69,10 +73,11 @@ def spell_tables(text: str) -> bytes:
     return msgspec.json.encode({"crc32": zlib.crc32(text.encode()), "tables": parse_toml(text, "")})
 
 
-def tables_read_before(path: Path, text: str) -> dict[str, Any] | None:
+def tables_read_before(path: AnyPath, text: str) -> dict[str, Any] | None:
     """Return the tables of this very text; None where they do not lie there, or are of another text."""
     try:
-        read = msgspec.json.decode(file_of_tables(path).read_bytes())
+        with open(file_of_tables(path), "rb") as stream:
+            read = msgspec.json.decode(stream.read())
     except (OSError, msgspec.DecodeError):  # not there, or not whole
         return None
     return _with_dates(read["tables"]) if read["crc32"] == zlib.crc32(text.encode()) else None

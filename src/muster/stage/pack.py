@@ -178,8 +178,8 @@ def _fingerprint(sources: Sequence[Path], leave_out: Sequence[str]) -> tuple[int
 
 
 def _entries(source: bytes, leave_out: Sequence[bytes]) -> Iterator[tuple[bytes, int]]:
-    if not os.path.isdir(source):  # noqa: PTH112  # bytes, and tens of thousands of them
-        yield _told(source, os.stat(source))  # noqa: PTH116
+    if not os.path.isdir(source):  # bytes, and tens of thousands of them
+        yield _told(source, os.stat(source))
         return
     todo = [source]
     while todo:
