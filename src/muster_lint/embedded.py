@@ -59,6 +59,14 @@ def embedded_scripts(job: BatchScript) -> Iterator[EmbeddedScript]:
         )
 
 
+def open_texts(job: BatchScript) -> Iterator[tuple[int, str]]:
+    """Yield the texts for sbatch in which bash fills in the variables first, each with the lines in front of it."""
+    for place, text in job.shell.heredocs:
+        mark = _TO_SBATCH.search(job.lines[place.line - 2]) if place.line > 1 else None
+        if mark is not None and not (mark["quote"] or mark["quote_2"]):
+            yield place.line - 1, text
+
+
 _MOST = 60
 """How many of them are read: each costs as much as the file is long."""
 

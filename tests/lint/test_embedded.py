@@ -76,3 +76,16 @@ def test_another_text_is_not_read(frame: str) -> None:
 def test_a_mark_in_it_silences_a_rule() -> None:
     body = _BODY.replace("gpu:1\n", "gpu:1  # muster: ignore[one-cpu] the site gives them\n")
     assert "one-cpu" not in _found(f"#!/bin/bash\nsbatch <<EOT\n{body}EOT\n")
+
+
+def test_a_variable_of_the_job_that_the_submitting_shell_fills_in_is_found() -> None:
+    body = _BODY.replace("a.cfg", "${SLURM_ARRAY_TASK_ID} $3")
+    assert _found(f"#!/bin/bash\nsbatch --array=$1-$2 <<EOT\n{body}EOT\n")["filled-in-by-submission"][0] == 6
+    for text in (
+        f"sbatch <<'EOT'\n{body}EOT\n",
+        f"SLURM_ARRAY_TASK_ID=3\nsbatch <<EOT\n{body}EOT\n",
+        "sbatch <<EOT\n{}EOT\n".format(body.replace("${", "\\${")),
+        f"#SBATCH -n 1\nsbatch <<EOT\n{body}EOT\n",
+        f"sbatch <<EOT\n{_BODY}# $SLURM_JOB_ID\nEOT\n",
+    ):
+        assert "filled-in-by-submission" not in _found(f"#!/bin/bash\n{text}")

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 from muster_lint import sources
 from muster_lint.bash import SimpleCommand
+from muster_lint.embedded import open_texts
 from muster_lint.job import BatchScript
 from muster_lint.rule import rule
-from muster_lint.values import Hit, Severity
+from muster_lint.values import Hit, Severity, TextSpan
 from muster_lint.works import text_of
 
 _HEAD = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\n"
@@ -57,3 +58,30 @@ _SLIPS = (
     (re.compile(r"mkdir .*\b(mkdir|cd) "), "it takes {0} for the name of a folder"),
     (re.compile(r"squeue\b.* -q\s*(\$\(hostname|`hostname|\$\{?HOSTNAME|\$\{?SLURMD_NODENAME)"), "-q asks for a QOS: the jobs of a node are asked for by -w"),
 )  # fmt: skip
+
+
+@rule(
+    "filled-in-by-submission",
+    Severity.FRAGILE,
+    "a variable of the job that the submitting shell fills in",
+    why="""In a here-document whose mark has no quotes bash puts the values in before sbatch reads the text. Where the job is submitted there is no job yet: the
+    variable is empty, and the script holds nothing in its place.""",
+    instead="Write a backslash in front of it, \\$SLURM_JOB_ID, or quote the mark: <<'EOF'.",
+    source=sources.BASH,
+    bad="#!/bin/bash\nsbatch <<EOF\n#!/bin/bash\n#SBATCH --time=01:00:00\nsrun --kill-on-bad-exit=1 ./train $SLURM_JOB_ID\nEOF\n",
+    good="#!/bin/bash\nsbatch <<'EOF'\n#!/bin/bash\n#SBATCH --time=01:00:00\nsrun --kill-on-bad-exit=1 ./train $SLURM_JOB_ID\nEOF\n",
+)
+def find_early_fillings(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first variable of Slurm that is empty in a text which a script that is not a job itself gives to sbatch."""
+    for before, text in open_texts(job) if not job.directives else ():
+        for number, line in enumerate(text.splitlines(), start=before + 1):
+            found = _OF_A_JOB.search(line) if not re.match(r"\s*#(?!SBATCH)", line) else None
+            if found is not None and not job.shell.assigned(found[1]) and found[1] not in job.declared:
+                place = TextSpan(number, found.start() + 1, number, found.end() + 1)
+                yield Hit(place, f"the shell that submits puts its own ${found[1]} here, which is empty")
+                return
+
+
+_OF_A_JOB = re.compile(
+    r"(?<!\\)\$\{?(SLURM_(?:JOB_?ID|JOB_\w+|ARRAY_\w+|(?:STEP_)?NODELIST|NTASKS\w*|NPROCS|CPUS_\w+|PROCID|LOCALID|NODEID|TMPDIR|GPUS\w*|NNODES))\b"
+)
