@@ -26,6 +26,10 @@ _EIGHT = _HEAD + "#SBATCH --cpus-per-task=8\n"
 
 _RUNS = _ONE + "#SBATCH --array=0-9\n"
 
+_CASE = _RUNS.replace("0-9", "0-1") + (
+    "case $SLURM_ARRAY_TASK_ID in\n  0) P=1; RESULTS=r/{};;\n  1) P=2; RESULTS=r/{};;\nesac\n./t -p $P -r $RESULTS\n"
+)
+
 _LIST = _HEAD + "#SBATCH -N 4\nfor node in $(scontrol show hostnames); do\n"
 
 _RANKS = _ONE + "#SBATCH --gres=gpu:2\n#SBATCH --ntasks-per-node=2\n"
@@ -110,6 +114,7 @@ _FOUND = {
     "status-lost-in-pipe": (
         ("an exit", _ONE + "for i in 1 2; do\n(\n  $RUN $i; rv=$?\n  [ $rv -ne 0 ] && exit $rv\n) |& tee log\ndone\n"),
     ),
+    "array-shares-file": (("a place of two tasks", _CASE.format("a", "a")),),
     "array-facts": (
         ("an option's value", _ONE + "python t.py -a ${SLURM_ARRAY_TASK_ID} ${RUN_CONFIG}\n"),
         ("of a step", _ONE + "srun ./t --seed $SLURM_ARRAY_TASK_ID --lr 1\n"),
@@ -337,6 +342,11 @@ _SILENT = {
         ("an exit behind pipefail", _ONE + "set -o pipefail\n(\n  $RUN 1 || exit 1\n) |& tee log\n"),
         ("an exit of no pipe", _ONE + "(\n  $RUN 1 || exit 1\n)\n./t | tee log\n"),
         ("a good end", _ONE + "(\n  $RUN 1 && exit 0\n  $RUN 2\n) |& tee log\n"),
+    ),
+    "array-shares-file": (
+        ("two places", _CASE.format("a", "b")),
+        ("a task that is not asked for", _CASE.format("a", "a").replace("0-1", "1")),
+        ("the same work", _CASE.format("a", "a").replace("P=2", "P=1")),
     ),
     "array-facts": (
         ("a value that is quoted", _ONE + 'python t.py -a "$SLURM_ARRAY_TASK_ID" c\n'),

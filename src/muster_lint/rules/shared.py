@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from muster.rank.errors import HostlistError
 from muster.rank.hostlist import count
 from muster_lint import sources
+from muster_lint.array_values import shared_results
 from muster_lint.bash import SimpleCommand, Word
 from muster_lint.job import BatchScript
 from muster_lint.rule import rule
@@ -167,7 +168,9 @@ _OF_NODE = re.compile(r"/(tmp|var/tmp|dev/shm)/.")
     + 'srun --kill-on-bad-exit=1 python train.py "$SLURM_ARRAY_TASK_ID" > "result-$SLURM_ARRAY_TASK_ID.txt"\n',
 )
 def find_shared_files(job: BatchScript) -> Iterator[Hit]:
-    """Yield the first file into which every task of an array writes."""
+    """Yield the first file into which every task of an array writes, and a place of results that two of them share."""
+    for place, value, first, second in shared_results(job):
+        yield Hit(place, f"the tasks {first} and {second} differ, and both write to {value}", _OWN_PLACE)
     moves = any(each.program == "cd" and each.words[-1].names for each in job.shell.commands)
     if not _has_several_tasks(job) or moves:
         return
@@ -180,6 +183,9 @@ def find_shared_files(job: BatchScript) -> Iterator[Hit]:
             if re.fullmatch(r"[\w./-]+", _filled(job, target)) and not appends:
                 yield Hit(each.place, f"every task of the array writes {target}")
                 return
+
+
+_OWN_PLACE = "Give each task a place of its own."
 
 
 @rule(
