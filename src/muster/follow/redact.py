@@ -149,7 +149,7 @@ class Redactor:
         if sign == ":" and name.lower() in _NOT_BEFORE_A_COLON:
             return None
         quote = text[match.start() - 1 : match.start()]
-        if sign == "=" and between == "=" and quote in {"'", '"'}:  # 'NAME=two words'
+        if between.strip(" \t") == "=" and quote in {"'", '"'}:  # 'NAME=two words'
             return re.compile(f"[^{quote}\\n]+").match(text, match.end())
         return _VALUE.match(text, match.end())
 
