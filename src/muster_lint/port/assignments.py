@@ -68,59 +68,65 @@ def read_assignments(
     What stands behind the launch, which is the command of this order, reaches no rank, and no more does what stands
     apart, in parentheses without the launch.
     """
-    words = " ".join(used_in)
+    of_job = [each for each in assignments if not each.of_command]
+    reaching = [each for each in of_job if launched_at is None or each.order < launched_at]
+    used = values.used | set(names_in(" ".join(used_in)))
     settings: list[str] = []
-    job_assignments = [assignment for assignment in assignments if not assignment.of_command]
-    for index, own_assignment in enumerate(job_assignments):
-        later = {
-            later_assignment.name: later_assignment.place.line
-            for later_assignment in job_assignments[index + 1 :]
-            if launched_at is None or later_assignment.order < launched_at
-        }
-        value = own_assignment.value.text if own_assignment.value else ""
-        subject = f"{'export ' if own_assignment.exported else ''}{own_assignment.name}={value}"
-        subject = re.sub(r"\s*\\?\n\s*", " ", subject)
-        subject = subject if len(subject) < 100 else f"{subject[:99]}…"
-        done = len(draft.rows)
-        if launched_at is not None and own_assignment.order > launched_at:
-            reason = "it stands behind the launch: the ranks know nothing of it"
-            draft.drop(own_assignment.place.line, subject, reason)
-        elif any(own_assignment.place.is_within(span) for span in apart):
-            draft.drop(own_assignment.place.line, subject, APART)
-        elif own_assignment.name == "IFS":
-            draft.ask(
-                own_assignment.place.line, subject, "it changes how words are split: are those of the command right?"
-            )
-        elif own_assignment.name in WIRED:
-            draft.drop(
-                own_assignment.place.line,
-                subject,
-                "every rank has it, right for its own place",
-                f"variable {own_assignment.name}",
-            )
-        elif own_assignment.exported and own_assignment.name in later:
-            draft.ask(
-                own_assignment.place.line, subject, f"line {later[own_assignment.name]} sets it again: which holds?"
-            )
-        elif own_assignment.exported and _repeats(own_assignment, job_assignments[:index]):
-            name = own_assignment.name
-            draft.ask(
-                own_assignment.place.line, subject, f"the script puts it together: --env {name}=VALUE gives it all"
-            )
-        elif own_assignment.exported and _appends(own_assignment, lines):
-            name = own_assignment.name
-            draft.ask(
-                own_assignment.place.line, subject, f"it adds to what {name} holds: --env {name}=VALUE gives it all"
-            )
-        elif own_assignment.exported:
-            settings += _exported(own_assignment, subject, values, draft)
-        elif own_assignment.name in values.used or own_assignment.name in names_in(words):
-            _used(own_assignment, subject, values, draft)
+    for index, each in enumerate(of_job):
+        line, subject, done = each.place.line, _shown(each), len(draft.rows)
+        reason = _why_void(each, launched_at, apart)
+        question = _question(each, of_job[:index], reaching, lines)
+        if reason is not None:
+            draft.drop(line, subject, reason, f"variable {each.name}" if reason == _OF_ITS_OWN else "")
+        elif question is not None:
+            draft.ask(line, subject, question)
+        elif each.exported:
+            settings += _exported(each, subject, values, draft)
+        elif each.name in used:
+            _used(each, subject, values, draft)
         else:
-            draft.drop(own_assignment.place.line, subject, "a variable of the script alone: no rank sees it")
-        if is_guarded(lines, own_assignment.place):
+            draft.drop(line, subject, "a variable of the script alone: no rank sees it")
+        if is_guarded(lines, each.place):
             ask_all(draft, draft.rows[done:], "in the script it holds only behind a test")
     return settings
+
+
+def _shown(assignment: Assignment) -> str:
+    value = assignment.value.text if assignment.value else ""
+    text = f"{'export ' if assignment.exported else ''}{assignment.name}={value}"
+    text = re.sub(r"\s*\\?\n\s*", " ", text)
+    return text if len(text) < 100 else f"{text[:99]}…"
+
+
+_OF_ITS_OWN = "every rank has it, right for its own place"
+
+
+def _why_void(assignment: Assignment, launched_at: int | None, apart: Sequence[TextSpan]) -> str | None:
+    """Return why no rank gets the value of an assignment, whatever it is; None: one may."""
+    if launched_at is not None and assignment.order > launched_at:
+        return "it stands behind the launch: the ranks know nothing of it"
+    if any(assignment.place.is_within(span) for span in apart):
+        return APART
+    return _OF_ITS_OWN if assignment.name in WIRED else None
+
+
+def _question(
+    assignment: Assignment, before: Sequence[Assignment], reaching: Sequence[Assignment], lines: list[str]
+) -> str | None:
+    """Return what only a reader can say of an assignment; None: its value is clear."""
+    name = assignment.name
+    if name == "IFS":
+        return "it changes how words are split: are those of the command right?"
+    if not assignment.exported:
+        return None
+    again = [each for each in reaching if each.name == name and each.order > assignment.order]
+    if again:
+        return f"line {again[-1].place.line} sets it again: which holds?"
+    if _repeats(assignment, before):
+        return f"the script puts it together: --env {name}=VALUE gives it all"
+    if _appends(assignment, lines):
+        return f"it adds to what {name} holds: --env {name}=VALUE gives it all"
+    return None
 
 
 def _used(assignment: Assignment, subject: str, values: Values, draft: Draft) -> None:
