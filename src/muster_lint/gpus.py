@@ -35,7 +35,7 @@ def signs_of_gpus(job: BatchScript) -> Iterator[tuple[TextSpan, str]]:
     for launch in job.launches:
         is_own = is_work(job, launch) and not launch.command.in_substitution
         name = (launch.script.value if launch.script is not None else launch.stages[-1].name) if is_own else ""
-        if _IS_FOR_GPUS.search(name.rpartition("/")[2]) and "cpu" not in name.lower():
+        if _IS_FOR_GPUS.search(name.rpartition("/")[2]) and "cpu" not in name.lower() and not name.endswith(".sh"):
             yield launch.command.place, name.rpartition("/")[2]
         told = _TELLS_GPUS.search(" ".join(word.value for word in launch.stages[-1].words)) if launch.stages else None
         if told is not None and is_own and "cpu" not in name.lower():

@@ -129,7 +129,9 @@ def find_unasked_gpus(job: BatchScript) -> Iterator[Hit]:
         return
     unknown = "whether the partition gives whole nodes, or sbatch was given more"
     partition = job.header.get("partition")
-    is_named = partition is not None and OF_GPUS.search(partition.value or "") is not None and not is_off
+    is_named = partition is not None and OF_GPUS.search(partition.value or "") is not None
+    if is_off and is_named:
+        return
     account = job.header.get("account")
     sign = (partition.place, "") if partition is not None and is_named else next(signs_of_gpus(job), None)
     if is_off:
@@ -141,7 +143,8 @@ def find_unasked_gpus(job: BatchScript) -> Iterator[Hit]:
         yield Hit(none.place, f"--{none.name}={none.value} asks for no GPU", unknown="whether the program needs one")
     elif is_named and partition is not None:
         message = f"the partition {partition.value} is for GPUs, but the header asks for none"
-        yield Hit(partition.place, message, unknown=unknown)
+        instead = "" if works or switched_off(job) else "Build in another partition: the compiler needs no GPU."
+        yield Hit(partition.place, message, instead, unknown=unknown)
     elif sign is not None:
         rest = ": the line that does so is a comment" if is_off else ""
         yield Hit(sign[0], f"{sign[1]} is for GPUs, but the header asks for none{rest}", unknown=unknown)
