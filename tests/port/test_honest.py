@@ -322,6 +322,7 @@ def test_what_set_exports_reaches_the_ranks(lines: str, exported: list[str]) -> 
         ("A=/data/x", "cd $A", Fate.KEPT),
         ("A=/data/x", "srun python b.py $A", Fate.KEPT),
         ("A=$(mkworkspace -q)", "srun python b.py $A", Fate.KEPT),
+        ("A=$(python b.py --version)", "echo $A; srun python b.py", Fate.ASKED),
         ("A='--lr 1 --seed 2'", "srun python b.py $A", Fate.KEPT),
     ],
 )
@@ -344,3 +345,17 @@ def test_a_function_is_read_for_the_command_that_it_starts(lines: str, command: 
     _, draft = read(f"{_HEAD}{lines}\n")
 
     assert draft.command == command
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "RANK=$SLURM_ARRAY_TASK_ID python a.py",
+        "export WORLD_SIZE=$SLURM_ARRAY_TASK_COUNT\npython a.py",
+        "srun env RANK=${SLURM_ARRAY_TASK_ID} python a.py",
+    ],
+)
+def test_the_number_of_an_array_s_task_is_no_rank(lines: str) -> None:
+    _, draft = read(f"{_HEAD}#SBATCH --array=0-3\n{lines}\n")
+
+    assert [row.verdict for row in draft.rows if "SLURM_ARRAY" in row.what] == [Fate.ASKED]

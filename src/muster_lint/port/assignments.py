@@ -9,7 +9,7 @@ import msgspec
 
 from muster.plan.secret import is_secret
 from muster_lint.bash import Assignment, ShellText, read_shell
-from muster_lint.port.expand import TASKS, WIRED, Values, names_in, with_home
+from muster_lint.port.expand import OF_ARRAY, TASKS, WIRED, Values, names_in, with_home
 from muster_lint.port.guards import is_guarded
 from muster_lint.port.values import Draft, ask_all
 from muster_lint.values import TextSpan
@@ -107,7 +107,11 @@ def _why_void(assignment: Assignment, launched_at: int | None, apart: Sequence[T
         return "it stands behind the launch: the ranks know nothing of it"
     if any(assignment.place.is_within(span) for span in apart):
         return APART
-    return _OF_ITS_OWN if assignment.name in WIRED else None
+    return _OF_ITS_OWN if assignment.name in WIRED and not _counts_tasks(assignment) else None
+
+
+def _counts_tasks(assignment: Assignment) -> bool:
+    return assignment.value is not None and "SLURM_ARRAY" in assignment.value.text
 
 
 def _question(
@@ -117,6 +121,8 @@ def _question(
     name = assignment.name
     if name == "IFS":
         return "it changes how words are split: are those of the command right?"
+    if name in WIRED:
+        return OF_ARRAY
     if not assignment.exported:
         return None
     again = [each for each in reaching if each.name == name and each.order > assignment.order]
@@ -133,7 +139,8 @@ def _used(assignment: Assignment, subject: str, values: Values, draft: Draft) ->
     """Say what became of a value that lines of the script use: it stands in the job, or the job has none of it."""
     value = values.of(_written(assignment))
     kept = "\n".join([*draft.command, *(text for texts in draft.values.values() for text in texts)])
-    if not value or "${" in value or any(piece in kept for piece in value.replace('"', "").split()):
+    pieces = re.findall(r"\$\(.*\)", value) or value.replace('"', "").split()
+    if not value or "${" in value or any(piece in kept for piece in pieces):
         draft.note(assignment.place.line, subject, "", "its value stands where it is used")
     elif any(command.program not in _WORK_OUT for command in read_shell(value).commands if command.in_substitution):
         draft.ask(assignment.place.line, subject, "a command works it out, and the job does not run it: is it needed?")

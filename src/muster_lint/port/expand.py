@@ -32,6 +32,9 @@ WIRED = frozenset(
 )
 """What every rank of Muster's finds in its environment, or what the plan works out: the script's own value is void."""
 
+OF_ARRAY = "it is a number of the array, and in the job one of the ranks: have the program read SLURM_ARRAY_TASK_ID"
+"""What is asked of a variable of the ranks that a script gives the number of an array's task."""
+
 TASKS = (
     frozenset(
         "USER HOME HOSTNAME PWD PATH LD_LIBRARY_PATH PYTHONPATH TMPDIR LOGNAME SHELL UID CPATH LIBRARY_PATH".split()  # noqa: SIM905

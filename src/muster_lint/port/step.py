@@ -17,7 +17,7 @@ from muster.plan.accelerate import TYPED, read_accelerate_config
 from muster.slurm.flags import whole_step_flags
 from muster_lint.bash import SimpleCommand, Word, read_shell
 from muster_lint.launch import Stage, stages_of
-from muster_lint.port.expand import TASKS, WIRED, ShellSource, Values, expanded, names_in, values_of
+from muster_lint.port.expand import OF_ARRAY, TASKS, WIRED, ShellSource, Values, expanded, names_in, values_of
 from muster_lint.port.step_options import (
     AGENT_DROPPED,
     AGENT_VARIABLES,
@@ -507,7 +507,9 @@ class _StepReader:
                 self.draft.keep(self.line, subject, "bind", bind, "a path of the host in the image")
 
     def _variable(self, name: str, value: str, subject: str) -> None:
-        if name in WIRED:
+        if name in WIRED and "SLURM_ARRAY" in value:
+            self.draft.ask(self.line, subject, OF_ARRAY)
+        elif name in WIRED:
             self.draft.drop(self.line, subject, "every rank has it, right for its own place", f"variable {name}")
         elif names_in(value) or "$(" in value or "`" in value:
             self._settings.append(f'export {name}="{value}"')
