@@ -169,10 +169,9 @@ def _queues(profile: Profile) -> Iterator[Broken]:
         hint = "a job that names no partition gets one: omit `default` elsewhere"
         yield Broken(("partitions", name, "default"), f"{defaults[0]} is the default partition too", hint)
     for number, rule in enumerate(profile.queue_rules):
-        for kind, name in (("partitions", rule.partition), ("qos", rule.qos)):
-            queue_names = getattr(profile, kind)
-            if name is not None and queue_names and name not in queue_names:
-                yield _unknown(("queue_rules", number), kind.rstrip("s"), name, queue_names)
+        for noun, name, listed in (("partition", rule.partition, profile.partitions), ("QOS", rule.qos, profile.qos)):
+            if name is not None and listed and name not in listed:
+                yield _unknown(("queue_rules", number), noun, name, listed)
         queue = profile.partitions.get(rule.partition or "")
         if queue is not None and queue.qos and rule.qos is not None and rule.qos not in queue.qos:
             message = f"{rule.partition} takes jobs of the QOS {' or '.join(queue.qos)}, but the rule names {rule.qos}"

@@ -358,9 +358,9 @@ def is_counted_otherwise(profile: Profile, path: Sequence[object], value: Any) -
 
 
 def leaves(table: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield each value of a layer's table with its path."""
+    """Yield each value in the tables of a layer with its path: beside these, it has only the list `without`."""
     for key, value in table.items():
         if isinstance(value, dict):
             yield from leaves(value, (*path, key))
-        elif key != "without" or path:
+        elif path:
             yield (*path, key), value

@@ -28,7 +28,7 @@ def trust_of(site: Site) -> Trust:
         return "own"
     if not kinds & {"own", "old"}:
         return "users"
-    return "old" if "own" not in kinds and kinds <= {"old"} else "mixed"
+    return "old" if kinds <= {"old"} else "mixed"
 
 
 def _sources(site: Site) -> Iterator[Source]:
