@@ -343,6 +343,10 @@ _SILENT = {
         ("an exit of no pipe", _ONE + "(\n  $RUN 1 || exit 1\n)\n./t | tee log\n"),
         ("a good end", _ONE + "(\n  $RUN 1 && exit 0\n  $RUN 2\n) |& tee log\n"),
     ),
+    "argument-unchecked": (
+        ("all of them", _ONE + 'srun "$@"\n'),
+        ("a number that is asked", _ONE + 'echo "given: $@"\n[ $# -gt 0 ] || exit 1\nsrun $1\n'),
+    ),
     "array-shares-file": (
         ("two places", _CASE.format("a", "b")),
         ("a task that is not asked for", _CASE.format("a", "a").replace("0-1", "1")),
@@ -610,3 +614,12 @@ def test_a_module_may_see_to_the_environment_of_steps() -> None:
 def test_a_letter_without_its_value_breaks_a_job_where_sbatch_refuses_it(lines: str, severity: Severity) -> None:
     found = lint_source(source_of("j.sh", f"{_HEAD}#SBATCH {lines}\n./t 1\n"))
     assert [each.severity for each in found if each.rule == "directive-value"] == [severity]
+
+
+@pytest.mark.parametrize(
+    ("command", "is_dropped"),
+    [("srun $1", True), ("srun python $1", True), ("srun python t.py $1", False), ("srun python $1 $2", False)],
+)
+def test_a_program_that_is_an_argument_takes_none_of_the_others(command: str, is_dropped: bool) -> None:
+    found = lint_source(source_of("j.sh", f"{_ONE}{command}\n"))
+    assert [("dropped" in each.message) for each in found if each.rule == "argument-unchecked"] == [is_dropped]

@@ -14,6 +14,7 @@ from muster_lint import sources
 from muster_lint.array_values import shared_results
 from muster_lint.bash import SimpleCommand, Word
 from muster_lint.job import BatchScript
+from muster_lint.launch import LaunchCommand
 from muster_lint.rule import rule
 from muster_lint.sizes import has_whole_nodes, scripts_beside, text_of_program
 from muster_lint.values import Hit, Severity
@@ -410,20 +411,39 @@ def _varying_names(job: BatchScript) -> set[str]:
 )
 def find_unchecked_arguments(job: BatchScript) -> Iterator[Hit]:
     """Yield the first use of an argument in the work's own words or in a value, where nothing looks at the arguments."""
-    is_told = any(_OF_USAGE.search(text) for _, text in job.shell.comments)
-    if not job.directives or is_told or _CHECKS.search(job.body) or job.sets("nounset", "u"):
+    comments = [text for _, text in job.shell.comments if not re.match(r"#+\s*(echo|print)", text, re.IGNORECASE)]
+    is_told = any(_OF_USAGE.search(text) for text in comments)
+    body = "\n".join(line for line in job.body.splitlines() if not re.match(r"\s*echo\b[^|;&`(]*$", line))
+    if not job.directives or is_told or _CHECKS.search(body) or job.sets("nounset", "u"):
         return
     held = [each.name for each in job.shell.assignments if each.value and any(map(str.isdigit, each.value.names))]
     if held and re.search(rf"(\[|\btest)\s.*\$\{{?({'|'.join(held)})\b|\bcase\s+\W*({'|'.join(held)})\b", job.body):
         return  # an empty one is noticed
-    works = {each.command.order for each in job.launches if is_work(job, each)}
+    launches = [each for each in job.launches if is_work(job, each) or _is_argument(each)]
+    works = {each.command.order for each in launches}
     words = [word for each in job.shell.commands if each.order in works and not each.function for word in each.words]
     words += [each.value for each in job.shell.assignments if each.value is not None and not each.may_not_run]
     for word in sorted(words, key=lambda each: each.place):
         if any(name.isdigit() and name != "0" for name in word.names) and not re.search(r"\$\{\d:?[-=?+]", word.text):
             number = next(name for name in word.names if name.isdigit())
-            yield Hit(word.place, f"without an argument ${number} is empty", unknown="what sbatch is given")
+            is_program = any(_is_argument(each) and each.command.words[-1] is word for each in launches)
+            others = ", and what is given behind it is dropped" if is_program and number == "1" else ""
+            instead = 'Write "$@", which takes them all.' if others and not re.search(r"\$\{?[2-9]", body) else None
+            yield Hit(
+                word.place, f"without an argument ${number} is empty{others}", instead, unknown="what sbatch is given"
+            )
             return
+
+
+def _is_argument(launch: LaunchCommand) -> bool:
+    """Tell whether a command starts the program, or the Python script, that the first argument names, and gives it no words."""
+    last = launch.stages[-1] if launch.stages else None
+    word = launch.command.words[-1]
+    if last is None or word.lone_name != "1" or not (launch.stage("step") or launch.stage("python")):
+        return False
+    return last.word.place == word.place or (
+        last.kind == "python" and [each.place for each in last.words] == [word.place]
+    )
 
 
 _CHECKS = re.compile(
