@@ -85,6 +85,29 @@ def test_the_own_word_of_a_script_is_told_where_slurm_has_forgotten_its_job(tmp_
     assert not any("ended well" in text for text in forgotten.earlier_runs()), "an earlier start ended well"
 
 
+@pytest.mark.parametrize(
+    ("link", "state", "decision", "is_told"),
+    [
+        (3, "COMPLETED", "saved", True),
+        (2, "COMPLETED", "saved", False),
+        (3, "COMPLETED", "done", False),
+        (3, "RUNNING", "saved", False),
+        (0, "COMPLETED", "saved", False),
+        (3, "COMPLETED", "", False),
+    ],
+)
+def test_a_chain_whose_last_link_was_told_to_save_is_not_called_done(
+    link: int, state: str, decision: str, is_told: bool, tmp_path: Path
+) -> None:
+    """Slurm says COMPLETED, with status 0, and half of the training may be missing."""
+    ends = f"4\t5\t9\t0\t\t\t{decision}\t2 of 2 ranks got SIGUSR1\tthey ended well\t\t\n"
+    (tmp_path / "ends").write_text(ends if decision else "")
+    case = JobCase("7", job(state), Run("7", tmp_path, "train", links=3), link=link)
+
+    assert any("the work may not be done (--links)" in text for text in case.earlier_runs()) is is_told
+    assert case.earlier_runs()[:1] == ([f"link {link} of at most 3"] if link else case.earlier_runs()[:1])
+
+
 def test_the_status_of_a_job_is_never_0_without_a_word_that_it_ended_well() -> None:
     assert _status_of(JobCase("7", job("COMPLETED", exit_code=0), None)) == 0
     assert _status_of(JobCase("7", job("FAILED", exit_code=7), None)) == 7

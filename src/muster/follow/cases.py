@@ -109,7 +109,25 @@ class JobCase(NamedTuple):
             return []
         link = [f"link {self.link} of at most {self.run.links}"] if self.link else []
         own_word = [] if self.job is not None else [*own_word_of_end(self.run, self.task)]
-        return [*link, *ends_of_earlier(self.run, self.task, waits=self.is_waiting), *own_word]
+        cut = [
+            "no link follows, and its ranks ended because they were told to save: the work may not be done (--links)"
+        ]
+        return [
+            *link,
+            *ends_of_earlier(self.run, self.task, waits=self.is_waiting),
+            *own_word,
+            *(cut if self.is_cut_short else []),
+        ]
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Return whether the last link that may be was told to save, and ended well: nobody knows if more is to do."""
+        from muster.follow.attempt_list import read_ends
+
+        if self.folder is None or self.run is None or not self.link or self.link < self.run.links:
+            return False
+        ends = read_ends(self.folder)
+        return self.phase.is_over and bool(ends) and ends[-1].decision == "saved"
 
     def attempts_over(self) -> list[dict[str, Any]]:
         """Return the attempts that are over, if the job may run again, in their order, as JSON has them."""
