@@ -86,6 +86,23 @@ def test_the_one_that_started_the_ranks_is_asked_first(tmp_path: Path, launcher:
     assert found.status == status
 
 
+@pytest.mark.parametrize(
+    ("launcher", "node", "sentence"),
+    [
+        ("torchrun", "node14", "node14 failed"),
+        ("torchrun", "node16", "torchrun itself on node16: exit status 1"),
+        ("torchrun", "", "torchrun itself on node16: exit status 1"),
+        ("srun", "node14", "rank 2 on node16: exit status 1"),
+    ],
+)
+def test_an_agent_that_lost_the_store_of_a_dead_node_is_not_the_first(launcher: str, node: str, sentence: str) -> None:
+    said = ["srun: error: node16: task 2: Exited with exit code 1", "srun: error: node15: task 1: Terminated"]
+    failure = failure_in("\n".join([*said, f"srun: error: Node failure on {node}" if node else ""]), launcher)
+
+    assert failure is not None
+    assert failure.sentence == sentence
+
+
 def test_an_agent_that_could_not_start_is_no_rank(tmp_path: Path) -> None:
     (tmp_path / "batch.log").write_text("srun: error: node2: task 1: Exited with exit code 1\n")
     found = first_failure(JobOutput(tmp_path, launcher="torchrun"))

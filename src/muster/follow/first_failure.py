@@ -99,7 +99,11 @@ def first_in(texts: Sequence[Iterable[str]], launchers: Iterable[Launcher], task
     failure = next((failure for text in reversed(texts) if (failure := read_step(text).first)), None)
     if (failure is None or not failure.tasks) and (unsaid := _unsaid(texts)) is not None:
         return unsaid
-    return of_agent(failure, task_name) if task_name else failure
+    if not task_name or failure is None or not failure.tasks:
+        return failure
+    # Agents that lose a dead node's store end at once; of the node itself srun hears later.
+    nodes = (node for text in texts if (node := read_step(text).node) and node.host not in {None, failure.host})
+    return next(nodes, None) or of_agent(failure, task_name)
 
 
 def _unsaid(texts: Sequence[Iterable[str]]) -> Failure | None:
