@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # a page of help needs none of these
@@ -38,8 +39,14 @@ def ended_how(job: SlurmJob) -> str:
     """
     from muster.model.failure import exit_words
 
-    has_ended = job.state.phase.is_over and job.node_list and job.signal != _SIGNAL_OF_SLURM
+    is_of_slurm = job.signal == _SIGNAL_OF_SLURM or is_script_gone(job)
+    has_ended = job.state.phase.is_over and job.node_list and not is_of_slurm
     return exit_words(job.status) if has_ended and job.status else ""
+
+
+def is_script_gone(job: SlurmJob) -> bool:
+    """Return whether Slurm found no script any more on the first node of a job: it says signal 1, which nobody sent."""
+    return job.state.name == "NODE_FAIL" and job.signal == signal.SIGHUP
 
 
 def other_owner(job: SlurmJob) -> str:

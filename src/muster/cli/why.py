@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from muster.cli.asked_jobs import ask, cases, ids_or_newest, scheduler
 from muster.cli.command_line import JSON, CommandLine, Words
 from muster.cli.job_json import as_json
-from muster.cli.job_words import plain, row_line, when
+from muster.cli.job_words import is_script_gone, plain, row_line, when
 from muster.cli.output import at_words, print_json
 from muster.cli.status import headline, role_lines
 from muster.follow.cases import JobCase
@@ -172,6 +172,11 @@ def _nodes_down(job: SlurmJob) -> list[str] | None:
 
 def _which_node(job: SlurmJob) -> Iterator[str]:
     """Yield which nodes of a job are down now: Slurm keeps no record of the one that failed."""
+    if is_script_gone(job) and job.node_list:
+        from muster.rank.hostlist import expand
+
+        yield f"  Slurm found its script no more on {expand(job.node_list)[0]}: that node began anew, or lost it"
+        return
     if job.nodes == 1 or not job.node_list:
         return
     down = _nodes_down(job)
