@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from muster.act.record import Run
 from muster.errors import MusterError, RequestError
 from muster.follow.cases import JobCase
+from muster.follow.heard import Accounting, Heard
 from muster.sites.load import load
 from muster.sites.schema import Profile
 from muster.slurm.jobs import SlurmJob
@@ -203,6 +204,32 @@ def test_why_says_that_ranks_cannot_be_looked_at(monkeypatch: pytest.MonkeyPatch
     case = _logged(tmp_path)
     assert list(why.explain_running(case)) == ["  its ranks cannot be looked at: no srun here"]
     assert why.as_json(case) is None
+
+
+@pytest.mark.parametrize(
+    ("heard", "is_asked"),
+    [
+        (Heard(silent=True, accounting=Accounting.ANSWERED), False),
+        (Heard(silent=False, accounting=Accounting.ANSWERED), True),
+        (Heard(silent=False), True),
+        (Heard(), True),
+    ],
+)
+def test_no_step_is_tried_where_the_controller_was_silent_a_moment_ago(
+    heard: Heard, is_asked: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The srun of each task of an array waited for it: 52 s for three tasks on a lab."""
+    asked: list[str] = []
+
+    def ask(job: str, *_: Any) -> list[Any]:
+        asked.append(job)
+        raise RequestError("srun ended", hint="x")
+
+    monkeypatch.setattr("muster_check.stacks.ask.ask_job", ask)
+    (line,) = why.explain_running(_logged(tmp_path)._replace(heard=heard))
+
+    assert bool(asked) is is_asked
+    assert line.endswith("srun ended" if is_asked else "at: the Slurm controller does not answer")
 
 
 def test_of_output_that_is_not_there_it_is_said_why(tmp_path: Path) -> None:

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from muster.cli.job_words import plain
-from muster.errors import MusterError
+from muster.errors import MusterError, SchedulerSilent
 from muster.follow.cases import JobCase
+from muster.follow.heard import Accounting
 from muster.follow.packs import directory_of_row
 
 if TYPE_CHECKING:
@@ -52,6 +53,9 @@ def look_at_ranks(case: JobCase) -> tuple[Verdict, tuple[str, ...]]:
 
     job = case.job
     assert job is not None  # noqa: S101  # of a running job
+    if case.heard.silent and case.heard.accounting is Accounting.ANSWERED:
+        # Each srun would wait for the controller as long as the question before did: of an array, for each task.
+        raise SchedulerSilent("the Slurm controller does not answer", hint="ask again later")
     question = StackQuestion(
         find_spy(os.environ),
         rounds=3,
