@@ -371,6 +371,10 @@ _SILENT = {
     "directive-value": (("a switch", _HEAD + "#SBATCH -H\n#SBATCH -J x\n./t\n"),),
     "docker-in-job": (("where no job is", _ONE + "if [ $IN = 1 ]; then\n  ./t\nelse\n  docker run i ./t\nfi\n"),),
     "threads-too-many": (
+        (
+            "CPUs that the site gives",
+            _HEAD + "#SBATCH -N 1\nexport OMP_NUM_THREADS=8\ntorchrun --standalone --nproc-per-node=3 t.py\n",
+        ),
         ("no program sees it", _HEAD + "#SBATCH -n 1\n#SBATCH -c 4\nOMP_NUM_THREADS=16\nsrun -c 4 python t.py\n"),
     ),
     "step-without-command": (

@@ -335,7 +335,8 @@ def find_many_threads(job: BatchScript) -> Iterator[Hit]:
     """Yield a literal OMP_NUM_THREADS above --cpus-per-task."""
     cpus = job.header["cpus-per-task"].value if "cpus-per-task" in job.header else None
     agents = [use for use in uses_of(job) if use.is_agent and use.tasks == 1]
-    node, ranks = cpus_of_node(job), agents[0].ranks if len(agents) == 1 else None
+    is_known = bool({"cpus-per-task", "cpus-per-gpu"} & job.header.keys())
+    node, ranks = cpus_of_node(job) if is_known else None, agents[0].ranks if len(agents) == 1 else None
     reaches = any(each.name == "OMP_NUM_THREADS" and (each.exported or each.of_command) for each in job.assignments)
     for assignment in job.assignments:
         value = assignment.value.value if assignment.value is not None else ""
