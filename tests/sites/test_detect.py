@@ -13,7 +13,7 @@ from muster.errors import ProfileError
 from muster.facts import Facts
 from muster.sites.heads import SearchPath, heads
 from muster.sites.load import choose_site
-from muster.sites.match import Evidence, SiteMatch, decide
+from muster.sites.match import Evidence, SiteMatch, decide, signs, weak_signs
 
 SHIPPED = {head.name: head.detect for head in heads(SearchPath(site_wide=None))}
 
@@ -46,8 +46,25 @@ def test_a_nodes_name_alone_decides_nothing(hostname: str) -> None:
 
 
 def test_what_fits_but_does_not_decide_is_shown() -> None:
-    sighting = decide(Evidence(hostname="nid001234"), SHIPPED)
-    assert {"clariden", "perlmutter", "lumi"} <= {site for site, _ in sighting.hints}
+    evidence = Evidence(hostname="nid001234")
+    assert {"clariden", "perlmutter", "lumi"} <= {site for site in SHIPPED if any(weak_signs(evidence, SHIPPED[site]))}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fitting", "other"),
+    [
+        ("tn[0-9]+", "tn12", "xtn12"),
+        ("login0?[1-4]", "login3", "login05"),
+        ("ab*c{0,1}", "a", "b"),
+        ("(?i)node-a", "NODE-A", "node-b"),
+        ("a|node7", "node7", "node"),
+        (r"\w+\.cluster", "x.cluster", "cluster"),
+        ("", "", "x"),
+    ],
+)
+def test_a_hosts_name_is_compared_with_the_whole_pattern(pattern: str, fitting: str, other: str) -> None:
+    assert list(signs(Evidence(hostname=fitting), {"hosts": [pattern]})) == [f"the host is called {fitting}"]
+    assert list(signs(Evidence(hostname=other), {"hosts": [pattern]})) == []
 
 
 def test_two_profiles_that_match_are_an_error_that_names_both() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from muster.facts import Facts
 from muster.look.programs import has_slurm_clients
@@ -17,17 +16,28 @@ def place_texts(facts: Facts) -> str | None:
         return None
     data = facts.environment.get("XDG_DATA_HOME") or f"{facts.home}/.local/share"
     texts = texts_of_folder()
-    folder = Path(data) / "muster" / "texts" / folder_name(texts)
+    folder = f"{data}/muster/texts/{folder_name(texts)}"
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.makedirs(folder, mode=0o700, exist_ok=True)
         for name, text in texts.items():
-            if not (folder / name).exists() or (folder / name).read_bytes() != text.encode():
+            path = f"{folder}/{name}"
+            if not _holds(path, text.encode()):
+                from pathlib import Path
+
                 from muster.act.record import write_whole  # the first launch of a version writes
 
-                write_whole(folder / name, text)
-            if Trust().refusal(folder / name):
+                write_whole(Path(path), text)
+            if Trust().refusal(path):
                 return None
         os.utime(folder)  # `muster clean` removes what nobody used for long
     except OSError:
         return None
-    return str(folder)
+    return folder
+
+
+def _holds(path: str, data: bytes) -> bool:
+    try:
+        with open(path, "rb") as stream:
+            return stream.read() == data
+    except FileNotFoundError:
+        return False

@@ -89,17 +89,19 @@ def _plain(value: Any) -> Any:
 def _detect(words: Words) -> int:
     from muster.look.probe import look
     from muster.sites.heads import DEFAULT_SITE, SearchPath, evidence_from, heads
-    from muster.sites.match import decide
+    from muster.sites.match import decide, weak_signs
 
     facts = look()
     found_heads = heads(SearchPath.of(facts))
+    evidence = evidence_from(facts, found_heads)
+    weak = [(head.name, sign) for head in found_heads for sign in weak_signs(evidence, head.detect)]
     sighting = decide(
-        evidence_from(facts, found_heads),
+        evidence,
         {head.name: head.detect for head in found_heads},
         lambda name: next(head.place for head in found_heads if head.name == name),
     )
     if words.json:
-        hints = [{"site": site, "sign": sign} for site, sign in sighting.hints]
+        hints = [{"site": site, "sign": sign} for site, sign in weak]
         print_json({"site": sighting.name or DEFAULT_SITE, "evidence": list(sighting.evidence), "not_decisive": hints})
         return 0
     print(sighting.name or DEFAULT_SITE)
@@ -107,7 +109,7 @@ def _detect(words: Words) -> int:
         say(sign)
     if sighting.name is None:
         say(f"no site profile matches this host, so {DEFAULT_SITE} is used; --site NAME chooses another")
-    for site, sign in sighting.hints:
+    for site, sign in weak:
         if site != sighting.name:
             say(f"not decisive: {sign}, as at {site}")
     return 0

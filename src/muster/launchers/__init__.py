@@ -40,6 +40,7 @@ _REGISTRY: dict[str, _Row] = {
     "local": _Row("muster.launchers.local:Local"),
     "shell": _Row("muster.launchers.shell:Shell", in_options=False, in_profiles=False),
 }
+_ANY = "auto"
 # Where nobody names one: what needs nothing else, by the place.
 _DEFAULTS = {"slurm": "srun", "here": "local"}
 
@@ -62,7 +63,7 @@ class _TypedNames(Sequence[str]):
 
     @staticmethod
     def _names() -> tuple[str, ...]:
-        return ("auto", *(name for name, row in _REGISTRY.items() if row.in_options))
+        return (_ANY, *(name for name, row in _REGISTRY.items() if row.in_options))
 
 
 TYPED_NAMES: Sequence[str] = _TypedNames()
@@ -103,7 +104,7 @@ def launcher_named(name: str) -> Launcher:
 
 def known_launcher(name: str | None) -> Launcher | None:
     """Return the launcher of that name; None where there is none, as in the record of another version."""
-    if name is None or not (name in _REGISTRY or _add_launcher_of_others(name)):
+    if name is None or name == _ANY or not (name in _REGISTRY or _add_launcher_of_others(name)):
         return None
     return launcher_named(name)
 

@@ -45,10 +45,13 @@ def _text_of(file: Part) -> str:
 
 def with_vendors(text: str) -> str:
     """Return a text with the words of the table of vendors in place of @VISIBLE@ and the like."""
-    return re.sub(_PLACE, lambda place: _words_of_places()[place[1]], text)
+    for place in _PLACES:
+        if place in text:
+            text = text.replace(place, _words_of_places()[place])
+    return text
 
 
-_PLACE = "@(VISIBLE|ANY_VISIBLE|VISIBLE_FIRST|SIGNS|TORCH_VERSIONS)@"
+_PLACES = ("@VISIBLE@", "@ANY_VISIBLE@", "@VISIBLE_FIRST@", "@SIGNS@", "@TORCH_VERSIONS@")
 
 
 @cache
@@ -57,11 +60,11 @@ def _words_of_places() -> dict[str, str]:
 
     signs = " ".join(word for vendor in VENDORS for word in (vendor.kind, *vendor.signs))
     return {
-        "VISIBLE": " ".join(VISIBLE),
-        "ANY_VISIBLE": "".join(f"${{{name}:-" for name in VISIBLE) + "}" * len(VISIBLE),
-        "VISIBLE_FIRST": " ".join(vendor.visible[0] for vendor in VENDORS),
-        "SIGNS": " \\\n        ".join(wrap(signs, 90)),
-        "TORCH_VERSIONS": "\n".join(f"        {row.torch_version}*=*) muster_found={row.kind} ;;" for row in VENDORS),
+        "@VISIBLE@": " ".join(VISIBLE),
+        "@ANY_VISIBLE@": "".join(f"${{{name}:-" for name in VISIBLE) + "}" * len(VISIBLE),
+        "@VISIBLE_FIRST@": " ".join(vendor.visible[0] for vendor in VENDORS),
+        "@SIGNS@": " \\\n        ".join(wrap(signs, 90)),
+        "@TORCH_VERSIONS@": "\n".join(f"        {row.torch_version}*=*) muster_found={row.kind} ;;" for row in VENDORS),
     }
 
 
