@@ -28,7 +28,7 @@ muster_count_cpus() {
 muster_find_threads() {
     muster_cpus=
     while read -r muster_key muster_value; do
-        [ "$muster_key" != Cpus_allowed_list: ] || muster_cpus=$muster_value
+        [ "$muster_key" != Cpus_allowed_list: ] || { muster_cpus=$muster_value && break; }
     done <"${MUSTER_PROC:-/proc}/self/status"
     muster_count_cpus "$muster_cpus"
     # A mask that is wider than one rank's share belongs to the whole node: the ranks of the node divide it.

@@ -2,9 +2,12 @@
 # setsid). Slurm ends them only where a cgroup holds them, and srun waits for all that hold its output.
 # shellcheck disable=SC2317  # muster_when_over names it
 muster_end_left() {
-    [ -n "$muster_ends" ] || return 0
-    muster_count=$(grep -vc ' begins$' "$muster_ends" 2>/dev/null)
-    [ "${muster_count:-0}" -ge "${muster_local_size:-1}" ] || return 0
+    [ -n "$muster_ends" ] && [ -r "$muster_ends" ] || return 0
+    muster_count=0
+    while read -r _ muster_value; do
+        [ "$muster_value" = begins ] || muster_count=$((muster_count + 1))
+    done <"$muster_ends"
+    [ "$muster_count" -ge "${muster_local_size:-1}" ] || return 0
     muster_try=0
     while muster_find_left && [ "$muster_try" -lt 20 ]; do
         # shellcheck disable=SC2086  # numbers
