@@ -13,6 +13,12 @@ _CASES = {
     "document": ("# Notes\nrun srun by hand\n", "job.md", 2, "is a document"),
     "nothing": ("", "job.sh", 2, "neither a batch script"),
     "prose": ("Dear all,\nsee you on Monday.\n", "job.sh", 2, "neither a batch script"),
+    "here-document": (
+        "#!/bin/bash\nsbatch <<'EOF'\n#!/bin/bash\n#SBATCH -N 2\nsrun python a.py\nEOF\n",
+        "job.sh",
+        2,
+        "sbatch gets the text behind line 2",
+    ),
     "no ranks": ("#!/bin/bash\necho hello\n", "job.sh", 2, "starts nothing that has ranks"),
     "csh": ("#!/bin/csh\nsrun python a.py\n", "job.csh", 2, "csh script"),
     "broken": (_GOOD + "if [ x\n", "job.sh", 1, "Muster cannot read this bash"),

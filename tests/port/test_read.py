@@ -26,7 +26,7 @@ def _line(body: str, head: str = _HEAD) -> str:
 def test_nothing_of_an_example_is_lost(rule: Rule) -> None:
     """The rules' own examples are the strangest scripts that we have."""
     for text in (rule.bad, rule.good):
-        if "srun" not in text and "SBATCH" not in text:
+        if ("srun" not in text and "SBATCH" not in text) or "\nsbatch <<" in text:
             continue
         job, draft = read(text)
         assert lacking(job, draft) == []

@@ -10,6 +10,7 @@ import msgspec
 
 from muster.errors import RequestError
 from muster.plan.secret import without_values
+from muster_lint.embedded import embedded_scripts
 from muster_lint.job import BatchScript, read_job
 from muster_lint.port.assignments import exported_ones, read_assignments
 from muster_lint.port.body import read_commands, settle_folder, text_of
@@ -91,7 +92,13 @@ def read_draft(job: BatchScript, read_file: Callable[[str], str | None] = lambda
     if launch is None and not job.directives and not any(chain.stage("step") for chain in chains):
         raise RequestError(
             f"{job.path} starts nothing that has ranks: there is no srun, mpirun, torchrun or python in it",
-            hint="give the script that sbatch gets",
+            hint=next(
+                (
+                    f"sbatch gets the text behind line {each.before}: write it to a file of its own, and give that"
+                    for each in embedded_scripts(job)
+                ),
+                "give the script that sbatch gets",
+            ),
         )
     step: dict[str, str] = {}
     folder_of_step: list[str] = []
