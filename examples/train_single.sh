@@ -25,12 +25,12 @@ job() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Below is Muster's own text (0.2.0, sha256 9d027625), explained in docs/explanation/script.md.
+# Below is Muster's own text (0.2.0, sha256 72573f7b), explained in docs/explanation/script.md.
 
 { muster_common=$(</dev/stdin); } <<'MUSTER_TEXT'
 # Stops with the sentence $1 and the hint $2. It needs no other program, since an image may hold none.
 muster_stop() {
-    printf 'muster: error: %s\n\nhint: %s\n' "$1" "$2" >&2
+    printf '%s\n' "muster: error: $1" '' "hint: $2" ${muster_who:+"muster: rank $muster_who ended with status 2"} >&2
     exit 2
 }
 # Finds the first name of the Slurm node list $1: hkn[0518-0520,0630],cpu1 -> hkn0518. Result in $muster_first.

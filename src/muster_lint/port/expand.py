@@ -100,13 +100,16 @@ def values_of(shell: ShellText) -> Values:
     """Return the variables that a script gives one value, and no other place does."""
     texts: dict[str, str] = {}
     arrays: dict[str, tuple[Word, ...]] = {}
+    integers = set(_INTEGER.findall(shell.text))
     appended = {*_APPENDED.findall(shell.text), *(match[1] for match in _COUNTED.finditer(shell.text))}
     for assignment in shell.assignments:
         word = shell.value_of(assignment.name)
         if word is None or assignment.of_command or assignment.name in {*WIRED, *appended, *names_in(word.value)}:
             continue
         if not holds_secret(assignment.name, word.value):
-            texts[assignment.name] = _text_of(word)
+            text = _text_of(word)
+            is_sum = assignment.name in integers and not text.isdigit()
+            texts[assignment.name] = f"$(({text}))" if is_sum else text
             if word.text.startswith("("):
                 arrays[assignment.name] = _elements_of(word)
     given = (name for match in _GIVEN.finditer(shell.text) for name in (match[1] or match[2]).split())
@@ -117,6 +120,7 @@ def values_of(shell: ShellText) -> Values:
 _COUNTED = re.compile(r"\(\(\s*(?:\+\+|--)?(\w+)\s*(?:\+\+|--|[-+*/%]?=(?!=)|\)\))")
 """A variable that arithmetic changes: ((i++)), for ((i=0; …))."""
 
+_INTEGER = re.compile(r"(?:^|[\s;])(?:declare|typeset|local)\s+-\w*i\w*\s+(\w+)=", re.MULTILINE)
 _APPENDED = re.compile(r"(?:^|[\s;])(\w+)\+=", re.MULTILINE)
 
 
