@@ -25,7 +25,7 @@ job() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Below is Muster's own text (0.2.0, sha256 72573f7b), explained in docs/explanation/script.md.
+# Below is Muster's own text (0.2.0, sha256 f17aff9b), explained in docs/explanation/script.md.
 
 { muster_common=$(</dev/stdin); } <<'MUSTER_TEXT'
 # Stops with the sentence $1 and the hint $2. It needs no other program, since an image may hold none.
@@ -400,7 +400,7 @@ muster_count_cpus() {
 muster_find_threads() {
     muster_cpus=
     while read -r muster_key muster_value; do
-        [ "$muster_key" != Cpus_allowed_list: ] || muster_cpus=$muster_value
+        [ "$muster_key" != Cpus_allowed_list: ] || { muster_cpus=$muster_value && break; }
     done <"${MUSTER_PROC:-/proc}/self/status"
     muster_count_cpus "$muster_cpus"
     # A mask that is wider than one rank's share belongs to the whole node: the ranks of the node divide it.
@@ -455,9 +455,12 @@ muster_marked() {
 # setsid). Slurm ends them only where a cgroup holds them, and srun waits for all that hold its output.
 # shellcheck disable=SC2317  # muster_when_over names it
 muster_end_left() {
-    [ -n "$muster_ends" ] || return 0
-    muster_count=$(grep -vc ' begins$' "$muster_ends" 2>/dev/null)
-    [ "${muster_count:-0}" -ge "${muster_local_size:-1}" ] || return 0
+    [ -n "$muster_ends" ] && [ -r "$muster_ends" ] || return 0
+    muster_count=0
+    while read -r _ muster_value; do
+        [ "$muster_value" = begins ] || muster_count=$((muster_count + 1))
+    done <"$muster_ends"
+    [ "$muster_count" -ge "${muster_local_size:-1}" ] || return 0
     muster_try=0
     while muster_find_left && [ "$muster_try" -lt 20 ]; do
         # shellcheck disable=SC2086  # numbers

@@ -209,7 +209,7 @@ def test_which_node_failed_is_said_as_far_as_slurm_does(said: str, words: str, m
 def test_a_script_that_its_host_lost_was_ended_by_nobodys_sighup(
     state: str, signal: int, is_gone: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Slurm 22.05 says 0:1 of a job whose first node began anew, minutes later; then that node is up again."""
+    """Slurm 22.05 says 0:1 of a job whose first node started again, minutes later; then that node is up again."""
     text = f"{_SINFO}node1|idle\nnode2|idle\n"
     monkeypatch.setattr(why, "scheduler", lambda: Scheduler({}, Clients(sinfo=ProgramResult(("sinfo",), 0, text, ""))))
     monkeypatch.setattr(why, "_failure", lambda _: (None, None))
@@ -217,7 +217,7 @@ def test_a_script_that_its_host_lost_was_ended_by_nobodys_sighup(
     lines = "\n".join(why.explain_case(JobCase("7", failed, None)))
 
     assert ("ended by SIG" in lines) is not is_gone
-    assert ("its script no more on node1: that node began anew, or lost it" in lines) is is_gone
+    assert ("its script no more on node1: that node restarted, or lost the script" in lines) is is_gone
 
 
 def test_a_rank_that_failed_beside_a_dead_node_is_not_called_the_first(

@@ -175,7 +175,7 @@ def _which_node(job: SlurmJob) -> Iterator[str]:
     if is_script_gone(job) and job.node_list:
         from muster.rank.hostlist import expand
 
-        yield f"  Slurm found its script no more on {expand(job.node_list)[0]}: that node began anew, or lost it"
+        yield f"  Slurm found its script no more on {expand(job.node_list)[0]}: that node restarted, or lost the script"
         return
     if job.nodes == 1 or not job.node_list:
         return

@@ -121,7 +121,7 @@ class JobCase(NamedTuple):
 
     @property
     def is_cut_short(self) -> bool:
-        """Return whether the last link that may be was told to save, and ended well: nobody knows if more is to do."""
+        """Return whether the last link that may be was told to save, and ended well: more may be to do."""
         from muster.follow.attempt_list import read_ends
 
         if self.folder is None or self.run is None or not self.link or self.link < self.run.links:
