@@ -101,6 +101,8 @@ def test_lists_of_files_and_options_add_up() -> None:
         ("acount = 'a'", "no such setting"),
         ("nodes = 'many'", "is not a count"),
         ("nodes = [1, 2]", "one value"),
+        ("nodes = true", "is not a count"),
+        ("requeue = 'maybe'", "true or false|yes|no"),
         ("account = ", "Invalid value"),
         ("[env]\nA = '1'", "one value"),
     ],
@@ -124,3 +126,9 @@ def test_variables_are_settings_outside_a_rank_only() -> None:
 
     assert merge_settings([], told)["launcher"] == ("srun", ValueOrigin(OriginKind.VARIABLE, "MUSTER_LAUNCHER"))
     assert merge_settings([], {**told, "MUSTER_JOB": "7"}) == {}
+    assert merge_settings([], {"MUSTER_ROLE": "serve", "MUSTER_PORT": "4"}) == {}
+
+
+@pytest.mark.parametrize("text", ["true", "'true'", "'yes'", "1"])
+def test_a_switch_of_a_settings_file_is_a_word_of_two(text: str) -> None:
+    assert merge_settings([("muster.toml", f"requeue = {text}")], {})["requeue"][0] is True

@@ -106,6 +106,8 @@ def test_words_become_a_file_and_the_file_the_same_words() -> None:
     ("text", "message"),
     [
         ("role = 3", "a role is a table"),
+        ("[role]\na = 3", "a role is a table"),
+        ("command = 'x'\n[mem]\na = 1", "one value is expected"),
         ("x = ", "job.toml"),
         ("nods = 3\ncommand = 'x'", "no such option"),
         ("[role.a]\nnods = 3\ncommand = 'x'", r"role\.a\.nods: no such option"),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 
 import pytest
 
 from muster.errors import RequestError
-from muster.job.option import Option
+from muster.job.option import Option, parse_host, parse_role_port
 from muster.job.options import parse
 from muster.job.request import options_of
 from muster.units import Memory, Walltime
@@ -82,6 +83,8 @@ def test_a_host_is_a_host(host: str) -> None:
         ("--array 0-3", "sbatch has --array", "--sbatch=--array=0-3"),
         ("-a 0-3", "sbatch has --array", "--sbatch=--array=0-3"),
         ("--reservation=x", "sbatch has --reservation", "--sbatch=--reservation=x"),
+        ("--reservation=x y", "sbatch has --reservation", "--sbatch=--reservation=x"),
+        ("--array -N 2", "sbatch has --array", "--sbatch=--array"),
         ("--nodse 2", "no option --nodse", "--nodes"),
     ],
 )
@@ -113,3 +116,33 @@ def test_words_of_other_tools_are_answered(words: str, message: str, hint: str) 
 )
 def test_what_is_exact_works(words: str, values: dict[str, object]) -> None:
     assert parse(words.split())[0] == values
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [(["--array"], "--sbatch=--array"), (["--array=0-3", "-x"], "--sbatch=--array=0-3"), (["--array", "7"], "array=7")],
+)
+def test_a_flag_of_sbatch_at_the_end_is_answered(words: list[str], hint: str) -> None:
+    with pytest.raises(RequestError, match="sbatch has --array") as caught:
+        parse(words)
+    assert (caught.value.hint or "").endswith(hint)
+
+
+def test_a_dash_alone_begins_the_command() -> None:
+    assert parse(["-N", "2", "-", "x"])[2] == ("-", "x")
+
+
+@pytest.mark.parametrize(
+    ("port", "refused"),
+    [("grpc", None), ("8000", None), ("http:8000", None), ("http:", "no number"), (":8000", "is not a port")],
+)
+def test_the_port_of_a_role_is_what_it_speaks_a_number_or_both(port: str, refused: str | None) -> None:
+    with nullcontext() if refused is None else pytest.raises(RequestError, match=refused):
+        assert parse_role_port(port) == port
+
+
+@pytest.mark.parametrize(("letters", "is_one"), [(253, True), (254, False)])
+def test_the_name_of_a_host_has_253_letters_at_most(letters: int, is_one: bool) -> None:
+    name = ("a." * 127)[: letters - 1] + "b"
+    with nullcontext() if is_one else pytest.raises(RequestError, match="is not a host"):
+        assert parse_host(name) == name

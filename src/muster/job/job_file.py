@@ -60,7 +60,7 @@ def _option_lines(values: Mapping[str, Any], origins: Mapping[str, Any]) -> Iter
             continue
         if value is True:
             yield f"{name} = true"
-        elif isinstance(value, tuple) and all(isinstance(item, str) for item in value):
+        elif isinstance(value, tuple):
             yield f"{name} = {_text_of(value)}"
         elif isinstance(value, int):
             yield f"{name} = {value}"
@@ -104,7 +104,7 @@ def _option_words(table: Mapping[str, Any], options: Mapping[str, Any], path: st
             yield from (flag,) if value else ()
             continue
         values = value if isinstance(value, list) else [value]
-        if len(values) != 1 and name == "after":
+        if name == "after":
             values = [",".join(map(str, values))]
         if isinstance(value, dict) or (len(values) != 1 and not options[name].repeated):
             raise ProfileError("one value is expected here", path, key=place + key, hint=options[name].help)

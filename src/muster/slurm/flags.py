@@ -85,12 +85,13 @@ def split_flag(text: str) -> tuple[str, str | None]:
     """Return the name and the value of a whole flag: --gres=gpu:4, '--mem 64G', -N2."""
     if any(ord(character) < 32 for character in text):
         raise RequestError(f"{text!r} holds a line break or another control character", hint="write it on one line")
-    if text.startswith("--") and text[2:].strip(" =-"):
+    if text.startswith("--"):
         name, equals, value = text[2:].partition("=")
         if not equals:
             name, equals, value = text[2:].partition(" ")
         name = name.strip()
-        return _SAME.get(name, name), value.strip() if equals else None
+        if name and not name.startswith("-"):
+            return _SAME.get(name, name), value.strip() if equals else None
     if len(text) >= 2 and text[0] == "-" and text[1] in LETTERS_OF_SBATCH:
         return LETTERS_OF_SBATCH[text[1]], text[2:].lstrip(" =") or None
     raise RequestError(f"{text!r} is not a whole flag", hint="for example --sbatch=--exclusive or --sbatch=--mem=64G")

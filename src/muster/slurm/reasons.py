@@ -241,7 +241,7 @@ def _limit(code: str, detail: str) -> WaitReason | None:
         )
     sentence = f"a limit of {owner_name} is reached: {thing}{_TIMES[time]} {_FOR[per]}"
     # A limit on one job alone never clears by waiting; nor does a budget that is used up.
-    alone = per in {"PerJob", "PerNode"} or time == "Minutes" or (kind == "Grp" and match["what"].startswith("Wall"))
+    alone = per in {"PerJob", "PerNode"} or time == "Minutes" or match["what"].startswith("Wall")
     if alone:
         alternative = "another -A" if owner == "Assoc" else "another -q"
         return WaitReason(code, sentence, f"{remedy}; {alternative}", _USER, detail)
