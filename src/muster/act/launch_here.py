@@ -93,11 +93,10 @@ def _shared_environment(plan: Plan, environment: Mapping[str, str]) -> dict[str,
     }
     result = dict(environment)
     for variable in plan.variables:
-        if variable.value is None and not variable.pass_on:
+        if variable.value is None:
             result = {name: value for name, value in result.items() if not fnmatchcase(name, variable.name)}
-        elif variable.value is not None:
-            value = variable.value
-            result[variable.name] = _filled(value, known)
+        else:
+            result[variable.name] = _filled(variable.value, known)
     if plan.rank_library is not None:
         result["PYTHONPATH"] = ":".join(filter(None, [result.get("PYTHONPATH"), plan.rank_library]))
     if plan.ready is not None:

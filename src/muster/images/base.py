@@ -106,7 +106,7 @@ def activated(plan: Plan, command: Sequence[Word]) -> tuple[Word, ...]:
 
 def names_set(plan: Plan) -> tuple[str, ...]:
     """Return the variables that user and site set: what an image says of them does not hold."""
-    return tuple(variable.name for variable in plan.variables if variable.value is not None or variable.pass_on)
+    return tuple(variable.name for variable in plan.variables if variable.value is not None)
 
 
 def names_for_engine(plan: Plan) -> tuple[str, ...]:

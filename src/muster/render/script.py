@@ -277,7 +277,7 @@ def _variables(variables: Iterable[Variable]) -> Iterator[str]:
     """Yield as few lines as hold the variables in their order; a value that the shell fills in sees those before it."""
     verb, note, words, names = "", "", list[Word](), set[str]()
     for variable in _unset_first(tuple(variables)):
-        own = "unset" if variable.value is None and not variable.pass_on else "export"
+        own = "unset" if variable.value is None else "export"
         sees_those_before = (
             isinstance(variable.value, Fragment) and any(name in variable.value.text for name in names)
         ) or (isinstance(variable.value, Template) and "TMPDIR" in names)
@@ -296,11 +296,7 @@ def _unset_first(variables: tuple[Variable, ...]) -> list[Variable]:
     first: list[Variable] = []
     other_variables: list[Variable] = []
     for variable in variables:
-        alone = (
-            variable.value is None
-            and not variable.pass_on
-            and not any(_meets(other_variable, variable) for other_variable in other_variables)
-        )
+        alone = variable.value is None and not any(_meets(other, variable) for other in other_variables)
         (first if alone else other_variables).append(variable)
     return [*first, *other_variables]
 
