@@ -25,7 +25,7 @@ job() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Below is Muster's own text (0.2.0, sha256 f17aff9b), explained in docs/explanation/script.md.
+# Below is Muster's own text (0.2.0, sha256 69141632), explained in docs/explanation/script.md.
 
 { muster_common=$(</dev/stdin); } <<'MUSTER_TEXT'
 # Stops with the sentence $1 and the hint $2. It needs no other program, since an image may hold none.
@@ -302,6 +302,9 @@ muster_status_in() {
         ['Segmentation fault']=11 ['User defined signal 2']=12 ['Broken pipe']=13 ['Alarm clock']=14 [Terminated]=15
         ['CPU time limit exceeded']=24 ['File size limit exceeded']=25)
     [[ $1 != 'srun: interrupt '* ]] || seen=130
+    # Its node does not see the folder of the logs, for example. The other ranks would wait for it; srun's own status is
+    # then that of the others: 0 (22.05).
+    [[ ! $1 =~ ^srun:\ error:\ tasks?\ [0-9,-]+\ launch\ failed: ]] || seen=1
     [[ $1 =~ ^srun:\ error:\ [^:]+:\ tasks?\ [0-9,-]+:\ (.+)$ ]] || return 0
     what=${BASH_REMATCH[1]%' (core dumped)'}
     [[ $what != 'Exited with exit code '* ]] || seen=${what##* }

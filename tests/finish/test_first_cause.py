@@ -291,6 +291,15 @@ def test_who_left_before_a_connection_was_lost_is_named(tmp_path: Path, tells: s
     assert running.cause_text(first) == f"{cause} ({words})"
 
 
+def test_a_rank_that_srun_could_not_start_is_the_first_that_failed() -> None:
+    line = "srun: error: tasks 1,3 launch failed: Slurmd could not connect IO"
+    running, first = _ended(["0: NameError: of the others", line, "srun: error: node1: task 0: Terminated"], 1)
+
+    assert (first.kind, first.rank, first.status) == ("rank", 1, 1)
+    words = "srun could not start it: Slurmd could not connect IO"
+    assert running.cause_text(first) == f"rank 1: exit status 1 ({words})"
+
+
 @pytest.mark.parametrize(
     ("begun", "place"), [("1 begins\n", "rank 1 on node2"), ("", "rank 1")], ids=["its node is written", "it is not"]
 )

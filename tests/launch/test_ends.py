@@ -294,6 +294,26 @@ def test_without_the_watch_the_status_is_srun_s_where_no_rank_is_named_or_wrote_
         assert done.stdout.strip() == str(status)
 
 
+_NOT_LAUNCHED = "srun: error: task 1 launch failed: Slurmd could not connect IO"
+
+
+@pytest.mark.parametrize("watch", ["watch", "watch_else"])
+def test_a_rank_that_srun_could_not_start_is_no_success_though_srun_says_0(watch: Part, tmp_path: Path) -> None:
+    """Slurm 22.05, where a node does not see the folder of the logs: the others end well, and the job was COMPLETED."""
+    (tmp_path / "1.0").write_text("0 begins\n0 0\n")
+    step_of = f"muster_step sh -c 'echo \"{_NOT_LAUNCHED}\" >&2'; echo $muster_status"
+    done = run(["bash", "-c", f"{part(watch)}MUSTER_ENDS={tmp_path} MUSTER_GRACE=1\n{step_of}"])
+
+    assert (done.stdout.strip(), _NOT_LAUNCHED in done.stderr) == ("1", True)
+    failure = failure_in(done.stderr, "srun")
+    assert failure is not None
+    words = "rank 1: not started by srun: Slurmd could not connect IO"
+    assert (failure.sentence, failure.tasks, failure.status) == (words, (1,), 1)
+    agent = failure_in(done.stderr, "torchrun")
+    assert agent is not None
+    assert agent.sentence == "torchrun itself: not started by srun: Slurmd could not connect IO"
+
+
 @pytest.mark.parametrize("report", ["report_ends", "report_ends_else"])
 def test_a_rank_may_end_before_the_first_of_its_node_begins(report: Part, tmp_path: Path) -> None:
     result = _count(tmp_path, {**WELL, 0: r"1 0\n0 begins\n0 0\n"}, report=report)

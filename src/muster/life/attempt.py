@@ -114,7 +114,8 @@ class RunningAttempt(RunningScript):
             first = self._first
             if first is not None and self.rules.tells == "srun":
                 failed = told.FailedRank(first.rank, first.host)
-            words = told.last_error(_of_rank(files, failed) or lines, failed.rank, self.rules.is_labelled)
+            words = first.words if first is not None else ""
+            words = words or told.last_error(_of_rank(files, failed) or lines, failed.rank, self.rules.is_labelled)
             memory = told.memory_words(lines)
         return ScriptEnd(status, failed, words, memory, is_preempted)
 
@@ -158,8 +159,8 @@ class RunningAttempt(RunningScript):
         if self.rules.tells != "srun":
             return [machine.StepFails(end.status)]
         if self._first is None:
-            self._first = FirstCause("rank", end.tasks[0], end.host, end.status)
-        return [*self._left(), machine.RankEnded(end.tasks[0], end.host, end.status, others=end.tasks[1:])]
+            self._first = FirstCause("rank", end.tasks[0], end.host, end.status, end.words)
+        return [*self._left(), machine.RankEnded(end.tasks[0], end.host, end.status, end.words, end.tasks[1:])]
 
     def _left(self) -> List[Any]:
         """Return which ranks have said that they ended with 0, where the files of the nodes are seen here."""

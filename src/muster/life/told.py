@@ -33,9 +33,12 @@ class SrunEnd(NamedTuple):
     """None: the node itself failed."""
 
     status: int = 0
+    words: str = ""
+    """Why its tasks were not started, if they were not."""
 
 
 _NODE = re.compile(r"^srun: error: Node failure on ([^\s,]+)")
+_NOT_STARTED = re.compile(r"^srun: error: tasks? ([0-9,-]+) launch failed: (.+)$")
 _TASKS = re.compile(r"^srun: error: ([^:\s]+): tasks? ([0-9,-]+): (.+)$")
 
 
@@ -44,6 +47,10 @@ def read_srun(line: str) -> Optional[SrunEnd]:
     node = _NODE.match(line)
     if node is not None:
         return SrunEnd(node.group(1), ())
+    not_started = _NOT_STARTED.match(line)
+    if not_started is not None:
+        words = "srun could not start it: " + not_started.group(2).strip()
+        return SrunEnd("", tuple(_expand(not_started.group(1))), 1, words)
     tasks = _TASKS.match(line)
     if tasks is None:
         return None

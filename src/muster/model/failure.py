@@ -85,5 +85,6 @@ def of_agent(failure: Failure | None, agent: str) -> Failure | None:
     """Return the failure of a task as what it is where that task is an agent: of no rank."""
     if failure is None or not failure.tasks:
         return failure
-    sentence = f"{agent} itself on {failure.host}: {failure.ending}"
+    place = f" on {failure.host}" if failure.host else ""
+    sentence = f"{agent} itself{place}: {failure.ending}"
     return replace(failure, sentence=sentence, tasks=(), kind=FailureKind.AGENT)

@@ -17,6 +17,8 @@ from muster.model.failure import Failure, FailureKind, exit_words
 from muster.units import whole_number
 
 _TASKS = re.compile(r"^srun: error: (?P<host>[^\s:]+): tasks? (?P<tasks>[0-9][0-9,-]*): (?P<what>.+)$")
+# Slurm 22.05 says 0 for a step whose other tasks ended well.
+_NOT_STARTED = re.compile(r"^srun: error: tasks? (?P<tasks>[0-9][0-9,-]*) launch failed: (?P<what>.+)$")
 _EXIT_CODE = re.compile(r"Exited with exit code (?P<code>[0-9]{1,9})")
 _WAITS = re.compile(r"srun: (?:Job \d+ )?[Ss]tep creation temporarily disabled, retrying \(Requested nodes are busy\)")
 _CORE = re.compile(r"\s*\(core dumped\)\s*$")
@@ -161,6 +163,12 @@ def _own(ending: Ending, line: str) -> Failure | None:
 
 
 def _outside(line: str) -> Failure | None:
+    not_started = _NOT_STARTED.match(line.rstrip("\r\n"))
+    tasks = numbers_in(not_started["tasks"]) if not_started else None
+    if not_started is not None and tasks:
+        words = f"not started by srun: {not_started['what'].strip()}"
+        subject = f"rank{'s' * (len(tasks) > 1)} {_spelled(tasks)}"
+        return Failure(f"{subject}: {words}", None, tasks, 1, line.strip(), ending=words)
     for row in _FROM_OUTSIDE:
         match = row.pattern.search(line)
         if match:
