@@ -323,6 +323,7 @@ def test_what_set_exports_reaches_the_ranks(lines: str, exported: list[str]) -> 
         ("A=/data/x", "srun python b.py $A", Fate.KEPT),
         ("A=$(mkworkspace -q)", "srun python b.py $A", Fate.KEPT),
         ("A=$(python b.py --version)", "echo $A; srun python b.py", Fate.ASKED),
+        ("A=`python b.py --version`", "echo $A; srun python b.py", Fate.ASKED),
         ("A='--lr 1 --seed 2'", "srun python b.py $A", Fate.KEPT),
     ],
 )
@@ -359,3 +360,12 @@ def test_the_number_of_an_array_s_task_is_no_rank(lines: str) -> None:
     _, draft = read(f"{_HEAD}#SBATCH --array=0-3\n{lines}\n")
 
     assert [row.verdict for row in draft.rows if "SLURM_ARRAY" in row.what] == [Fate.ASKED]
+
+
+def test_a_path_that_lines_extend_keeps_each_of_them() -> None:
+    lines = "export LD_LIBRARY_PATH=/a:$LD_LIBRARY_PATH\nexport LD_LIBRARY_PATH=/b:$LD_LIBRARY_PATH\nsrun python a.py\n"
+
+    _, draft = read(_HEAD + lines)
+
+    first, second = 'export LD_LIBRARY_PATH="/a:$LD_LIBRARY_PATH"', 'export LD_LIBRARY_PATH="/b:$LD_LIBRARY_PATH"'
+    assert draft.command[-1] == f"{first}; {second}; exec python a.py"

@@ -126,7 +126,7 @@ def _question(
     if not assignment.exported:
         return None
     again = [each for each in reaching if each.name == name and each.order > assignment.order]
-    if again:
+    if again and not all(_extends(each) for each in again):
         return f"line {again[-1].place.line} sets it again: which holds?"
     if _repeats(assignment, before):
         return f"the script puts it together: --env {name}=VALUE gives it all"
@@ -139,7 +139,7 @@ def _used(assignment: Assignment, subject: str, values: Values, draft: Draft) ->
     """Say what became of a value that lines of the script use: it stands in the job, or the job has none of it."""
     value = values.of(_written(assignment))
     kept = "\n".join([*draft.command, *(text for texts in draft.values.values() for text in texts)])
-    pieces = re.findall(r"\$\(.*\)", value) or value.replace('"', "").split()
+    pieces = re.findall(r"\$\(.*\)|`.*`", value) or value.replace('"', "").split()
     if not value or "${" in value or any(piece in kept for piece in pieces):
         draft.note(assignment.place.line, subject, "", "its value stands where it is used")
     elif any(command.program not in _WORK_OUT for command in read_shell(value).commands if command.in_substitution):
@@ -155,6 +155,11 @@ def _repeats(assignment: Assignment, before: Sequence[Assignment]) -> bool:
     value = assignment.value.value if assignment.value else ""
     is_its_own = value in {f"${assignment.name}", f"${{{assignment.name}}}"}
     return is_its_own and any(each.name == assignment.name for each in before)
+
+
+def _extends(assignment: Assignment) -> bool:
+    """Tell whether an assignment adds to what its variable holds: PATH=/x:$PATH."""
+    return assignment.value is not None and assignment.name in names_in(_written(assignment))
 
 
 def _appends(assignment: Assignment, lines: list[str]) -> bool:
