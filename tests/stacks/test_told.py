@@ -23,7 +23,7 @@ from muster.slurm.reasons import reason_of
 from muster.slurm.states import state_of
 from muster_check.stacks import why
 from muster_check.stacks.condition import JobCondition
-from muster_check.stacks.judge import Verdict
+from muster_check.stacks.judge import Verdict, judge
 from muster_check.stacks.move import Doing, Movement
 from muster_check.stacks.read import Frame, RankStack, Round, read_rounds
 from muster_check.stacks.record import read_record
@@ -230,6 +230,40 @@ def test_no_step_is_tried_where_the_controller_was_silent_a_moment_ago(
 
     assert bool(asked) is is_asked
     assert line.endswith("srun ended" if is_asked else "at: the Slurm controller does not answer")
+
+
+@pytest.mark.parametrize(
+    ("files", "words", "is_hang"),
+    [
+        ({}, "its ranks have not started", False),
+        (
+            {"1.0": "0 begins\n0 0\n", "1.1": "1 begins\n1 0\n"},
+            "RANK: 2 ranks said that they ended",
+            False,
+        ),
+        (
+            {"1.0": "0 begins\n0 0\n", "1.1": "1 begins\n"},
+            "1 rank said that they ended, and those on n2 began and said no more",
+            True,
+        ),
+        ({"1.1": "1 begins\n"}, "RANK, though those on n2 have begun", False),
+        ({"2.0": "0 begins\n", "2.1": "1 begins\n"}, "its ranks have not started", False),
+    ],
+    ids=["none began", "all ended", "one is lost", "one began", "another attempt"],
+)
+def test_ranks_that_had_begun_are_not_said_not_to_have_started(
+    files: dict[str, str], words: str, is_hang: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Seen on a lab: a host was started again within five seconds, Slurm kept the step, and its rank was gone."""
+    monkeypatch.setattr("muster_check.stacks.ask.ask_job", lambda *_: "")
+    monkeypatch.setattr("muster_check.stacks.judge.judge_job", lambda *_: judge([], 2))
+    (tmp_path / "ranks/7.1.1").mkdir(parents=True)
+    for name, text in files.items():
+        (tmp_path / "ranks/7.1.1" / name).write_text(text)
+    lines = list(why.explain_running(_logged(tmp_path)))
+
+    assert words in lines[0]
+    assert any("hint:" in line for line in lines) is is_hang
 
 
 def test_of_output_that_is_not_there_it_is_said_why(tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ def look_at_ranks(case: JobCase) -> tuple[Verdict, tuple[str, ...]]:
     """Return what the ranks of a running job do, from two looks at all of them, and what torch and NCCL say."""
     from muster.rank.hostlist import expand
     from muster_check.stacks.ask import StackQuestion, ask_job, find_spy
+    from muster_check.stacks.condition import JobCondition
     from muster_check.stacks.judge import judge_job
     from muster_check.stacks.own_words import own_words
     from muster_check.stacks.read import read_rounds
@@ -66,7 +67,40 @@ def look_at_ranks(case: JobCase) -> tuple[Verdict, tuple[str, ...]]:
     )
     rounds = read_rounds(ask_job(job.id, job.nodes_of_parts, dict(os.environ), question))
     verdict = judge_job(rounds, expand(job.node_list or ""))
+    verdict = (_gone(case) if verdict.kind is JobCondition.STARTS else None) or verdict
     return verdict, own_words(rounds[-1].stacks) if rounds and verdict.is_hang else ()
+
+
+def _gone(case: JobCase) -> Verdict | None:
+    """Return that ranks without a process had begun, by their own word; None: none of this attempt has."""
+    from muster.follow.attempt_list import read_attempts
+    from muster.rank.hostlist import expand
+    from muster_check.stacks.condition import JobCondition
+    from muster_check.stacks.judge import NO_RANK, Verdict
+
+    if case.folder is None or case.job is None:
+        return None
+    starts = sorted((case.folder / "ranks").glob("*"), key=lambda folder: folder.stat().st_mtime)
+    attempts = read_attempts(case.folder)
+    hosts = expand((attempts[-1].nodes if attempts else "") or case.job.node_list or "")
+    silent, count = [], 0
+    for node, host in enumerate(hosts):
+        file = starts[-1] / f"{case.attempt}.{node}" if starts else None
+        lines = file.read_text(errors="replace").splitlines() if file is not None and file.is_file() else []
+        ended = sum(line.rpartition(" ")[2].isdigit() for line in lines)
+        count += ended
+        silent += [host] if lines and not ended else []
+    if not count and not silent:
+        return None
+    places = ", ".join(silent[:4]) + (f" and {len(silent) - 4} more" if len(silent) > 4 else "")
+    if not count:
+        # A command may hide the variable: what has begun may run.
+        return Verdict(JobCondition.STARTS, f"{NO_RANK}, though those on {places} have begun")
+    sentence = f"{NO_RANK}: {count} rank{'s' * (count != 1)} said that they ended"
+    if not silent:
+        return Verdict(JobCondition.STARTS, sentence)
+    sentence += f", and those on {places} began and said no more: the node was started again, or a slurmstepd killed"
+    return Verdict(JobCondition.GONE, sentence, (), silent[0])
 
 
 def _last_output(case: JobCase) -> Iterator[str]:
