@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
 from muster.facts import Facts
 from muster.policy.queues import choose_queue
 from muster.policy.rules import Ask, doubt_of, refusals
-from muster.sites.live import how_preempted, how_preempted_by_qos, live_layer
+from muster.sites.live import _memory, _qos, how_preempted, how_preempted_by_qos, leaves, live_layer
 from muster.sites.load import choose_site, load
 from muster.sites.site import SAID_HERE, Site
 from muster.sites.when import Situation
 from muster.slurm.cluster import QosLimit
 from muster.slurm.cluster_facts import ClusterFacts
-from sites.profiles import SITES
+from sites.profiles import SITES, written
 from slurm.clusters import accounting_text, cluster, kind_line, like_site, partition_line
 
 
@@ -234,3 +237,41 @@ def test_a_site_that_is_somewhere_else_is_not_described_by_this_cluster() -> Non
     assert choose_site("lumi", FACTS, None, here).cluster is None
     assert choose_site("generic", FACTS, None, here).cluster == here
     assert choose_site("lumi", FACTS, None, cluster([partition_line("main")], [], ClusterName="lumi")).cluster
+
+
+_QUEUE = 'muster_site = 1\nname = "mine"\ntitle = "t"\n[memory]\ndefault_per_cpu = "4000M"\n[qos.long]\n'
+
+
+@pytest.mark.parametrize(
+    ("said", "qos", "told"),
+    [
+        ("", "long", {}),
+        ("", "long|2-00:00:00", {"time_max": "2-00:00:00"}),
+        ('time_max = "2-00:00:00"\n', "long|2-00:00:00", {}),
+        ('time_max = "1-00:00:00"\n', "long|2-00:00:00", {"time_max": "2-00:00:00"}),
+        ("", "long||node=4", {"nodes_max": 4}),
+        ("nodes_max = 4\n", "long||node=4", {}),
+        ("nodes_max = 8\n", "long||node=4", {"nodes_max": 4}),
+        ("", "long|||node=2", {"nodes_min": 2}),
+    ],
+)
+def test_what_slurm_says_of_a_qos_stands_where_the_profile_says_otherwise(
+    tmp_path: Path, said: str, qos: str, told: dict[str, Any]
+) -> None:
+    known = cluster([partition_line("q", Default="YES")], [kind_line("q", 1)], accounting_text("|||", qos))
+    profile = load(str(written(tmp_path, _QUEUE + said))).profile
+    assert _qos(profile, known, next(each for each in known.qos if each.name == "long")) == told
+
+
+@pytest.mark.parametrize(("per_cpu", "told"), [("4000", {}), ("2000", {"default_per_cpu": "2000M"})])
+def test_the_memory_that_a_cpu_brings_is_told_where_it_is_another(
+    tmp_path: Path, per_cpu: str, told: dict[str, str]
+) -> None:
+    known = cluster([partition_line("q", Default="YES")], [kind_line("q", 1)], DefMemPerCPU=per_cpu)
+    profile = load(str(written(tmp_path, _QUEUE))).profile
+    assert {key: value for key, value in _memory(profile, known).items() if key == "default_per_cpu"} == told
+
+
+def test_the_values_of_a_layer_have_their_paths() -> None:
+    layer = {"without": ["a"], "a": {"b": 1, "without": 3, "c": {"d": [2]}}}
+    assert list(leaves(layer)) == [(("a", "b"), 1), (("a", "without"), 3), (("a", "c", "d"), [2])]
