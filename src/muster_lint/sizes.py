@@ -148,13 +148,24 @@ def scripts_beside(job: BatchScript) -> Iterator[tuple[LaunchCommand, Path]]:
 
 
 def text_of_program(path: Path) -> tuple[bool, str]:
-    """Return the text of a Python program, and whether it imports nothing that lies beside it."""
-    try:
-        text = read_source(str(path)).text
-    except MusterError:
-        return False, ""
-    modules = re.findall(r"^\s*(?:import|from)\s+(\.?\w*)", text, re.MULTILINE)
-    return not any((path.parent / name).is_dir() or (path.parent / f"{name}.py").is_file() for name in modules), text
+    """Return the text of a Python program and of the files beside it that it imports, and whether that is all of it."""
+    texts: list[str] = []
+    unread, is_whole = [path], True
+    for each in unread:  # it grows
+        try:
+            texts.append(read_source(str(each)).text)
+        except MusterError:
+            return False, "\n".join(texts)
+        lines = re.findall(r"^\s*(?:import|from)\s+([\w., ]+)", texts[-1], re.MULTILINE)
+        names = {name for line in lines for name in re.findall(r"[\w.]+", line.partition(" import")[0])}
+        own = [name for name in names if (path.parent / name.strip(".").partition(".")[0]).is_dir()]
+        is_whole = is_whole and not [name for name in own if name.strip(".")]
+        beside = [path.parent / f"{name.strip('.')}.py" for name in sorted(names)]
+        unread += [file for file in beside if file not in unread and file.is_file() and len(unread) < _MOST_FILES]
+    return is_whole and len(unread) < _MOST_FILES, "\n".join(texts)
+
+
+_MOST_FILES = 40
 
 
 def trainer_numbers(path: Path, *names: str) -> Iterator[tuple[str, int]]:

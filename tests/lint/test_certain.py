@@ -561,7 +561,7 @@ _WRONG = {
         _GPU + "set -o pipefail\npython t.py | tee log | grep loss\necho done\n",
     ),
     "one process of mpirun": (
-        "slow",
+        "style",
         "one-process-many-gpus",
         _ONE + "#SBATCH --gres=gpu:2\nmpirun -np 1 python t.py\n",
     ),
@@ -895,7 +895,7 @@ _WRONG = {
         _GPU + "source .venv/bin/activate\npython /a/t.py\n",
     ),
     "GPUs in all on one node, and one process": (
-        "slow",
+        "style",
         "one-process-many-gpus",
         _HEAD + "#SBATCH --gpus=2 -c 8\npython t.py\n",
     ),
@@ -1011,7 +1011,7 @@ _WRONG = {
         _ONE + "#SBATCH --gres=gpu:4\nvllm serve model\n",
     ),
     "GPUs of a node, and one process": (
-        "slow",
+        "style",
         "one-process-many-gpus",
         _ONE + "#SBATCH --gpus-per-node=8\nsrun -n1 -K python t.py\n",
     ),
@@ -1060,7 +1060,7 @@ _WRONG = {
     "errors in front of the file": ("fragile", "errors-to-terminal", _GPU + "python x.py 2>&1 > all.log\n"),
     "return in a script": ("fragile", "return-in-script", _GPU + "cd a || return\npython x.py\n"),
     "one process for four GPUs": (
-        "slow",
+        "style",
         "one-process-many-gpus",
         _GPU.replace("gpu:1", "gpu:4") + "python x.py\n",
     ),
@@ -1264,7 +1264,9 @@ def test_a_hint_leads_to_what_is_meant(rule: str, lines: str, hint: str) -> None
     ("program", "finding"),
     [
         ("import torch\ntorch.nn.Linear(2, 2).cuda()\n", "certain"),
-        ("import torch\nimport own\n", "open"),
+        ("import torch\nimport own\nown.net().cuda()\n", "certain"),
+        ("import torch\nimport parts\n", "open"),
+        ("import torch\nimport own, shares\n", ""),
         ("import torch\nmodel = torch.nn.DataParallel(model)\n", ""),
         ("from transformers import Trainer\n", ""),
     ],
@@ -1272,6 +1274,8 @@ def test_a_hint_leads_to_what_is_meant(rule: str, lines: str, hint: str) -> None
 def test_one_process_of_several_gpus_is_known_by_its_program(program: str, finding: str, tmp_path: Path) -> None:
     (tmp_path / "t.py").write_text(program)
     (tmp_path / "own.py").touch()
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "shares.py").write_text("import t\nmodel = DataParallel(model)\n")
     script = tmp_path / "job.sh"
     found = _findings(_ONE + "#SBATCH --gres=gpu:4\npython t.py\n", str(script))
     lone = [each for each in found if each.rule == "one-process-many-gpus"]

@@ -577,7 +577,7 @@ _WRONG = {
     "runs of nodes": ("fragile", "standalone-on-nodes", _NODES + _LOCAL.format("")),
     "a rank of nodes": ("breaks", "standalone-on-nodes", _NODES + _LOCAL.format("--node-rank=0")),
     "a place for two nodes": ("hangs", "address-is-loopback", _NODES + _LOCAL.format("--nnodes=2")),
-    "work behind a venv": ("slow", "one-process-many-gpus", _FOUR + "python -m venv a\npython t.py\n"),
+    "work behind a venv": ("style", "one-process-many-gpus", _FOUR + "python -m venv a\npython t.py\n"),
     "the first branch": ("fragile", "slurm-variable-unset", _BRANCH.format("python t.py $SLURM_GPUS", "date")),
     "a copy that is not looked for": ("fragile", "copy-may-fail", _COPY.format("test -f /tmp/e/ok || exit 1\n")),
     "an archive by every task": ("fragile", "same-work-in-every-task", _ONE + "srun -n 4 tar xf data.tar a\n"),

@@ -9,10 +9,12 @@ import pytest
 from muster_lint.bash import read_shell
 from muster_lint.look import lint_source
 from muster_lint.read import source_of
+from muster_lint.values import Severity
 
 _HEAD = "#!/bin/bash\n#SBATCH --time=60\n#SBATCH --nodes=1\n#SBATCH --cpus-per-task=4\n"
 _GPU = _HEAD + "#SBATCH --gres=gpu:1\n"
 _OWN = _HEAD + "mkdir /tmp/$SLURM_JOB_ID\n{}rm -rf /tmp/$SLURM_JOB_ID\n"
+_MANY = _GPU.replace("gpu:1", "gpu:2")
 _NODES = "#!/bin/bash\n#SBATCH --time=60\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-node=4\n"
 _SRUN = "srun -K torchrun --nproc-per-node=4 "
 _LOCAL = "at its own 127.0.0.1"
@@ -435,6 +437,19 @@ _RIGHT = {
         "continuation-comment",
         _GPU + 'S=1\nbash -c "python t.py \\\n  --lr 1 \\\n  --seed $S #cache"\n',
     ),
+    "a job that cancels itself": (
+        "status-lost-at-end",
+        _GPU + "(srun ./a 1)&\npython t.py 1\npython u.py 2\nscancel $SLURM_JOBID\n",
+    ),
+    "a look at the devices": ("status-lost-at-end", _GPU + "lshw -C display | tail\npython t.py 1\n"),
+    "a size in a name": (
+        "world-size-literal",
+        _NODES + 'WORLD_SIZE=16\nNAME="a_gpus${WORLD_SIZE}"\nsrun sh -c "python t.py --job-name ${NAME}"\n',
+    ),
+    "GPUs of each CPU": ("one-process-many-gpus", _MANY + "srun -n1 python t.py --gpus_per_cpu 4\n"),
+    "batches of each device": ("one-process-many-gpus", _MANY + "python t.py --per_device_train_batch_size 4\n"),
+    "GPUs without dashes": ("one-process-many-gpus", _MANY + "python t.py gpus='0,1' lr=1\n"),
+    "a program of ranks by its name": ("one-process-many-gpus", _MANY + "python ddp_train.py --config a\n"),
     "a build that is off": ("work-switched-off", _GPU + "#python setup.py install\nhostname\n"),
 }
 
@@ -443,6 +458,38 @@ _RIGHT = {
 def test_what_is_right_is_not_blamed(name: str) -> None:
     rule, text = _RIGHT[name]
     assert _messages(text, rule) == []
+
+
+def _lone(text: str) -> list[tuple[Severity, str]]:
+    found = lint_source(source_of("job.sh", text))
+    return [(each.severity, each.message) for each in found if each.rule == "one-process-many-gpus"]
+
+
+def test_a_program_that_nobody_read_may_use_all_gpus() -> None:
+    assert _lone(_MANY + "python t.py\n") == [
+        (
+            Severity.STYLE,
+            "one process has 2 GPUs of a node (not known: whether the program divides its work itself)",
+        )
+    ]
+    rows = _lone(_MANY + "python t.py 1\npython t.py 2\n")
+    assert [severity for severity, _ in rows] == [Severity.STYLE]
+
+
+def test_a_copy_behind_the_work_may_fail_with_it() -> None:
+    assert _messages(_GPU + "python t.py\ncp out.csv ~/r\n", "status-lost-at-end") == [
+        "the job ends with the status of 'cp' in line 7: where that goes well a failure here counts as COMPLETED"
+    ]
+
+
+def test_a_loop_without_end_has_no_last_run() -> None:
+    loop = "while true; do\npython t.py 1\n{}done\n"
+    found = _messages(_GPU + loop.format(""), "status-lost-at-end")
+    assert found == ["the loop has no end: when this fails it goes on until the time limit"]
+    left = _messages(_GPU + loop.format("[ -e stop ] && break\n"), "status-lost-at-end")
+    assert left == ["the job ends with the status of the loop's last run: a failed one before it is not noticed"]
+    piped = _messages(_GPU + "for i in 1 2; do\n./t $i\ndone | tee log\n", "status-lost-at-end")
+    assert piped == ["the job ends with the status of what reads the pipe: a failed run is not noticed"]
 
 
 def _beside(folder: Path, name: str, *others: str) -> list[str]:

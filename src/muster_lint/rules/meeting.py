@@ -385,7 +385,7 @@ def find_literal_sizes(job: BatchScript) -> Iterator[Hit]:
     size = (job.nodes or 0) * (job.tasks_per_node or 0)
     beside = f"the header asks for {size} tasks" if size else "the header's numbers are others'"
     for each in job.assignments:
-        is_read = each.exported or re.search(r"\$\{?WORLD_SIZE", job.body)
+        is_read = each.exported or re.search(r"(?<=[\s=\"'])\$\{?WORLD_SIZE\b", job.body)  # else a part of a name
         told = each.value.value if each.name == "WORLD_SIZE" and each.value is not None and is_read else ""
         if told.isdigit() and int(told) not in {0, 1, size}:
             yield Hit(each.place, f"WORLD_SIZE={told}, and {beside}")

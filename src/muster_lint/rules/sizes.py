@@ -409,7 +409,8 @@ def find_lone_processes(job: BatchScript) -> Iterator[Hit]:
     unknown = "" if is_whole and "import torch" in source else "whether the program divides its work itself"
     message, look = f"one process has {gpus} GPUs of a node", "srun --jobid ID --overlap nvidia-smi"
     act = f"Look at the GPUs of the running job: {look}. Where the others idle ask for one GPU, or start a process for each."
-    yield Hit(command.place, message, act, unknown=unknown)
+    severity = None if is_whole else Severity.STYLE  # of six such programs that were looked up all six used all GPUs
+    yield Hit(command.place, message, act, unknown=unknown, severity=severity)
 
 
 def _lone_in_a_row(job: BatchScript, uses: list[Use], gpus: int) -> Iterator[Hit]:
@@ -423,7 +424,7 @@ def _lone_in_a_row(job: BatchScript, uses: list[Use], gpus: int) -> Iterator[Hit
     if uses and len(plain) == len(uses) and not (steps or beside or others) and not _PREPARES.search(job.body):
         unknown = "whether they divide their work themselves"
         message = f"{len(uses)} programs run one after the other, and each is one process for {gpus} GPUs"
-        yield Hit(uses[0].launch.command.place, message, unknown=unknown)
+        yield Hit(uses[0].launch.command.place, message, unknown=unknown, severity=Severity.STYLE)
 
 
 _PREPARES = re.compile(r"\b(prep|convert|download|eval|test|merge|tokeni|sbatch)", re.IGNORECASE)
@@ -445,6 +446,7 @@ _DIVIDES = (
     r"tensor.?parallel|CUDA_VISIBLE_DEVICES|--?gpus?\b|--num.?gpus|--devices|--n.?gpu|mp\.spawn|\bray\b|DataParallel"
     r"|lightning|--?n_?gpus|device.?ids|client|world.?size|--tp\b|pipeline|device_map|multi.?gpu|--gpu.?ids?|vllm"
     r"|gpu_?num|num_?gpu|deepy|launch\w*\.py|dist.?url|multiprocessing.?dist"
+    r"|gpus?.?per|\bn?_?gpus?=|per_(device|gpu)_|(?<![a-z])ddp(?![a-z])|distribut|data.?parallel|mirrored"
 )
 
 

@@ -103,13 +103,11 @@ def find_lost_status(job: BatchScript) -> Iterator[Hit]:
             if hiding is not None and hiding.is_conditional and each.is_conditional:
                 return  # they may stand in two branches, of which one runs
             if hiding is not None:
-                name = hiding.program if hiding.program != "exit" else "exit 0"
-                message = f"the job ends with the status of {name!r} in line {hiding.place.line}"
-                yield Hit(each.place, f"{message}: a failed training counts as COMPLETED")
+                yield from _hidden(each, hiding)
             elif each.program == "wait" and each.in_loop and len(each.words) > 1 and not each.is_tested:
                 yield Hit(each.place, "the job ends with the status of the program that is waited for last")
             elif each.order in works and not each.is_guarded:
-                yield from _forgotten(works, each, main[:index])
+                yield from _forgotten(job, works, each, main[:index])
             return
         elif each.program not in HARMLESS | (INSTALLERS if hiding is not None else ENDINGS):
             return  # what it does with the status before it is not known
@@ -147,7 +145,7 @@ def _handled(job: BatchScript) -> Iterator[Hit]:
     works = [each for each in job.launches if is_work(job, each) and each.command.place.end_line < line]
     before = [each for each in job.shell.commands if each.place.end_line < line and each.function is None]
     if works and works[-1].command.order == before[-1].order and not works[-1].command.in_background:
-        message = f"the if in line {line} handles a failure and ends well: a failed training counts as COMPLETED"
+        message = f"the if in line {line} handles a failure and ends well: a failure here counts as COMPLETED"
         yield Hit(works[-1].command.place, message, "Write exit 1 at the end of this if.")
 
 
@@ -157,10 +155,36 @@ _FILTERS = frozenset({"tee", "grep", "egrep", "sed", "awk", "ts", "cat", "tail"}
 """What stands behind the work in a pipe: the pipe's status is a matter of status-lost-in-pipe."""
 
 
-def _forgotten(works: Mapping[int, LaunchCommand], last: SimpleCommand, before: list[SimpleCommand]) -> Iterator[Hit]:
+def _hidden(work: SimpleCommand, hiding: SimpleCommand) -> Iterator[Hit]:
+    """Yield work whose status another command hides, but for a job that is CANCELLED whatever failed."""
+    name = hiding.program if hiding.program != "exit" else "exit 0"
+    message = f"the job ends with the status of {name!r} in line {hiding.place.line}"
+    condition = "where that goes well " if hiding.program in _NEEDS_FILES else ""
+    if not cancels_itself(hiding):
+        yield Hit(work.place, f"{message}: {condition}a failure here counts as COMPLETED")
+
+
+def cancels_itself(command: SimpleCommand) -> bool:
+    """Tell whether a command is scancel of the job that it stands in."""
+    words = [word.value for word in command.words[1:]]
+    return command.program == "scancel" and len(words) == 1 and _OWN_JOB.fullmatch(words[0]) is not None
+
+
+_OWN_JOB = re.compile(r"\$\{?SLURM_JOB_?ID\}?")
+_NEEDS_FILES = frozenset({"cat", "cp", "mv", "tar", "rsync", "gzip", "zip", "head", "tail", "ls", "scp"})
+"""Commands that fail themselves where the work left no file for them."""
+
+
+def _forgotten(
+    job: BatchScript, works: Mapping[int, LaunchCommand], last: SimpleCommand, before: list[SimpleCommand]
+) -> Iterator[Hit]:
     """Yield the last work where it is a loop's, or else the first of several works in a row."""
     if last.in_loop:
         message = "the job ends with the status of the loop's last run: a failed one before it is not noticed"
+        if _has_endless_loop_around(job, last):
+            message = "the loop has no end: when this fails it goes on until the time limit"
+        elif last.pipes_on and not job.sets("pipefail"):
+            message = "the job ends with the status of what reads the pipe: a failed run is not noticed"
         yield Hit(last.place, message)
         return
     for each in before:
@@ -171,6 +195,14 @@ def _forgotten(works: Mapping[int, LaunchCommand], last: SimpleCommand, before: 
             message = f"the script goes on when this fails, and the job ends with the status of line {last.place.line}"
             yield Hit(each.place, message)
             return
+
+
+def _has_endless_loop_around(job: BatchScript, command: SimpleCommand) -> bool:
+    """Tell whether a command stands in a loop that nothing in the script leaves."""
+    if re.search(r"\b(break|exit|return|exec|kill)\b", job.body):
+        return False
+    around = [loop for loop in job.shell.loops if loop.body.line <= command.place.line <= loop.body.end_line]
+    return any(loop.condition in ({"false"} if loop.is_until else {"true", ":", "1", "[ 1 ]"}) for loop in around)
 
 
 def _lost_inside(job: BatchScript) -> Iterator[Hit]:
