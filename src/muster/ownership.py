@@ -83,6 +83,14 @@ def nearest(name: str, start: AnyPath, home: AnyPath) -> str | None:
     return None
 
 
+def names_in(folder: AnyPath) -> list[str]:
+    """Return the names in a folder, in order; none where there is no folder, or where it is closed to us."""
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
 def _is_file(path: str) -> bool:
     """Return whether there is a file; what has its name and is none is refused: its settings would be missed."""
     folder, name = paths.split(path)

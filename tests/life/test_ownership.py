@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from muster.act.preflight import _check_file
 from muster.act.rank_library import make_rank_library
 from muster.errors import RequestError
 from muster.ownership import Trust, nearest
 from muster.runner import ProgramResult
+from muster.sites.heads import heads_in
 from plugins.forked import run_muster
 
 OTHER = 65534
@@ -214,3 +216,22 @@ def test_a_closed_working_directory_is_a_sentence(tmp_path: Path) -> None:
         finally:
             os._exit(not is_said)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_folder_whose_names_are_closed_to_us_is_one_without_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("closed").mkdir()
+    Path("closed/a.toml").touch()
+    Path("closed").chmod(0o311)
+    user = os.geteuid()
+    if user == 0:  # who may read everything
+        os.seteuid(OTHER)
+    try:
+        assert list(heads_in("closed", "user")) == []
+        with pytest.raises(RequestError, match=r"there is no file b\.toml"):
+            _check_file("closed/b.toml", "b.toml", executable=False)
+    finally:
+        os.seteuid(user)
+        Path("closed").chmod(0o755)

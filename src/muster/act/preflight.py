@@ -14,7 +14,7 @@ from muster.look.first_word import meant_program, notes_on_command
 from muster.look.programs import on_path
 from muster.model.finish import TASK
 from muster.model.plan import Engine, Note, Plan, PreludeKind
-from muster.ownership import AnyPath
+from muster.ownership import AnyPath, names_in
 from muster.runner import run
 
 LAB_FOLDERS = "MUSTER_LAB_FOLDERS"
@@ -137,8 +137,7 @@ def _check_file(path: str, shown_name: str, *, executable: bool) -> None:
                 hint=f"write it without quotes: -- {shown_name}",
             )
         folder, ending = paths.dirname(path), paths.splitext(path)[1]
-        names = sorted(os.listdir(folder)) if paths.isdir(folder) else ()
-        near = [name for name in names if name.endswith(ending) and name[0] != "."][:5]
+        near = [name for name in names_in(folder) if name.endswith(ending) and name[0] != "."][:5]
         hint = f"in {folder}: {', '.join(near)}" if near else f"looked for {path}"
         raise RequestError(f"there is no file {shown_name}", hint=hint)
     if executable and not os.access(path, os.X_OK):

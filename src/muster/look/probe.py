@@ -18,7 +18,7 @@ from muster.facts import Facts
 from muster.job.settings import system_file
 from muster.look.programs import on_path
 from muster.model.plan import Note
-from muster.ownership import SAFE, AnyPath, Trust, nearest
+from muster.ownership import SAFE, AnyPath, Trust, names_in, nearest
 from muster.parts import is_there
 from muster.runner import unpacked_folder
 from muster.sites.heads import SearchPath
@@ -94,14 +94,14 @@ def _count_gpus(devices: AnyPath, kfd_nodes: AnyPath, drm: AnyPath) -> int:
 
     NVIDIA's device files, Intel's cards, or ROCm's nodes with compute units.
     """
-    nvidia = [name for name in _names_in(devices) if name.startswith("nvidia") and name[6:].isdecimal()]
+    nvidia = [name for name in names_in(devices) if name.startswith("nvidia") and name[6:].isdecimal()]
     if nvidia:
         return len(nvidia)
     cards = _intel_cards(drm)
     if cards:
         return cards
     gpu_count = 0
-    for node in _names_in(kfd_nodes):
+    for node in names_in(kfd_nodes):
         properties = _text_of(paths.join(kfd_nodes, node, "properties"))
         gpu_count += bool(re.search(r"^simd_count [1-9]", properties, re.MULTILINE))
     return gpu_count
@@ -109,18 +109,10 @@ def _count_gpus(devices: AnyPath, kfd_nodes: AnyPath, drm: AnyPath) -> int:
 
 def _intel_cards(drm: AnyPath) -> int:
     """Return how many cards Intel's driver has, without the processor's own graphics, which is on bus 00."""
-    nodes = [name for name in _names_in(drm) if name.startswith("renderD")]
+    nodes = [name for name in names_in(drm) if name.startswith("renderD")]
     devices = [paths.realpath(paths.join(drm, node, "device")) for node in nodes]
     cards = [device for device in devices if _text_of(f"{device}/vendor").strip() == "0x8086"]
     return sum(not paths.basename(card)[5:].startswith("00:") for card in cards)
-
-
-def _names_in(folder: AnyPath) -> list[str]:
-    """Return the names in a folder; none where there is no folder."""
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
 
 
 def _text_of(path: str) -> str:

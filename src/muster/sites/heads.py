@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from muster.errors import ProfileError
 from muster.facts import Facts
-from muster.ownership import AnyPath, Trust, nearest, system_directory
+from muster.ownership import AnyPath, Trust, names_in, nearest, system_directory
 from muster.sites.match import Evidence
 from muster.sites.text import parse_toml, read_text
 
@@ -128,9 +128,8 @@ def _heads_of_index() -> list[Head]:
 
 
 def _profiles_in(folder: AnyPath) -> list[str]:
-    """Return the paths of the profiles in a folder, by name; none where there is no folder."""
-    names = sorted(os.listdir(folder)) if paths.isdir(folder) else ()
-    return [paths.join(folder, name) for name in names if name.endswith(".toml")]
+    """Return the paths of the profiles in a folder, by name."""
+    return [paths.join(folder, name) for name in names_in(folder) if name.endswith(".toml")]
 
 
 def heads_in(folder: AnyPath, layer: str, search: SearchPath | None = None) -> Iterator[Head]:
