@@ -52,6 +52,12 @@ SCRIPTS = {
     f"{CONDITION}import os\nos.environ['MASTER_PORT'] = '29500'\n": False,
     f"{CONDITION}import os\nprint(os.environ['MASTER_PORT'])\n": True,
     f"{SPAWNS}dist.init_process_group()\nos.environ['MASTER_PORT'] = '29500'\n": True,
+    f"{CONDITION}import os\nos.environ['NCCL_DEBUG'] = 'INFO'\n": True,
+    CONDITION.replace('"gloo"', "backend=name"): True,
+    f"{CONDITION}import muster\nprint(muster)\n": True,
+    f"{CONDITION}import muster\nmuster.world()\n": False,
+    f"{CONDITION}world()\n": True,
+    "import torch.multiprocessing as mp, unknown_trainer\nmp.spawn(print)\n": True,
 }
 
 

@@ -35,7 +35,7 @@ _SPAWN = "(f, nprocs=4)\n"
         (f"from torch import multiprocessing as mp\nmp.spawn{_SPAWN}", "", True),
         (f"from torch import nn as mp\nmp.spawn{_SPAWN}", "", False),
         (f"from torch.multiprocessing import spawn\nspawn{_SPAWN}", "", True),
-        (f"from torch.multiprocessing import spawn as go\ngo.spawn{_SPAWN}", "", True),
+        (f"from torch.multiprocessing import spawn as go\ngo{_SPAWN}", "", True),
         (f"from torch.multiprocessing import Queue\nQueue.spawn{_SPAWN}", "", False),
         (f"import other as mp\nmp.spawn{_SPAWN}", "", False),
         (f"spawn{_SPAWN}", "", False),

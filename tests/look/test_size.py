@@ -52,6 +52,10 @@ def sized(environment: Mapping[str, str], *words: str, gres: str = "N/A") -> Req
         ({}, (), "gres:gpu:2", (2, None, 2, None)),
         ({}, (), "gres/gpu:volta:2", (2, None, 2, None)),
         ({"SLURMD_NODENAME": "n1", "SLURM_GPUS_ON_NODE": "4"}, (), "N/A", (2, None, 4, None)),
+        ({"SLURMD_NODENAME": "n1"}, (), "gres/gpu:4", (2, None, None, None)),
+        ({"SLURM_GPUS_ON_NODE": "4"}, (), "N/A", (2, None, 4, None)),
+        ({"SLURM_NTASKS": "5", "SLURM_TASKS_PER_NODE": "3,2"}, ("-g", "2"), "N/A", (2, None, 2, None)),
+        ({}, ("-w", "n1"), "N/A", (2, None, None, None)),  # which nodes it has, is not told
         # -c of an allocation for one task: its ranks share it.
         ({"SLURM_GPUS_PER_NODE": "4", "SLURM_CPUS_PER_TASK": "8"}, (), "N/A", (2, None, 4, 2)),
         (

@@ -37,7 +37,7 @@ def gather_facts(request: Request, site: Site, facts: Facts, engine: Engine) -> 
         from muster.look.table import read_table
 
         facts = replace(facts, table=read_table(request.sweep, facts.working_directory))
-    if request.command and not request.image:
+    if not request.image:
         from muster.look.script import look_at_script
 
         folder = paths.join(facts.working_directory, request.chdir) if request.chdir else facts.working_directory

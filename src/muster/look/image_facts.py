@@ -34,7 +34,7 @@ def look_at_image(request: Request, site: Site, facts: Facts) -> Facts:
     """Return the facts, with those of the image if one was asked for."""
     dated_path = _kept_today(request, site)
     if dated_path is not None:
-        facts = replace(facts, image=replace(facts.image or ImageFacts(), kept=dated_path))
+        facts = replace(facts, image=ImageFacts(kept=dated_path))
     reference = reference_of(request, site, facts)
     if reference is None:
         return facts

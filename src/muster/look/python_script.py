@@ -126,7 +126,7 @@ def _knows_of_ranks(tree: ast.AST) -> bool:
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and node.attr in {"distributed", "environ", "getenv", "multiprocessing"}:
             return True
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in _IDENTITY:
+        if isinstance(node, ast.Constant) and node.value in _IDENTITY:
             return True
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") in {"exec", "eval", "__import__"}:
             return True
@@ -182,9 +182,8 @@ def _spawns(tree: ast.Module, words: Sequence[str]) -> Iterator[int]:
     names = _names_of_multiprocessing(tree)
     for call, tests in _calls_with_tests(tree.body, ()):
         function = call.func
-        of_module = isinstance(function, ast.Attribute) and ast.unparse(function.value) in names
-        by_name = isinstance(function, ast.Name) and function.id in names
-        if name_called(call) in _SPAWN and (of_module or by_name) and all(_holds(test, words) for test in tests):
+        place = function.value if isinstance(function, ast.Attribute) and function.attr in _SPAWN else function
+        if ast.unparse(place) in names and all(_holds(test, words) for test in tests):
             yield call.lineno
 
 

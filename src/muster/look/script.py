@@ -30,7 +30,7 @@ def look_at_script(
         return None
     name = paths.basename(words[0])
     word = next((word for word in words[1:] if not word.startswith("-")), "") if name in _SHELLS else words[0]
-    if name in _SHELLS or (not name.startswith("python") and not name.endswith(".py")):
+    if not name.startswith("python") and not name.endswith(".py"):
         text = _text_of(paths.join(directory, word)) if "/" in word or name in _SHELLS or "." in word else None
         return _of_program(words[0], directory, environment or {}) if text is None else _of_shell(word, text)
     script = script_of_python(words)

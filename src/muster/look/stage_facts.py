@@ -38,7 +38,7 @@ def look_at_staging(request: Request, facts: Facts) -> Facts:
             real_paths={name: str(path.resolve()) for name, path in paths.items()},
             environment=tuple(map(str, _environment(folder))) if folder else (),
             leave_out=tuple(map(str, _leave_out(folder))) if folder else (),
-            relocatable=bool(folder) and "relocatable = true" in _configuration(folder or working_directory),
+            relocatable=folder is not None and "relocatable = true" in _configuration(folder),
             signs=tuple(map(str, _signs(folder))) if folder else (),
             script=_script(request.command, working) if request.stage_env else None,
         ),
