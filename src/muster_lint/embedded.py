@@ -85,7 +85,7 @@ def _as_sbatch_reads(job: BatchScript, text: str) -> str:
         is_known = word is not None and word.is_literal and "\n" not in word.value
         return with_its_end(word.value, match) if word is not None and is_known else match[0]
 
-    text = re.sub(r"^\s*\$(\w+|\{\w+\})\s*$", "#", text, flags=re.MULTILINE)  # whole lines that are not known
+    text = re.sub(r"^[ \t]*\$(\w+|\{\w+\})[ \t]*$", "#", text, flags=re.MULTILINE)  # whole lines that are not known
     filled = re.sub(r"(?<!\\)\$(?:\{(\w+)\}|([A-Za-z_]\w*))", value_of, text)
     return re.sub(r"\\([$`\\])", r"\1", filled)
 

@@ -59,6 +59,8 @@ def test_bash_fills_in_the_variables_of_an_open_text_alone() -> None:
     assert "directive-expands" not in _found(f"#!/bin/bash\nsbatch <<EOT\n{body}EOT\n")
     assert "directive-after-command" not in _found(f"#!/bin/bash\nsbatch <<EOT\n{body}EOT\n")
     assert _found(f"#!/bin/bash\nsbatch <<'EOT'\n{body}EOT\n")["directive-expands"][0] == 4
+    apart = _BODY.replace("python", "\n$LINE\n\npython")
+    assert _found(f"#!/bin/bash\nsbatch <<EOT\n{apart}EOT\n")["status-lost-at-end"][0] == 9
 
 
 def test_a_value_that_is_known_is_read() -> None:
