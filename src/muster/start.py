@@ -135,11 +135,12 @@ def run_here(launch: Prepared, say: Say) -> Outcome:
 
 def place_parts(plan: Plan, say: Say) -> None:
     """Write what the ranks of a plan will look for: the rank library, the program of --check, the packed archives."""
-    from muster.act.rank_library import make_rank_library
-
     for role in plan.roles:
         place_parts(role.plan, say)
-    make_rank_library(plan.rank_library)
+    if plan.rank_library is not None:
+        from muster.act.rank_library import make_rank_library
+
+        make_rank_library(plan.rank_library)
     if plan.gate:
         from pathlib import Path
 

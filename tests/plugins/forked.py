@@ -73,7 +73,7 @@ def _becomes_muster(words: Sequence[str], env: Mapping[str, str]) -> Callable[[]
             sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w", buffering=1)  # noqa: SIM115
             os.environ.clear()
             os.environ.update(env)
-            status = main(words)
+            status = main(list(words))
         except SystemExit as end:
             status = end.code if isinstance(end.code, int) else 1
         finally:

@@ -9,10 +9,8 @@ import gc
 import io
 import os
 import sys
-from collections.abc import Sequence
 
 from muster import __version__
-from muster.cli.verbs import VERBS, find_verb, start_verb, verbs_of_others
 
 EXIT_BUG = 70
 EXIT_INTERRUPTED = 130
@@ -36,7 +34,7 @@ _SENTENCES = (
 )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Run one verb; returns the exit status of the documented table (docs/reference/exit-status.md)."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     _open_closed_streams()
@@ -118,6 +116,8 @@ def _dispatch(words: list[str]) -> int:
     if words[0] in {"--version", "-V", "version"}:
         print(f"muster {__version__}")
         return 0
+    from muster.cli.verbs import find_verb, start_verb
+
     verb = find_verb(words[0])
     if verb is not None:
         _spare_typing_extensions()
@@ -162,6 +162,7 @@ _ELSEWHERE = {
 
 
 def _unknown_verb(word: str) -> Exception:
+    from muster.cli.verbs import VERBS
     from muster.errors import RequestError, UnknownName
 
     if word in _ELSEWHERE:
@@ -207,6 +208,7 @@ def help_text(width: int = 80) -> str:
     from textwrap import wrap
 
     from muster.cli.help_page import in_two_columns
+    from muster.cli.verbs import VERBS, verbs_of_others
 
     rows = [(verb.name, verb.help) for verb in (*VERBS, *verbs_of_others())]
     options = [("-h, --help", "show this page"), ("--version", "show the version")]

@@ -5,21 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from muster.launchers import launcher_named
-from muster.launchers.base import Launcher, Part, Starter, python_of_ranks
+from muster.launchers.base import Launcher, Starter, python_of_ranks
 from muster.model.finish import TASK, Finish
 from muster.model.plan import Engine, Output, Plan
 from muster.model.words import Fragment, Word, fold, named, quote
-
-
-def keeps_attempts(plan: Plan) -> bool:
-    """Return whether the job counts its attempts in its run directory."""
-    return plan.finish is not None and plan.output is not Output.STREAM
-
-
-def finish_parts(plan: Plan) -> Iterator[Part]:
-    """Yield the part by which the script becomes the supervisor of its job."""
-    if plan.finish is not None:
-        yield from ("python", "become", "supervise")
 
 
 def supervise_lines(plan: Plan) -> Iterator[str]:

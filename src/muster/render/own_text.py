@@ -13,7 +13,6 @@ from muster.model.words import fold
 from muster.plan.effect import narrows
 from muster.plan.secret import hidden_names
 from muster.rank import contract
-from muster.render.finish import finish_parts, keeps_attempts
 from muster.render.folder import compose_read, is_read, text_of
 from muster.render.image import prologue_end, with_step_flags
 from muster.render.parts import compose, kept, part
@@ -94,7 +93,8 @@ def parts_of_the_job(plan: Plan, launcher: Launcher) -> Iterator[Part]:
         if is_needed:
             yield name
     yield from launcher.parts(plan)
-    yield from finish_parts(plan)
+    if plan.finish is not None:  # the script becomes the supervisor of its job
+        yield from ("python", "become", "supervise")
     if plan.image.may_be_unpacked:
         yield "unpacked"
 
@@ -208,6 +208,11 @@ def tells_logs(plan: Plan) -> bool:
     """Return whether the ranks write files of their own wherever the output of the script goes."""
     in_rank_files = plan.output is Output.RANK_FILES and launcher_named(plan.launcher).rank_tasks
     return in_rank_files or (plan.output is Output.FILES and plan.pack is not None)
+
+
+def keeps_attempts(plan: Plan) -> bool:
+    """Return whether the job counts its attempts in its run directory."""
+    return plan.finish is not None and plan.output is not Output.STREAM
 
 
 def may_run_again(plan: Plan) -> bool:

@@ -26,13 +26,14 @@ from muster.model.words import WIDTH, Fragment, Hidden, Template, Word, fold, li
 from muster.older import sha256_of
 from muster.plan.secret import hidden_names
 from muster.rank import contract
-from muster.render.finish import keeps_attempts, supervise_lines
+from muster.render.finish import supervise_lines
 from muster.render.folder import file_of, is_read, read_words
 from muster.render.image import definition_lines, step_words, with_step_flags
 from muster.render.own_text import (
     chooses_address,
     chooses_port,
     counts_ends,
+    keeps_attempts,
     may_run_again,
     own_text,
     parts_of_the_job,

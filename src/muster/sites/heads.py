@@ -13,10 +13,10 @@ from msgspec.structs import replace
 from muster.errors import ProfileError
 from muster.facts import Facts
 from muster.ownership import AnyPath, Trust, names_in, nearest, system_directory
-from muster.sites.match import Evidence
 from muster.sites.text import parse_toml, read_text
 
 if TYPE_CHECKING:
+    from muster.sites.match import Evidence
     from muster.slurm.cluster_facts import ClusterFacts
 
 BUNDLED = paths.join(paths.dirname(__file__), "data")
@@ -176,6 +176,8 @@ def _head_of(path: str) -> dict[str, Any]:
 
 def evidence_from(facts: Facts, heads: Sequence[Head], cluster: ClusterFacts | None = None) -> Evidence:
     """Return what this host shows: variables, names, and those of the profiles' telling files that are here."""
+    from muster.sites.match import Evidence
+
     signs = {str(path) for head in heads for path in head.detect.get("files", ())}
     return Evidence(
         cluster_name=facts.environment.get("SLURM_CLUSTER_NAME") or (cluster.name if cluster else None),

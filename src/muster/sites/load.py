@@ -16,12 +16,12 @@ from muster.facts import Facts
 from muster.parts import SITES, parts_of_others
 from muster.sites.heads import DEFAULT_SITE, Head, SearchPath, evidence_from, heads
 from muster.sites.layers import Layer, Merged, merge
-from muster.sites.match import LAB_SITE, Evidence, SiteMatch, decide, signs
 from muster.sites.schema import Profile
 from muster.sites.site import Site
 from muster.sites.text import check_version, parse_toml, read_text, tables_read_before
 
 if TYPE_CHECKING:
+    from muster.sites.match import Evidence, SiteMatch
     from muster.slurm.cluster_facts import ClusterFacts
 
 _MOST_MEANT = 4
@@ -190,6 +190,8 @@ def choose_site(
     search = SearchPath.of(facts)
     if name is not None and cluster is None:
         return load(name, search, overrides)
+    from muster.sites.match import decide
+
     found_heads = heads(search)
     evidence = evidence_from(facts, found_heads, cluster)
     if name is not None:
@@ -210,6 +212,8 @@ def _is_here(name: str, evidence: Evidence, found_heads: Sequence[Head]) -> bool
 
     A host that no sign of any profile is on is at `generic`.
     """
+    from muster.sites.match import LAB_SITE, signs
+
     like = evidence.environment.get(LAB_SITE)
     if like:
         return like == name
