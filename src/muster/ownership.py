@@ -52,9 +52,10 @@ class Trust(msgspec.Struct, frozen=True):
         if folder in self.safe:
             return None
         places = dict.fromkeys((own_path, folder, real_path, paths.dirname(real_path)))
-        return next((refusal for place in places if (refusal := self._refusal_of(place))), None)
+        return next((refusal for place in places if (refusal := self.refusal_of_place(place))), None)
 
-    def _refusal_of(self, place: str) -> str | None:
+    def refusal_of_place(self, place: str) -> str | None:
+        """Return why this one file or folder is not to be used; None where nobody else could have written it."""
         try:
             status = os.lstat(place)
         except OSError:

@@ -42,7 +42,7 @@ NOT_TO_START = {
     "muster.act.keep",
     "muster.look.controller",
 }
-MOST_OF_MUSTER = 105  # a module that a launch here does without is imported where it is used
+MOST_OF_MUSTER = 103  # a module that a launch here does without is imported where it is used
 THERE = [verb for verb in VERBS if find_spec(verb.module)]
 
 

@@ -13,8 +13,7 @@ from muster.errors import RequestError
 from muster.job.options import read_words, request_from
 from muster.job.request import options_of
 from muster.model.digest import digest_of
-from muster.model.plan import Plan
-from muster.model.ready import ReadyKind
+from muster.model.plan import Plan, ReadyKind
 from muster.plan.roles import make_job_of_roles
 from muster.render.document import plan_as_json
 from muster.render.explain import explain, plan_as_text

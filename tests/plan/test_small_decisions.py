@@ -11,8 +11,7 @@ from launch.plans import plan
 from muster.errors import RequestError
 from muster.job.option import OriginKind, ValueOrigin
 from muster.job.request import Request
-from muster.model.plan import Engine, Shape
-from muster.model.ready import ReadyKind
+from muster.model.plan import Engine, ReadyKind, Shape
 from muster.plan.command import agent_python
 from muster.plan.gate import expected_at
 from muster.plan.nested import _as_ours

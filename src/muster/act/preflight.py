@@ -12,6 +12,7 @@ from muster.launchers import launcher_named
 from muster.launchers.base import Starter
 from muster.look.first_word import meant_program, notes_on_command
 from muster.look.programs import on_path
+from muster.model.finish import TASK
 from muster.model.plan import Engine, Note, Plan, PreludeKind
 from muster.ownership import AnyPath, names_in
 from muster.runner import run
@@ -41,8 +42,6 @@ def check_before_start(plan: Plan, environment: Mapping[str, str]) -> list[Note]
             _check_command(words, directory, plan, environment)
         notes = [Note(text, warning=True) for text in notes_on_command(words, directory, environment)]
     if plan.finish is not None and plan.finish.checkpoint:
-        from muster.model.finish import TASK
-
         _check_checkpoints(plan.finish.checkpoint.partition(TASK)[0])
     if plan.engine is Engine.SLURM:
         launcher = launcher_named(plan.launcher)

@@ -27,8 +27,9 @@ def place_texts(facts: Facts) -> str | None:
                 from muster.act.record import write_whole  # the first launch of a version writes
 
                 write_whole(Path(path), text)
-            if Trust().refusal(path):
-                return None
+        real_folder, trust = os.path.realpath(folder), Trust()
+        if any(map(trust.refusal_of_place, (folder, real_folder, *(f"{real_folder}/{name}" for name in texts)))):
+            return None
         os.utime(folder)  # `muster clean` removes what nobody used for long
     except OSError:
         return None

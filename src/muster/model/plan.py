@@ -6,17 +6,12 @@ the line is there and who wanted it. The file is long because the parts of a pla
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
 from muster.facts import SweepTable
+from muster.model.finish import Finish
 from muster.model.words import Word
 from muster.older import StrEnum
-
-if TYPE_CHECKING:
-    from muster.model.finish import Finish
-    from muster.model.ready import Ready
 
 SNAPSHOT_HERE = "here"
 """In the run directory: the link to the copy of the working directory."""
@@ -337,6 +332,25 @@ class Pack(msgspec.Struct, frozen=True):
 
     mem: str | None = None
     """The memory of one row; None: the rows share that of the job."""
+
+
+class ReadyKind(StrEnum):
+    """By what a role counts as ready."""
+
+    JOINED = "joined"  # the command began on each of its nodes
+    PORT = "port"  # its port takes connections on each of its nodes
+    ADDRESS = "address"  # an address answers with 2xx
+    LOG = "log"  # a line with this text stands in its output
+    COMMAND = "command"  # a command succeeds on its first node
+
+
+class Ready(msgspec.Struct, frozen=True):
+    """When a role counts as ready."""
+
+    kind: ReadyKind
+    within_s: int
+    text: Word = ""
+    """The address, the text of the line or the command."""
 
 
 class Role(msgspec.Struct, frozen=True):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -12,6 +11,7 @@ from muster import __version__
 from muster.facts import Facts
 from muster.job.request import Request
 from muster.launchers.base import Launcher
+from muster.model.finish import Finish
 from muster.model.plan import (
     Condition,
     Directive,
@@ -46,9 +46,6 @@ from muster.plan.secret import without
 from muster.plan.site_values import node_kind
 from muster.plan.size import Size, make_size
 from muster.sites.site import Site
-
-if TYPE_CHECKING:
-    from muster.model.finish import Finish
 
 
 class Sections(msgspec.Struct, frozen=True):

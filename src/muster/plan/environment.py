@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -11,6 +10,7 @@ from muster.errors import RequestError
 from muster.facts import Facts
 from muster.job.request import Request
 from muster.launchers.base import Launcher
+from muster.model.finish import Finish
 from muster.model.plan import Engine, ImageUse, Note, Prelude, PreludeKind, Reason, Variable
 from muster.model.words import Hidden, quote, template
 from muster.plan.asked import Asked
@@ -22,9 +22,6 @@ from muster.plan.site_values import node_kind, reason_for
 from muster.plan.terms import Terms
 from muster.rank import contract
 from muster.sites.site import Site
-
-if TYPE_CHECKING:
-    from muster.model.finish import Finish
 
 _LEFT_OVER = (
     *("RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_RUN_ID"),

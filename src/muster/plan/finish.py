@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from muster.errors import Refusal, RequestError, refused
 from muster.facts import Facts
 from muster.job.request import Request
 from muster.launchers.base import Launcher
+from muster.model.finish import TASK, Finish, Save
 from muster.model.plan import Directive, Engine, Hang, Reason, Variable
 from muster.model.words import Fragment, Word
 from muster.plan.asked import Asked
 from muster.plan.terms import Terms
 from muster.rank import contract
-
-if TYPE_CHECKING:
-    from muster.model.finish import Finish, Save
 
 _HANG_S = 1800
 _FIELDS = ("restart", "spares", "checkpoint", "save_before")
@@ -45,8 +42,6 @@ def make_finish(asked: Asked, facts: Facts, launcher: Launcher) -> Finish | None
         _check_spares(request, is_within=asked.within)
     from pathlib import PurePosixPath
 
-    from muster.model.finish import Finish
-
     checkpoint = request.checkpoint and str(PurePosixPath(asked.directory) / request.checkpoint)
     # A node that dies is not a fault of the script's: each spare allows one start more.
     return Finish(
@@ -71,8 +66,6 @@ def _make_save(request: Request) -> Save | None:
             f"{request.origin('save_before')} is not shorter than the time limit, {request.origin('time')}",
             hint="give a longer --time, or a shorter --save-before",
         )
-    from muster.model.finish import Save
-
     return Save(request.save_before, request.save_signal)
 
 
@@ -94,8 +87,6 @@ def _check_tasks(request: Request, finish: Finish, array: str | None) -> None:
     """Stop where tasks that run side by side would go on from each other's checkpoints."""
     if not finish.checkpoint:
         return
-    from muster.model.finish import TASK
-
     named_per_task = TASK in str(request.checkpoint)
     if array is None and named_per_task:
         raise RequestError(

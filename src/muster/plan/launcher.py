@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -13,6 +12,7 @@ from muster.facts import Facts, ScriptFacts
 from muster.job.request import Request
 from muster.launchers import default_launcher, launcher_named
 from muster.launchers.base import Launcher, Starter
+from muster.model.finish import Finish
 from muster.model.plan import Engine, Flag, Reason
 from muster.model.words import Fragment
 from muster.plan.asked import Asked
@@ -27,9 +27,6 @@ from muster.policy.queues import Choice
 from muster.sites.site import Site
 from muster.sites.when import Situation
 from muster.slurm.flags import SlurmFlag, whole_step_flags
-
-if TYPE_CHECKING:
-    from muster.model.finish import Finish
 
 
 class LaunchTerms(msgspec.Struct, frozen=True):

@@ -16,8 +16,7 @@ from muster.job.request import Request
 from muster.job.roles import ROLE_OPTIONS
 from muster.launchers import launcher_named
 from muster.launchers.base import Starter
-from muster.model.plan import Directive, Engine, Flag, Note, Plan, Reason, Role, Variable
-from muster.model.ready import Ready, ReadyKind
+from muster.model.plan import Directive, Engine, Flag, Note, Plan, Ready, ReadyKind, Reason, Role, Variable
 from muster.model.words import Fragment, Template, Word
 from muster.older import zip_equal
 from muster.plan.build import make_plan

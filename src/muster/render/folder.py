@@ -82,4 +82,5 @@ def texts_of_folder() -> dict[str, str]:
 
 def folder_name(texts: Mapping[str, str] | None = None) -> str:
     """Return the name of the folder of these texts, else of those of this version: another one for other texts."""
-    return f"{zlib.crc32(repr(texts_of_folder() if texts is None else texts).encode()):08x}"
+    whole_text = "\n".join(f"{name}\n{text}" for name, text in (texts_of_folder() if texts is None else texts).items())
+    return f"{zlib.crc32(whole_text.encode()):08x}"

@@ -13,7 +13,7 @@ from muster.rank.vendors import VENDORS, VISIBLE
 
 # Comments and docstrings: Open MPI takes a command line of 128 KiB, and all texts stand in it beside the user's words.
 # And what a piece of a text imports from another piece, which stands above it.
-_NO_CODE = r'(?m)^\s*(?:#[^\n]*|"""(?:.|\n)*?"""|from \.\w+ import [^\n]*)?\n'
+_NO_CODE = r'(?m)^\s*(?:#[^\n]*|"""(?s:.)*?"""|from \.\w+ import [^\n]*)?\n'
 
 SHELL = paths.join(paths.dirname(__file__), "shell")
 _RANK = paths.join(paths.dirname(paths.dirname(__file__)), "rank")
