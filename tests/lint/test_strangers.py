@@ -261,6 +261,17 @@ _FOUND = {
         "one CPU",
         "#!/bin/bash\n#SBATCH --time=60\n#SBATCH --gres=gpu:1\n#SBATCH -c1\nmodule load julia\njulia -O3 a/b.jl\n",
     ),
+    "the backend of Keras": (
+        "not-exported",
+        "KERAS_BACKEND does not reach the program",
+        _GPU + "KERAS_BACKEND=tensorflow\nnohup python t.py 1\n",
+    ),
+    "a switch of Python": ("not-exported", "PYTHONHASHSEED", _GPU + "PYTHONHASHSEED=0\nsrun python t.py 1\n"),
+    "a hint that gives no CPU": (
+        "one-cpu",
+        "4 GPUs of a node",
+        "#!/bin/bash\n#SBATCH -n 4 -N 1\n#SBATCH --gres=gpu:4\n#SBATCH --hint=nomultithread\nsrun -K python t.py\n",
+    ),
     "a comment in the text of another shell": (
         "continuation-comment",
         "takes the rest for a comment: --seed is lost",
@@ -450,6 +461,11 @@ _RIGHT = {
     "batches of each device": ("one-process-many-gpus", _MANY + "python t.py --per_device_train_batch_size 4\n"),
     "GPUs without dashes": ("one-process-many-gpus", _MANY + "python t.py gpus='0,1' lr=1\n"),
     "a program of ranks by its name": ("one-process-many-gpus", _MANY + "python ddp_train.py --config a\n"),
+    "a hint that gives whole sockets": (
+        "one-cpu",
+        "#!/bin/bash\n#SBATCH -N 1\n#SBATCH --gres=gpu:1\n#SBATCH --hint=compute_bound\nsrun -K python t.py\n",
+    ),
+    "a folder of the script's own": ("not-exported", _GPU + "TF_DIR=/a\nCUDA_DIR=/b\nsrun python t.py 1\n"),
     "a build that is off": ("work-switched-off", _GPU + "#python setup.py install\nhostname\n"),
 }
 
