@@ -224,9 +224,9 @@ def _sighting(node: str, when: int, cause: NodeFault = NodeFault.DIED) -> Sighti
 
 
 def test_a_node_is_remembered_for_a_week_and_forgotten_when_asked(tmp_path: Path) -> None:
-    memory = remember(KnownFaults(), [_sighting("a", 1000), _sighting("b", 1001)], {}, now=1000 + KEPT_S)
+    memory = remember(KnownFaults(()), [_sighting("a", 1000), _sighting("b", 1001)], {}, now=1000 + KEPT_S)
     assert [node.node for node in bad_nodes(memory)] == ["b"]
-    memory = remember(KnownFaults(), [_sighting("a", 1000), _sighting("b", 1001)], {}, now=1002)
+    memory = remember(KnownFaults(()), [_sighting("a", 1000), _sighting("b", 1001)], {}, now=1002)
     save(tmp_path, "c", memory)
     with pytest.raises(RequestError, match="nothing is remembered against x"):
         forget_nodes(tmp_path, "c", ["x"])

@@ -270,7 +270,7 @@ def test_what_is_not_ones_own_is_not_read(jobs: _Jobs, monkeypatch: pytest.Monke
     for cluster in ("fir", "elm"):
         with pytest.raises(MemoryUnreadable, match="it is another user's, or a link"):
             load(jobs.state, cluster)
-    assert load(jobs.state, "oak") == KnownFaults()
+    assert load(jobs.state, "oak") == KnownFaults(())
 
 
 @pytest.mark.parametrize(

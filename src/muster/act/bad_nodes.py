@@ -85,7 +85,7 @@ class BadNode(msgspec.Struct, frozen=True):
 class KnownFaults(msgspec.Struct, frozen=True):
     """What one file holds."""
 
-    sightings: tuple[Sighting, ...] = ()
+    sightings: tuple[Sighting, ...]
     cleared: Mapping[str, int] = msgspec.field(default_factory=dict[str, int])
     """When a node was forgotten: what happened before that does not count."""
 
@@ -112,16 +112,13 @@ def load(state: Path, cluster: str) -> KnownFaults:
     try:
         path.lstat()
     except FileNotFoundError:
-        return KnownFaults()
+        return KnownFaults(())
     except OSError as error:
         raise _unreadable(path, error.strerror) from None
     if not is_own_file(path):
         raise _unreadable(path, "it is another user's, or a link")
     try:
-        text = path.read_bytes()
-        if "sightings" not in msgspec.json.decode(text, type=dict[str, msgspec.Raw]):
-            raise _unreadable(path, "it holds no list of nodes")
-        return msgspec.json.decode(text, type=KnownFaults)
+        return msgspec.json.decode(path.read_bytes(), type=KnownFaults)
     except (OSError, msgspec.DecodeError) as error:
         raise _unreadable(path, error) from None
 
