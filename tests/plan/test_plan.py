@@ -343,13 +343,13 @@ def test_a_list_of_nodes_may_be_a_file() -> None:
 @pytest.mark.parametrize(
     ("size", "said"),
     [
-        ("4", "--mem 4: 4 MiB of a node are less than torch alone takes; --mem 4G is 4 GiB"),
-        ("512M", "--mem 512M: 512 MiB of a node are less than torch alone takes; --mem 512G is 512 GiB"),
+        ("4", "--mem 4: 4 MiB of a node are few for a training; --mem 4G is 4 GiB"),
+        ("512M", "--mem 512M: 512 MiB of a node are few for a training; --mem 512G is 512 GiB"),
         ("1G", ""),
         ("0", ""),
     ],
 )
-def test_memory_that_is_too_little_for_torch_is_read_aloud(size: str, said: str) -> None:
+def test_memory_that_is_little_for_a_training_is_read_aloud(size: str, said: str) -> None:
     texts = [
         note.text for note in plan("--mem", size, "--", "x").notes if note.warning and "MiB of a node" in note.text
     ]

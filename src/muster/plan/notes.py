@@ -35,14 +35,14 @@ def notes_before(
         yield from stays_behind(asked.request, facts, environment.variables)
 
 
-_LEAST_FOR_TORCH_MIB = 1024
+_FEW_MIB = 1024
 
 
 def _little_memory(asked: Asked) -> Iterator[Note]:
     """Yield how a small --mem is read: to Slurm a number without a unit is MiB, and people mean GiB."""
     memory = asked.request.mem
-    if asked.has_header and memory is not None and 0 < memory.mib < _LEAST_FOR_TORCH_MIB:
-        text = f"{asked.request.origin('mem')}: {memory.mib} MiB of a node are less than torch alone takes"
+    if asked.has_header and memory is not None and 0 < memory.mib < _FEW_MIB:
+        text = f"{asked.request.origin('mem')}: {memory.mib} MiB of a node are few for a training"
         yield Note(f"{text}; --mem {memory.mib}G is {memory.mib} GiB", warning=True)
 
 
