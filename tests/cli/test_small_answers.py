@@ -150,6 +150,27 @@ def test_the_end_of_a_run_is_said_and_a_failed_one_is_kept(
     assert kept_jobs == ([kept] if is_kept else [])
 
 
+@pytest.mark.parametrize(
+    ("status", "report", "is_told"),
+    [
+        (0, "salloc: error: Unable to clean up job allocation 202: Unable to contact slurm controller", True),
+        (7, "x\nsalloc: error: Unable to clean up job allocation 202: Unable to contact slurm controller", True),
+        (0, "0: salloc: error: Unable to clean up job allocation 202", False),
+        (0, "", False),
+    ],
+)
+def test_an_allocation_that_salloc_could_not_give_back_is_told_with_what_to_do(
+    status: int, report: str, is_told: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The controller was killed while the ranks ran: run ended with 0, and the job kept its nodes."""
+    monkeypatch.setattr(closing, "_remember", lambda *_: None)
+    monkeypatch.setattr(closing, "_asked", lambda _: None)
+    assert _closed(_PLAN, Kept(status, started=True, job="202", report=report), quiet=True) == status
+
+    told = "job 202 keeps its nodes until its time limit" in (err := capsys.readouterr().err)
+    assert (told, "hint: muster cancel 202" in err) == (is_told, is_told)
+
+
 def test_a_run_that_failed_is_known_afterwards(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setattr(asked_jobs, "cluster", lambda: "nuA")

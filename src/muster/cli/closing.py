@@ -18,6 +18,8 @@ _LINES = 15
 _INTERRUPTED = 128 + 2
 # What the script says before it stops: the error and its hint stand in the output already.
 _STOPPED = re.compile(r"^muster: error: ", re.MULTILINE)
+# salloc's own status stays that of the script.
+_HELD = re.compile(r"^salloc: error: Unable to clean up job allocation (?P<job>\d+)", re.MULTILINE)
 
 
 def _asked(job: str) -> SlurmJob | None:
@@ -84,6 +86,11 @@ def say_of_rank(plan: Plan, outcome: Outcome, *, quiet: bool) -> None:
 def _closed(plan: Plan, kept_job: Kept, *, quiet: bool) -> int:
     from muster.cli.app import print_error
 
+    held_allocation = _HELD.search(kept_job.report)
+    if held_allocation is not None:
+        job = held_allocation["job"]
+        words = f"warning: job {job} keeps its nodes until its time limit: Slurm's controller did not answer"
+        say(f"{words}\n\nhint: muster cancel {job}, once scontrol ping says that a controller answers")
     if kept_job.unwritten is not None:
         print_error(
             f"the output cannot be written: {kept_job.unwritten}; the ranks were ended",
