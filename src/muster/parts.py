@@ -78,6 +78,25 @@ def parts_of_others(group: str) -> dict[str, EntryPoint]:
     return {point.name: point for point in _entry_points(group)}
 
 
+def load_point(point: EntryPoint) -> Any:
+    """Return the part of another package; a package whose part cannot be loaded is named."""
+    try:
+        return point.load()
+    except Exception as error:  # noqa: BLE001  # whatever a stranger's module raises as it is imported
+        raise _broken(point, error) from None
+
+
+def broken_verb(name: str, error: Exception) -> MachineLacks:
+    """Return the error for a verb of another package that cannot be loaded."""
+    return _broken(parts_of_others(VERBS)[name], error)
+
+
+def _broken(point: EntryPoint, error: Exception) -> MachineLacks:
+    package = point.dist.name if point.dist else point.value.partition(".")[0]
+    message = f"{point.name}, a part of the package {package}, cannot be loaded: {type(error).__name__}: {error}"
+    return MachineLacks(package, message, hint=f"repair that package, or remove it: pip uninstall {package}")
+
+
 @cache
 def _entry_points(group: str) -> tuple[EntryPoint, ...]:
     if not any(_brings(folder, group) for folder in sys.path):

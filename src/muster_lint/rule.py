@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from typing import Any
 
-from muster.errors import UnknownName
-from muster.parts import LINT_RULES, parts_of_others
+from muster.errors import MachineLacks, UnknownName
+from muster.parts import LINT_RULES, load_point, parts_of_others
 from muster_lint.values import Hit, Rule, Severity
 
 _ROOMS = (
@@ -90,8 +91,20 @@ def all_rules() -> tuple[Rule, ...]:
     for room in _ROOMS:
         import_module(f"muster_lint.rules.{room}")
     for point in parts_of_others(LINT_RULES).values():
-        point.load()
+        with suppress(MachineLacks):
+            load_point(point)
     return tuple(_RULES.values())
+
+
+def broken_parts() -> list[str]:
+    """Return a sentence for each part of another package whose rules cannot be loaded: the others look all the same."""
+    sentences = []
+    for point in parts_of_others(LINT_RULES).values():
+        try:
+            load_point(point)
+        except MachineLacks as error:
+            sentences.append(f"{error.message}; {error.hint}")
+    return sentences
 
 
 def rule_named(name: str) -> Rule:

@@ -97,3 +97,45 @@ def test_nothing_of_others_is_searched_where_every_name_is_musters(tmp_path: Pat
         cwd=tmp_path, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert "importlib.metadata" not in done.stderr
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Path:
+    """Return a folder with an installed package whose module cannot be imported."""
+    folder = tmp_path / "broken"
+    record = folder / "bad_pkg-1.dist-info"
+    record.mkdir(parents=True)
+    (record / "METADATA").write_text("Metadata-Version: 2.1\nName: bad-pkg\nVersion: 1\n")
+    groups = {"verbs": "broke", "launchers": "bad", "engines": "crate2", "lint_rules": "bad", "sites": "attic2"}
+    text = "".join(f"[muster.{group}]\n{name} = badpkg:X\n" for group, name in groups.items())
+    (record / "entry_points.txt").write_text(text.replace("broke = badpkg:X", "broke = badpkg"))
+    (folder / "badpkg.py").write_text("import nosuchmodule\n")
+    (folder / "job.sh").write_text("#!/bin/bash\n#SBATCH -N2\nsrun true\n")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["broke"], "broke"),
+        (["run", "--here", "--launcher", "bad", "--", "true"], "bad"),
+        (["plan", "--site", "attic2", "--", "true"], "attic2"),
+    ],
+)
+def test_a_part_that_cannot_be_loaded_is_its_package_s_fault(broken: Path, words: list[str], part: str) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(broken)}
+    done = subprocess.run([MUSTER, *words], env=environment, cwd=broken, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    said = (
+        f"{part}, a part of the package bad-pkg, cannot be loaded: ModuleNotFoundError: No module named 'nosuchmodule'"
+    )
+    assert said in done.stderr
+    assert "hint: repair that package, or remove it: pip uninstall bad-pkg" in done.stderr
+
+
+def test_rules_that_cannot_be_loaded_do_not_keep_the_others_from_looking(broken: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(broken)}
+    argv = [str(MUSTER), "lint", "job.sh"]
+    done = subprocess.run(argv, env=environment, cwd=broken, capture_output=True, text=True, check=False)
+    assert "muster: warning: its rules do not look: bad, a part of the package bad-pkg, cannot be loaded" in done.stderr
+    assert "--time" in done.stdout

@@ -20,9 +20,14 @@ class Verb(NamedTuple):
 
 def command_of(verb: Verb) -> CommandLine:
     """Return the command line that the verb's file describes."""
-    from muster.parts import load_place
+    from muster.parts import broken_verb, load_place
 
-    command: CommandLine = load_place(f"{verb.module}:COMMAND")
+    try:
+        command: CommandLine = load_place(f"{verb.module}:COMMAND")
+    except Exception as error:
+        if verb in VERBS:
+            raise
+        raise broken_verb(verb.name, error) from None
     return command
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from muster.parts import ENGINES, parts_of_others
+from muster.parts import ENGINES, load_point, parts_of_others
 
 if TYPE_CHECKING:
     from muster.images.base import ImageEngine
@@ -50,7 +50,7 @@ def _add_engine_of_others(name: str) -> bool:
     """Register the engine that another package brings under this name; return whether there is one."""
     point = parts_of_others(ENGINES).get(name)
     if point is not None:
-        register(point.load())
+        register(load_point(point))
     return point is not None
 
 

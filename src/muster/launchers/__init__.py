@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, overload
 
 import msgspec
 
-from muster.parts import LAUNCHERS, parts_of_others
+from muster.parts import LAUNCHERS, load_point, parts_of_others
 
 if TYPE_CHECKING:
     from muster.launchers.base import Launcher
@@ -86,7 +86,7 @@ def _add_launcher_of_others(name: str) -> bool:
     """Register the launcher that another package brings under this name; return whether there is one."""
     point = parts_of_others(LAUNCHERS).get(name)
     if point is not None:
-        register(point.load())
+        register(load_point(point))
     return point is not None
 
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from muster.errors import ProfileError, RequestError, UnknownName
 from muster.facts import Facts
-from muster.parts import SITES, parts_of_others
+from muster.parts import SITES, load_point, parts_of_others
 from muster.sites.heads import DEFAULT_SITE, Head, SearchPath, evidence_from, heads
 from muster.sites.layers import Layer, Merged, merge
 from muster.sites.schema import Profile
@@ -124,7 +124,7 @@ def _files_of_others(name: str) -> Iterator[str]:
     """Yield the profile of this name in the package whose entry point names it: NAME.toml beside its module."""
     point = parts_of_others(SITES).get(name)
     if point is not None:
-        yield paths.join(paths.dirname(point.load().__file__), f"{name}.toml")
+        yield paths.join(paths.dirname(load_point(point).__file__), f"{name}.toml")
 
 
 def _overlay_layers(name: str, search: SearchPath) -> Iterator[Layer]:

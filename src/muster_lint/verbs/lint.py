@@ -34,10 +34,13 @@ def main(words: Words) -> int:
         raise RequestError("there is no file to read", hint="muster lint job.sbatch")
     from muster_lint.look import lint_files
     from muster_lint.read import scripts_below
+    from muster_lint.rule import broken_parts
 
     typed = _typed_table(words)
     paths = [path for operand in words.operands for path in scripts_below(operand)]
     _check_readers(paths)
+    for sentence in broken_parts():
+        say(f"warning: its rules do not look: {sentence}")
     looked = lint_files(paths, _site_named(words.site))
     if words.diff or words.fix:
         is_changed = _fix(looked, words, typed)
