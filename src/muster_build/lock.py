@@ -18,6 +18,9 @@ from muster_build.pip import offline_words, pip
 Say = Callable[[str], None]
 
 
+USUAL_GLIBC = "2.28"
+
+
 class LockOrder(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be locked, and for which machine."""
 
@@ -25,7 +28,7 @@ class LockOrder(msgspec.Struct, frozen=True, kw_only=True):
     output: Path | None = None
     wheelhouse: Path | None = None
     arch: str | None = None
-    glibc: str = "2.28"
+    glibc: str = USUAL_GLIBC
     python_version: str | None = None
     gpu_kind: str | None = None
     find_links: Path | None = None
@@ -45,7 +48,7 @@ def read_pins(order: LockOrder) -> list[Pin]:
 def look_at_pins(file: Path, gpu_kind: str | None) -> list[Pin]:
     """Read the pins of a file, which may also only point to other files."""
     try:
-        text = file.read_text()
+        text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise RequestError(
             f"{file} cannot be read: {error}", hint="give a requirements file or a conda environment file"
@@ -90,14 +93,15 @@ def build_lock(order: LockOrder, python: Path, environment: Mapping[str, str], s
             hint="conda env export --prefix DIR writes the builds of an environment that conda has made of it",
         )
     target = list(_target(order))
+    _check_places(order.output, order.wheelhouse)
     source = offline_words(order.find_links, offline=order.offline)
     say("asking which wheels fit the target")
     words = ["install", "--dry-run", "--quiet", "--ignore-installed", "--report", "-", *source, *target]
     output = pip(python, [*words, "--requirement", str(order.requirements)], environment, runner)
     lines = sorted(_locked(json.loads(output.stdout[output.stdout.index("{") :])))
     draft = order.output.with_name(f".{order.output.name}.part-{os.getpid()}")
-    draft.write_text("".join(f"{line}\n" for line in [*_index_lines(order.requirements), *lines]))
     try:
+        draft.write_text("".join(f"{line}\n" for line in [*_index_lines(order.requirements), *lines]))
         if order.wheelhouse is not None:
             order.wheelhouse.mkdir(parents=True, exist_ok=True)
             say(f"fetching {len(lines)} wheels into {order.wheelhouse}")
@@ -112,19 +116,35 @@ def build_lock(order: LockOrder, python: Path, environment: Mapping[str, str], s
     return len(lines)
 
 
+def _check_places(output: Path, wheelhouse: Path | None) -> None:
+    """Refuse a place that cannot be written, before pip is asked: that takes minutes."""
+    if output.is_dir():
+        raise RequestError(f"-o {output} is a directory", hint="name a file: -o lock.txt")
+    if not os.access(output.absolute().parent, os.W_OK):
+        raise RequestError(f"-o {output}: you cannot write there", hint="name a file in a directory that you can write")
+    if wheelhouse is not None and wheelhouse.exists() and not wheelhouse.is_dir():
+        raise RequestError(f"--wheelhouse {wheelhouse} is no directory", hint="name a folder: it is made")
+
+
+_ARCHES = ("x86_64", "aarch64", "ppc64le", "s390x")
+"""The machines that wheels for Linux are made for and that clusters have."""
+
+
 def _target(order: LockOrder) -> Iterator[str]:
     """Yield the words that mean another machine.
 
     Wheels only, of its Python, architecture and C library or an older one.
     """
-    if order.arch is None and order.python_version is None:
-        return
+    if order.arch is not None and order.arch not in _ARCHES:
+        raise RequestError(f"--arch {order.arch}: no wheels are made for it", hint=f"known: {', '.join(_ARCHES)}")
     arch = order.arch or os.uname().machine
     major, _, minor = order.glibc.partition(".")
     if major != "2" or not minor.isdigit() or int(minor) < 17:
         raise RequestError(
             f"--glibc {order.glibc} is not a version of 2.17 or newer", hint="ldd --version on the target shows it"
         )
+    if order.arch is None and order.python_version is None and order.glibc == USUAL_GLIBC:
+        return
     yield from ("--only-binary=:all:", "--target=.")
     for number in range(int(minor), 4, -1):
         yield f"--platform=manylinux_2_{number}_{arch}"
@@ -149,4 +169,4 @@ def _locked(report: Mapping[str, list[dict[str, dict[str, dict[str, dict[str, st
 
 def _index_lines(requirements: Path) -> list[str]:
     starts = ("--index-url", "--extra-index-url", "-i ", "--find-links", "-f ")
-    return [line for line in requirements.read_text().splitlines() if line.startswith(starts)]
+    return [line for line in requirements.read_text("utf-8-sig").splitlines() if line.startswith(starts)]

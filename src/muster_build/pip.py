@@ -10,6 +10,7 @@ from muster.errors import CommandFailed, RequestError
 from muster.runner import ProgramResult, Runner, run
 
 _HOUR_S = 3600.0
+_NO_WAY_OUT = "proxies are read from your environment; where there is no way out: --offline --wheelhouse DIR"
 
 
 def pip(python: Path, words: Sequence[str], environment: Mapping[str, str], runner: Runner = run) -> ProgramResult:
@@ -19,6 +20,9 @@ def pip(python: Path, words: Sequence[str], environment: Mapping[str, str], runn
     if result.ok:
         return result
     missing = re.search(r"No matching distribution found for (\S+)", result.stderr)
+    if missing and "after connection broken by" in result.stderr:
+        message = f"pip {words[0]}: the package index was not reached, so nobody knows whether it has {missing[1]}"
+        raise CommandFailed(["pip"], result.status, "", message, hint=_NO_WAY_OUT)
     if missing:
         offline = "--no-index" in words
         complaint = "the wheelhouse lacks" if offline else "no package index has, for this Python and machine,"
@@ -30,10 +34,11 @@ def pip(python: Path, words: Sequence[str], environment: Mapping[str, str], runn
         raise RequestError(f"{complaint} {missing[1]}", hint=hint)
     errors = [line.removeprefix("ERROR: ") for line in result.stderr.splitlines() if line.startswith("ERROR: ")]
     error_lines = errors or result.stderr.strip().splitlines() or ["it said nothing"]
-    raise CommandFailed(
-        ["pip"], result.status, "", f"pip {words[0]}: {error_lines[0]}", hint="proxies are read from your environment; "
-        "where there is no way out: --offline --wheelhouse DIR",
-    )  # fmt: skip
+    clashing = re.search(r"Cannot install (.+?) because these package versions have conflicting", result.stderr)
+    if clashing:
+        hint = "name versions that go together, or leave one of them to pip"
+        raise RequestError(f"these do not go together: {clashing[1]}", hint=hint)
+    raise CommandFailed(["pip"], result.status, "", f"pip {words[0]}: {error_lines[0]}", hint=_NO_WAY_OUT)
 
 
 def offline_words(wheelhouse: Path | None, *, offline: bool) -> tuple[str, ...]:

@@ -91,10 +91,8 @@ def build_venv(order: VenvOrder, environment: Mapping[str, str], say: Say, *, ru
         return False
     with _in_place(order.directory):
         say(f"building {order.directory} with {program}")
-        checked(
-            runner([program, "-m", "venv", str(order.directory)], env=module_environment, timeout_s=600),
-            hint="its Python needs the module venv: on Debian, python3-venv",
-        )
+        made = runner([program, "-m", "venv", str(order.directory)], env=module_environment, timeout_s=600)
+        checked(made, hint=_hint_of_venv(order.directory))
         python = order.directory / "bin/python"
         for file in order.requirements:
             say(f"installing what {file} lists")
@@ -130,6 +128,17 @@ def _in_place(directory: Path) -> Iterator[None]:
             old.rename(directory)
         raise
     remove(old)
+
+
+_LEAST_FREE_MIB = 64
+
+
+def _hint_of_venv(directory: Path) -> str:
+    """Return why the module venv may have failed: on a full disk it does not say so itself."""
+    free_mib = shutil.disk_usage(directory).free // 2**20
+    if free_mib < _LEAST_FREE_MIB:
+        return f"only {free_mib} MiB are free in {directory.parent}: make room there, or name another place"
+    return "its Python needs the module venv: on Debian, python3-venv"
 
 
 def _first_of(name: str) -> str:

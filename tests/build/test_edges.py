@@ -172,6 +172,7 @@ def test_the_bases_of_a_containerfile_are_images_of_registries(text: str, bases:
     ("order", "words"),
     [
         ({}, []),
+        ({"glibc": "2.17"}, [f"--platform=manylinux_2_17_{os.uname().machine}"]),
         ({"arch": "aarch64", "glibc": "2.17"}, ["--platform=manylinux_2_17_aarch64", "--platform=linux_aarch64"]),
         (
             {"python_version": "3.11"},
@@ -194,6 +195,10 @@ def test_a_lock_for_another_machine_names_all_that_it_takes(
 def test_a_c_library_older_than_any_wheel_is_refused(tmp_path: Path, glibc: str) -> None:
     with pytest.raises(RequestError, match=r"2\.17 or newer"):
         list(_target(LockOrder(requirements=tmp_path, arch="x86_64", glibc=glibc)))
+    with pytest.raises(RequestError, match=r"2\.17 or newer"):
+        list(_target(LockOrder(requirements=tmp_path, glibc=glibc)))
+    with pytest.raises(RequestError, match="--arch sparc: no wheels are made for it"):
+        list(_target(LockOrder(requirements=tmp_path, arch="sparc")))
 
 
 def test_an_archive_is_read_if_its_form_is_known(tmp_path: Path) -> None:

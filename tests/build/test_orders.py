@@ -105,6 +105,48 @@ def test_a_lock_names_each_archive_and_fetches_it_for_the_target(tmp_path: Path,
     assert {path.name for path in tmp_path.iterdir()} == {"r.txt", "lock", *(["w"] if wheelhouse else [])}
 
 
+@pytest.mark.parametrize(
+    ("output", "wheelhouse", "sentence"),
+    [
+        (".", None, "-o . is a directory"),
+        ("folder", None, "-o folder is a directory"),
+        ("missing/lock", None, "you cannot write there"),
+        ("lock", "file", "--wheelhouse file is no directory"),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_told_before_pip_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str, wheelhouse: str | None, sentence: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    Path("file").touch()
+    Path("r.txt").write_text("a\n")
+    order = LockOrder(
+        requirements=Path("r.txt"), output=Path(output), wheelhouse=Path(wheelhouse) if wheelhouse else None
+    )
+    with pytest.raises(RequestError, match=sentence):
+        build_lock(order, Path("python"), {}, lambda _: None, lambda *_, **__: pytest.fail("pip is asked"))
+
+
+def test_nothing_is_left_of_a_lock_for_which_there_is_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, *_: Any) -> int:
+        path.touch()
+        raise OSError(28, "No space left on device")
+
+    def answer(argv: Sequence[str], **_: Any) -> ProgramResult:
+        return ProgramResult(tuple(argv), 0, json.dumps({"install": [_package("a", sha256="00")]}), "")
+
+    (tmp_path / "r.txt").write_bytes(b"\xef\xbb\xbfa==1\r\n")
+    assert [pin.name for pin in lock.look_at_pins(tmp_path / "r.txt", None)] == ["a"], "as Windows writes it"
+    monkeypatch.setattr(Path, "write_text", refuse)
+    with pytest.raises(OSError, match="No space"):
+        build_lock(
+            LockOrder(requirements=tmp_path / "r.txt", output=tmp_path / "lock"),
+            Path("python"), {}, lambda _: None, answer,
+        )  # fmt: skip
+    assert [path.name for path in tmp_path.iterdir()] == ["r.txt"]
+
+
 def test_a_package_that_is_no_archive_is_not_locked() -> None:
     with pytest.raises(RequestError, match="a is not an archive"):
         list(lock._locked({"install": [_package("a", md5="0")]}))

@@ -202,7 +202,7 @@ def _lock(words: Words) -> int:
             say(note)
     if words.output is not None:
         count = build_lock(order, Path(sys.executable), os.environ, say)
-        say(f"{words.output} holds {count} packages")
+        say(f"{words.output} holds {count} package{'s' * (count != 1)}")
     return 0
 
 
