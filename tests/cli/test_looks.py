@@ -220,6 +220,20 @@ def test_a_script_that_its_host_lost_was_ended_by_nobodys_sighup(
     assert ("its script no more on node1: that node restarted, or lost the script" in lines) is is_gone
 
 
+@pytest.mark.parametrize("words", [[], ["ValueError: 7"]])
+def test_of_a_rank_that_wrote_nothing_the_line_of_slurm_is_looked_up(
+    words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = "srun: error: task 1 launch failed: Slurmd could not connect IO"
+    failure = Failure("rank 1: not started by srun: Slurmd could not connect IO", None, (1,), 1, line)
+    monkeypatch.setattr(why, "_failure", lambda _: (None, failure))
+    monkeypatch.setattr(why, "last_words", lambda *_: words)
+    lines = "\n".join(why._ended(JobCase("7", job("FAILED", node_list="node[1-2]"), None)))
+
+    assert ("known: a node could not start its rank" in lines) is not bool(words)
+    assert ("--exclude NODE" in lines) is not bool(words)
+
+
 def test_a_rank_that_failed_beside_a_dead_node_is_not_called_the_first(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

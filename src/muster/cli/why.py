@@ -148,11 +148,20 @@ def _ended(case: JobCase) -> Iterator[str]:
             yield f"    hint: {explanation['remedy']}"
         yield f"  all of it: muster logs {case.id_to_type}"
         return
+    yield from _known_of_slurm(failure)
     from muster.follow.find_output import closed_output
 
     closed = None if case.run is not None else closed_output(job)
     if closed is not None:
         yield f"  what it wrote cannot be read by you: {closed}"
+
+
+def _known_of_slurm(failure: Failure | None) -> Iterator[str]:
+    """Yield the cause of a rank that wrote nothing, as one that was not started: what Slurm says of it may be known."""
+    explanation = None if failure is None else _known([failure.line], failure)
+    if explanation is not None:
+        yield f"  known: {explanation['cause']}"
+        yield f"    hint: {explanation['remedy']}"
 
 
 def _names_no_node(job: SlurmJob, failure: Failure | None) -> bool:
