@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -10,12 +10,13 @@ if TYPE_CHECKING:
     from muster.cli.command_line import CommandLine
 
 
-class Verb(NamedTuple):
+class Verb:
     """One line of `muster --help`."""
 
-    name: str
-    module: str
-    help: str
+    def __init__(self, name: str, module: str, sentence: str) -> None:
+        self.name = name
+        self.module = module
+        self.help = sentence
 
 
 def command_of(verb: Verb) -> CommandLine:
