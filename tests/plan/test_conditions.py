@@ -15,6 +15,7 @@ from launch.plans import FACTS, plan
 from muster.errors import MusterError
 from muster.facts import Facts, ImageFacts, ScriptFacts, VenvFacts
 from muster.plan.nested import nested_launcher, refuse_launcher
+from muster.plan.secret import passed_by_name
 from sites.profiles import written
 
 _HEAD = 'muster_site = 1\nname = "mine"\ntitle = "t"\n'
@@ -214,4 +215,70 @@ def _with(**venv: object) -> ImageFacts:
 )
 def test_an_image_has_what_the_launch_needs_of_it(image: ImageFacts, words: str, refused: str | None) -> None:
     text = said("generic", f"-N 2 --image /i/x.sif {words}", replace(FACTS, image=image))
+    assert (refused in text) if refused else not text.startswith("refused"), text
+
+
+_HERE = replace(_SEEN, package="/opt/muster")
+
+
+@pytest.mark.parametrize(
+    ("image", "words", "ready", "mounts", "flags"),
+    [
+        (_HERE, "-g 0", False, True, False),
+        (_HERE, "-g 0 --stacks-ready", True, True, False),
+        (replace(_HERE, has_rank_library=True), "-g 0 --stacks-ready", True, True, False),
+        (replace(_HERE, has_rank_library=True), "-g 0", False, False, False),
+        (replace(_HERE, package=None), "-g 0 --stacks-ready", False, False, False),
+        (_HERE, "-g 4", False, True, True),
+    ],
+)
+def test_an_image_gets_what_the_ranks_need_in_it(
+    tmp_path: Path, image: ImageFacts, words: str, ready: bool, mounts: bool, flags: bool
+) -> None:
+    site = written(tmp_path, f"{_HEAD}{_NODE}gpu_kind = 'cuda'\n{_QUEUE}[containers.apptainer]\nengine = 'apptainer'\n")
+    facts = replace(FACTS, image=image, ready_folder="/r")
+    made = plan("-N", "2", "--image", "/i/x.sif", *words.split(), "--", "x", site=str(site), facts=facts)
+    assert (made.image.ready is not None, made.ready) == (ready, None)
+    assert any(mount.target.endswith("/muster") for mount in made.image.mounts) is mounts
+    assert bool(made.image.flags) is flags
+
+
+@pytest.mark.parametrize(
+    ("where", "step", "overlaps"), [({"within": True}, "0", True), ({"within": True}, "", False), ({}, "0", False)]
+)
+def test_a_step_over_an_allocation_shares_it_with_the_step_that_it_was_typed_in(
+    where: dict[str, bool], step: str, overlaps: bool
+) -> None:
+    facts = replace(FACTS, environment={"SLURM_STEP_ID": step})
+    assert plan("-N", "2", "--", "x", facts=facts, **where).overlap is overlaps  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("words", "values"),
+    [
+        (["--env", "A_TOKEN=secretvalue"], {"A_TOKEN": "secretvalue"}),
+        (["--env=A_TOKEN=secretvalue"], {"A_TOKEN": "secretvalue"}),
+        (["--job-name", "A_TOKEN=secretvalue"], {}),
+        (["--", "--env=A_TOKEN=secretvalue"], {}),
+    ],
+)
+def test_a_secret_is_passed_by_its_name_where_it_is_the_value_of_a_variable(
+    words: list[str], values: dict[str, str]
+) -> None:
+    kept, passed = passed_by_name(words)
+    assert passed == values
+    assert (kept == words) is not bool(values)
+
+
+@pytest.mark.parametrize(
+    ("words", "refused"),
+    [
+        ("-g 2 --gres gpu:2", None),
+        ("-g 2 --gres gpu:3", "contradict each other"),
+        ("--env http_proxy", "has no http_proxy"),
+        ("--env http_proxy=h:3128", None),
+    ],
+)
+def test_what_is_said_twice_has_to_be_the_same(words: str, refused: str | None) -> None:
+    text = said("generic", f"-N 2 {words}")
     assert (refused in text) if refused else not text.startswith("refused"), text

@@ -550,3 +550,52 @@ def test_what_slurm_queues_is_told_and_not_refused_by_the_profile(flags: str) ->
     else:
         told = warnings(plan_on(known, "-g", "1", "-t", "60", "-q", "short", limits=limits))
         assert any(text.startswith("the job waits: 01:00:00, but the QOS short allows 00:30:00") for text in told)
+
+
+@pytest.mark.parametrize(
+    ("gres", "words", "gpus"),
+    [
+        ("gpu:h100:2,gpu:h100_1g.10gb:14", ("-g", "1"), "h100:1"),
+        ("gpu:h100_1g.10gb:14", ("-g", "1"), "1"),
+        ("gpu:h100:4", ("-g", "1"), "1"),
+        ("gpu:h100:2,gpu:h100_1g.10gb:14", ("-g", "0"), None),
+        ("gpu:h100:2,gpu:h100_1g.10gb:14", ("-g", "1", "--gpu-type", "h100_1g.10gb"), "h100_1g.10gb:1"),
+    ],
+)
+def test_a_gpu_is_asked_for_by_its_type_where_it_might_be_a_slice(
+    gres: str, words: tuple[str, ...], gpus: str | None
+) -> None:
+    known = cluster([partition_line("main", Default="YES")], [kind_line("main", 4, 64, gres)])
+    assert header(plan_on(known, *words)).get("gpus-per-node") == gpus
+
+
+@pytest.mark.parametrize(
+    ("shared", "words", "told"),
+    [
+        ("EXCLUSIVE", ("-g", "1"), True),
+        ("EXCLUSIVE", ("-g", "4"), False),
+        ("EXCLUSIVE", ("-g", "0"), False),
+        ("NO", ("-g", "1"), False),
+    ],
+)
+def test_gpus_of_a_whole_node_that_the_job_does_not_use_are_told(
+    shared: str, words: tuple[str, ...], told: bool
+) -> None:
+    known = cluster([partition_line("main", Default="YES", OverSubscribe=shared)], [kind_line("main", 4, 64, "gpu:4")])
+    assert any("main gives whole nodes" in note.text for note in plan_on(known, *words).notes) is told
+
+
+@pytest.mark.parametrize(("enforced", "told"), [("associations", True), ("limits", False)])
+def test_somebody_without_an_account_is_told_where_jobs_need_one(enforced: str, told: bool) -> None:
+    known = cluster(
+        [partition_line("main", Default="YES")],
+        [kind_line("main", 4)],
+        accounting_text("", "normal|"),
+        AccountingStorageEnforce=enforced,
+    )
+    assert any("takes no job without one" in text for text in warnings(plan_on(known, "-N", "1"))) is told
+
+
+def test_a_partition_whose_nodes_are_not_told_is_not_one_of_gpus() -> None:
+    known = cluster([partition_line("main", Default="YES")], [])
+    assert not any("have GPUs" in text for text in warnings(plan_on(known, "-p", "main", "-g", "0")))
