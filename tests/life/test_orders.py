@@ -187,6 +187,31 @@ def test_a_job_that_is_preempted_starts_no_ranks_in_its_grace_time(
     assert (note.cause or machine.FirstCause("")).kind == kind
 
 
+@pytest.mark.parametrize(
+    ("words", "again"),
+    [
+        ("train.py: error: unrecognized arguments: --x", False),
+        ("muster: error: the node n2 does not see the working directory /work", True),
+        ("muster: error: port 29517 of n2 is taken", True),
+        ("muster: error: this rank was not started by mpirun", False),
+    ],
+)
+def test_what_may_be_well_the_next_time_is_no_error_of_usage(words: str, again: bool) -> None:
+    """A node lost the shared folder for six seconds, and the restart was refused as an error of usage."""
+    terms = LifeTerms(2, 2, restarts=1)
+    state = LifeState(phase=LifePhase.RUNS, hosts=("n1", "n2"), pool=("n1", "n2"))
+    for event in (
+        machine.RankEnded(1, "n2", 2, words),
+        machine.StepEnded(2),
+        machine.SlurmSays("RUNNING", ("n1", "n2")),
+        machine.NodesSay(()),
+    ):
+        state, actions = decide(terms, state, event, 1.0)
+
+    assert any(isinstance(action, machine.StartRanks) for action in actions) is again
+    assert ("an error of usage" in state.why) is not again
+
+
 def test_a_rank_that_ends_later_and_says_why_is_not_the_first() -> None:
     state = LifeState(phase=LifePhase.RUNS, hosts=("n1", "n2"), pool=("n1", "n2"))
     for event in (machine.RankEnded(0, "n1", 1), machine.RankEnded(1, "n2", 1, "ConnectionError: reset")):

@@ -818,8 +818,8 @@ _STAYING = (
 def _stays(status: int, words: str) -> str:
     """Return why the same error would come again; empty: it may not."""
     text = "%d:%s" % (status, words)
-    if "muster: error: port " in text:
-        return ""
+    if re.search("muster: error: (port|the node) ", text):
+        return ""  # Another port is taken; the node may see the shared folder again.
     return next((why for pattern, why in _STAYING if re.search(pattern, text)), "")
 
 
