@@ -329,6 +329,13 @@ def test_the_job_has_the_name_of_what_runs(command: str, name: str) -> None:
     assert plan("-N2", "--", *command.split()).job_name == name
 
 
+def test_a_line_break_in_the_name_of_a_file_is_none_of_the_job() -> None:
+    planned = plan("-N2", "--", "python", "a\nb\x7f ü.py")
+    assert planned.job_name == "a-b- ü"
+    assert "--job-name='a-b- ü'" in job_script(planned).replace('"', "'")
+    assert planned.command[-1] == "a\nb\x7f ü.py", "the rank gets it word for word"
+
+
 def test_a_number_is_a_command_where_nothing_shows_that_it_is_none() -> None:
     assert plan("-g", "1", "--", "7z", "--", "x").command[0] == "7z"
     assert plan("-g", "1", "--", "0.1").command[0] == "0.1"

@@ -43,7 +43,7 @@ def make_command(asked: Asked, facts: Facts) -> RankCommand:
     if not _python_is_made_in_the_job(request, asked.site, facts):
         words, pinned = pin_python(words, python)
         news = pinned or news
-    return RankCommand(words, python, news, request.job_name or _name_of(words))
+    return RankCommand(words, python, news, request.job_name or _on_one_line(_name_of(words)))
 
 
 def resolve_command(
@@ -125,6 +125,11 @@ def _brings_software(request: Request, site: Site) -> bool:
     """Return whether a flag of the step brings a software stack, with a Python of its own."""
     flags = (flag.partition("=")[0] for flag in (*request.srun, *request.sbatch))
     return any(flag in site.profile.launch.stack_by_flag for flag in flags)
+
+
+def _on_one_line(name: str) -> str:
+    """Return the name of a file as that of a job: it may hold a line break, a directive may not."""
+    return "".join("-" if ord(letter) < ord(" ") or letter == "\x7f" else letter for letter in name)
 
 
 def _name_of(command: Sequence[str]) -> str:
