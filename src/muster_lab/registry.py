@@ -107,15 +107,28 @@ class LabRegistry:
     def _make_folder(self) -> None:
         if self.note is not None:
             _make_private(self.folder.parent)
-        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _unwritable(self.folder, error) from None
 
     def _file(self, name: str) -> Path:
         return self.folder / f"{name}.json"
 
     def _write(self, name: str, entry: LabEntry) -> Path:
         file = self.folder / name
-        file.write_text(json.dumps(asdict(entry)) + "\n")
+        try:
+            file.write_text(json.dumps(asdict(entry)) + "\n")
+        except OSError as error:
+            file.unlink(missing_ok=True)
+            raise _unwritable(self.folder, error) from None
         return file
+
+
+def _unwritable(folder: Path, error: OSError) -> RequestError:
+    reason = error.strerror or str(error)
+    hint = "make room there, or name a directory that you can write: XDG_STATE_HOME=DIR"
+    return RequestError(f"the lab's entry cannot be written in {folder}: {reason}", hint=hint)
 
 
 def _entry(name: str, pid: int, *, ready: bool, version: str = "") -> LabEntry:
@@ -153,7 +166,7 @@ def home_of(environment: Mapping[str, str]) -> Path:
 def _can_be_written(folder: Path) -> bool:
     """Return whether `folder` can be written, or made where it is not there."""
     try:
-        existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
+        existing = next(parent for parent in (folder, *folder.parents) if parent.exists() or parent.is_symlink())
     except PermissionError:
         return False
     return existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)

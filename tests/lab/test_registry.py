@@ -103,3 +103,21 @@ def test_a_lab_whose_process_cannot_be_seen_from_here_is_not_cleared(registry: L
         registry.find("one")
     assert registry.clear() == []
     assert (registry.folder / "one.json").exists()
+
+
+@pytest.mark.parametrize("place", ["missing", "another/missing"])
+def test_a_home_that_is_a_dead_link_cannot_be_written(tmp_path: Path, place: str) -> None:
+    (tmp_path / "home").symlink_to(tmp_path / place)
+    assert LabRegistry({"XDG_STATE_HOME": str(tmp_path / "home")}).note is not None
+
+
+def test_a_disk_without_room_is_told_with_the_place(registry: LabRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, *_: object) -> int:
+        path.touch()
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", refuse)
+    with pytest.raises(RequestError) as caught:
+        registry.reserve("one")
+    assert caught.value.message == f"the lab's entry cannot be written in {registry.folder}: No space left on device"
+    assert list(registry.folder.iterdir()) == []
