@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from muster.cli.app import main
+from muster.runner import run
 
 from .worlds import healthy
 
@@ -71,3 +73,12 @@ def test_a_file_that_cannot_be_written_is_refused_before_a_node_is_asked(
         told = capsys.readouterr().err
         assert reason in told
         assert "looking" not in told
+
+
+def test_nothing_is_left_of_a_file_for_which_there_is_no_room(tmp_path: Path) -> None:
+    file = tmp_path / "facts.json"
+    argv = ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", sys.executable, "-m", "muster", "check", "--save", str(file)]
+    done = run(argv, cwd=tmp_path)
+    assert done.status == 2
+    assert f"--save {file}: File too large" in done.stderr
+    assert list(tmp_path.iterdir()) == []

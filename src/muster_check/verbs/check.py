@@ -114,8 +114,13 @@ def _check_place(path: Path) -> None:
 
 def _save(path: Path, documents: Sequence[Any], login: Any, expected: Any) -> None:
     text = json.dumps({"muster_check": 1, "ranks": list(documents), "login": login, "expected": expected})
+    from muster.act.record import write_whole
+
     try:
-        path.write_text(text + "\n", encoding="utf-8")
+        if path.exists() and not path.is_file():  # /dev/stdout
+            path.write_text(text + "\n", encoding="utf-8")
+        else:
+            write_whole(path, text + "\n", mode=0o666)
     except OSError as error:
         raise RequestError(f"--save {path}: {error.strerror}", hint="name a file you can write") from None
 
