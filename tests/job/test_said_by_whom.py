@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from muster.errors import ProfileError, RequestError
+from muster.facts import Facts
 from muster.job.option import parse_gpus, parse_gres
 from muster.job.request import Request
 from muster.job.settings import merge_settings, system_file
+from muster.look.probe import settings_files
 from plugins.forked import run_muster
 
 SYSTEM_FILE = system_file({})
@@ -115,3 +117,15 @@ def test_a_list_that_sbatch_refuses_is_refused_before_it(value: str) -> None:
         parse_gres(value)
 
     assert "gpu:4" in (raised.value.hint or "")
+
+
+def test_a_settings_file_of_another_encoding_is_told_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / ".config/muster/config.toml"
+    file.parent.mkdir(parents=True)
+    facts = Facts(home=str(tmp_path), working_directory=str(tmp_path))
+    file.write_bytes(b'\xef\xbb\xbfpartition = "big"\r\n')
+    assert settings_files(facts) == [(str(file), 'partition = "big"\n')], "with the mark that Windows puts there"
+    file.write_bytes(b'time = 30\npartition = "gr\xf6\xdfe"\n')
+    with pytest.raises(RequestError, match=r"config\.toml:2: is not UTF-8 text") as caught:
+        settings_files(facts)
+    assert caught.value.hint == "save it as UTF-8"

@@ -14,6 +14,7 @@ from muster.cli.app import main
 from muster.errors import ProfileError
 from muster.sites.heads import SearchPath
 from muster.sites.load import load
+from muster.sites.text import parse_toml, read_text
 
 from .profiles import HEAD, written
 
@@ -273,3 +274,9 @@ def test_any_text_is_either_a_profile_or_an_error_of_ours(text: str) -> None:
 
     with contextlib.suppress(ProfileError):
         assert isinstance(parse_toml(text, "mine.toml"), dict)
+
+
+def test_a_profile_with_the_mark_that_windows_puts_there_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "marked.toml"
+    path.write_bytes(b'\xef\xbb\xbfmuster_site = 1\r\nname = "marked"\r\n')
+    assert parse_toml(read_text(path), str(path))["name"] == "marked"

@@ -41,7 +41,7 @@ def _checked(name: str, before: Sequence[str]) -> str:
         raise RequestError(f"{ROLE_FLAG} needs a value, but {name} follows", hint=_EXAMPLE)
     if not re.fullmatch(_NAME, name):
         message = f"{name!r} is not a name of a role"
-        raise RequestError(message, hint="small letters, digits and _, and a letter first: serve, data_2")
+        raise RequestError(message, hint="at most 31 small letters, digits and _, and a letter first: serve, data_2")
     if name in _TAKEN:
         message = f"a role cannot be called {name}: MUSTER_{name.upper()}_PORT and the like are names of Muster's own"
         raise RequestError(message, hint=f"{ROLE_FLAG} {name}1")

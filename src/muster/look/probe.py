@@ -132,12 +132,15 @@ def settings_files(facts: Facts) -> list[tuple[str, str]]:
         if trust.refusal(path):
             continue
         try:
-            with open(path, encoding="utf-8") as stream:
+            with open(path, encoding="utf-8-sig") as stream:
                 files.append((path, stream.read()))
         except (FileNotFoundError, NotADirectoryError):
             continue
-        except (OSError, UnicodeDecodeError) as error:
+        except OSError as error:
             raise RequestError(f"{path} cannot be read: {error}", hint="correct the file or its permissions") from None
+        except UnicodeDecodeError as error:
+            line = error.object[: error.start].count(b"\n") + 1
+            raise RequestError(f"{path}:{line}: is not UTF-8 text", hint="save it as UTF-8") from None
     return files
 
 
