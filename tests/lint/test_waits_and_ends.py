@@ -293,6 +293,8 @@ _SILENT = {
         ("it is read", _LOOP + "python t.py --lr $r -o /a/b.txt\npython test.py /a/b.txt | tee -a all\ndone\n"),
         ("a folder of its own", _LOOP + "cd $r\npython t.py --lr $r > out.txt\ncd ..\ndone\n"),
         ("a name within a folder", _LOOP + "python t.py --out-dir d_$r --output cell.tif\ndone\n"),
+        ("a folder of the image", _LOOP + "singularity exec --bind=$r:/w i.sif ./t $r --output cell.tif\ndone\n"),
+        ("another of the image", _LOOP + "singularity exec -B $r:/w i.sif ./t $r --output cell.tif\ndone\n"),
         ("the same each time", _LOOP + "python t.py > out.txt\ndone\n"),
         ("a list of hosts", _LOOP + "./hosts $r > list.txt\nexport SLURM_HOSTFILE=$PWD/list.txt\nsrun ./t $r\ndone\n"),
     ),

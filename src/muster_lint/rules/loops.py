@@ -78,7 +78,7 @@ def _written(
         if re.search(rf"(?<!>)>\|?\s*{re.escape(target)}", text):
             yield target.replace('"', ""), set(re.findall(r"\$\{?(\w+)", target)), place
     words = launch.stages[-1].words
-    told = [each for stage in launch.stages for each in stage.words]
+    told = launch.command.words
     is_placed = any(_all_names(job, set(each.names)) & varying and _OF_FOLDER.search(each.value) for each in told)
     has_folder = is_placed or any(
         _OF_FOLDER.match(before.value) and set(each.names) & varying for before, each in zip(told, told[1:])
@@ -94,7 +94,7 @@ def _written(
             yield path, set(each.names), each.place
 
 
-_OF_FOLDER = re.compile(r"-\S*(dir|folder|path|root|prefix|bind|^-B)")
+_OF_FOLDER = re.compile(r"-\S*(dir|folder|path|root|prefix|bind)|^-B")
 _OF_OUTPUT = re.compile(
     r"--?(out(put)?|o|save|predictions?|results?|export)([-_]?(file|path|name|model|csv|json|to))?|--(model|log)[-_]?out(put)?"
 )
