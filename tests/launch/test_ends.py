@@ -360,6 +360,13 @@ def test_a_node_that_dies_after_its_ranks_failed_is_not_the_first_failure() -> N
     assert failure.status == 7
 
 
+def test_an_agent_of_mpirun_that_stops_before_it_starts_is_no_rank() -> None:
+    failure = failure_in("muster: rank 1 on node2 ended with status 2\n", "mpirun+torchrun")
+
+    assert failure is not None
+    assert (failure.sentence, failure.tasks) == ("torchrun itself on node2: exit status 2", ())
+
+
 def test_agents_of_mpirun_that_were_told_to_end_did_not_fail_first() -> None:
     said = "ORTE has lost communication with a remote daemon.\n  Remote daemon: [[946,0],3] on node node3\n"
     failure = failure_in(said, "mpirun+torchrun")

@@ -28,7 +28,7 @@ from muster.launchers.base import (
 from muster.launchers.local import lines_here
 from muster.launchers.mpirun import KEEP_REPORT, REPORT_KEPT, ByMpirun, failure_of, report_parts, watch_parts
 from muster.launchers.srun import output_parts, step_flags, step_words
-from muster.model.failure import Failure
+from muster.model.failure import Failure, of_agent
 from muster.model.plan import Engine, Flag, Output, Plan, Reason
 from muster.model.words import Fragment, Word
 from muster.units import whole_number
@@ -174,7 +174,7 @@ class MpirunTorchrun(_OfTorchrun, ByMpirun):
         failure = super().first_failure(texts)
         if failure is not None and failure.status != _SIGTERM_STATUS:
             return failure
-        return ByMpirun.first_failure(self, texts) or failure
+        return of_agent(ByMpirun.first_failure(self, texts), self.agent) or failure
 
     def rank_by_rank(self, engine: Engine) -> str | None:
         del engine
