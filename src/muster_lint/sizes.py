@@ -114,8 +114,8 @@ def tasks_of(job: BatchScript, step: Stage) -> int | None:
 
 def cpus_of_node(job: BatchScript) -> int | None:
     """Return the CPUs of a node that the header asks for."""
-    hint = job.header["hint"].value if "hint" in job.header else ""
-    if job.header.keys() & _GIVES_CPUS or job.first_header is not None or hint in {"compute_bound", "memory_bound"}:
+    bound = job.header["hint"].value if "hint" in job.header else ""
+    if job.header.keys() & _GIVES_CPUS or job.first_header is not None or bound in {"compute_bound", "memory_bound"}:
         return None
     per_gpu, per_task = job.header.get("cpus-per-gpu"), job.header.get("cpus-per-task")
     if per_gpu is not None:

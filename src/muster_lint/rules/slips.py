@@ -1,4 +1,4 @@
-"""Rules on slips of the hand in commands that everybody uses."""
+"""Rules on slips of the hand in commands that everybody uses, and in the words of the shell."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from muster_lint.bash import SimpleCommand
 from muster_lint.embedded import open_texts
 from muster_lint.job import BatchScript
 from muster_lint.rule import rule
+from muster_lint.rules.status import cancels_itself
 from muster_lint.values import Hit, Severity, TextSpan
 from muster_lint.works import text_of
 
@@ -56,6 +57,7 @@ _SLIPS = (
     (re.compile(r"(?:module|ml) load\b.* (module|ml) load\b"), "it looks for modules called {0} and load"),
     (re.compile(r"(?:source|\.) activate conda activate\b"), "it activates an environment called conda"),
     (re.compile(r"mkdir .*\b(mkdir|cd) "), "it takes {0} for the name of a folder"),
+    (re.compile(r"module use (?:-a |--append )?([A-Za-z][\w+-]*/v?\d[\w.+-]*)$"), "module use adds a folder called {0} to the places of modules, and loads none"),
     (re.compile(r"squeue\b.* -q\s*(\$\(hostname|`hostname|\$\{?HOSTNAME|\$\{?SLURMD_NODENAME)"), "-q asks for a QOS: the jobs of a node are asked for by -w"),
 )  # fmt: skip
 
@@ -85,3 +87,165 @@ def find_early_fillings(job: BatchScript) -> Iterator[Hit]:
 _OF_A_JOB = re.compile(
     r"(?<!\\)\$\{?(SLURM_(?:JOB_?ID|JOB_\w+|ARRAY_\w+|(?:STEP_)?NODELIST|NTASKS\w*|NPROCS|CPUS_\w+|PROCID|LOCALID|NODEID|TMPDIR|GPUS\w*|NNODES))\b"
 )
+
+
+@rule(
+    "arguments-not-handed-on",
+    Severity.FRAGILE,
+    "arguments that the text of another shell does not get",
+    why="""bash -c gives its text only the words behind it. In single quotes $@ and $1 are those of the new shell: without words behind the text they are
+    empty, and what sbatch was given is lost.""",
+    instead='Hand them on behind the text, after a word for $0: bash -c \'cd /work && python "$@"\' bash "$@".',
+    source=sources.BASH,
+    bad=_HEAD + "srun --kill-on-bad-exit=1 bash -c 'cd /work && ./train $@'\n",
+    good=_HEAD + 'srun --kill-on-bad-exit=1 bash -c \'cd /work && ./train "$@"\' bash "$@"\n',
+)
+def find_lost_arguments(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first text in single quotes that reads arguments, where bash -c gives it none."""
+    for each in job.shell.commands if job.directives else ():
+        names = [word.program for word in each.words[:-2]]
+        is_last = len(each.words) > 2 and re.fullmatch(r"-[a-z]*c", each.words[-2].value) is not None
+        if not is_last or names[-1] not in {"sh", "bash", "dash"} or each.words[-1].quoted != "'":
+            continue
+        text = each.words[-1].value
+        found = _ARGUMENT.search(text)
+        if found is not None and not (_ADDS_WORDS & {*names} or re.search(r"\bset (-- )?\S|\(\)|\bfunction\b", text)):
+            yield Hit(each.words[-1].place, f"{found[0]} is empty in this shell: no word stands behind its text")
+            return
+
+
+_ARGUMENT = re.compile(r"(?<!\\)\$(?:[@*1-9](?!\w)|\{[@*1-9]\})")
+_ADDS_WORDS = frozenset({"xargs", "parallel", "find", "awk", "ssh"})
+"""Programs that put words behind the text, or that read it with another shell first."""
+
+
+@rule(
+    "text-as-command",
+    Severity.FRAGILE,
+    "a text in quotes that is run as a command",
+    why="""What stands in quotes is one word, blanks and all, and the first word of a line is the command. A list in bash has no commas: NAME="a", "b" gives NAME its
+    value for the command "b" alone, which is not there.""",
+    instead='A message needs echo in front of it. Write a value in one pair of quotes, or a list as NAME=("a" "b"). A command stands without quotes around its words.',
+    source=sources.BASH,
+    bad=_HEAD + 'SETTINGS="--depth 3", "--width 4"\nsrun --kill-on-bad-exit=1 ./train $SETTINGS\n',
+    good=_HEAD + 'SETTINGS="--depth 3 --width 4"\nsrun --kill-on-bad-exit=1 ./train $SETTINGS\n',
+)
+def find_texts_as_commands(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first command whose name is a literal with a blank in it."""
+    for each in job.shell.commands if job.directives and job.shell.error is None else ():
+        name = each.words[0] if each.words else None
+        is_text = name is not None and name.quoted and name.is_literal and re.match(r"[^/~.\s]\S* +\S", name.value)
+        if name is not None and is_text and "\n" not in name.value:
+            before = re.match(r"\s*(\w+(\[.*\])?)=", job.lines[each.place.line - 1][: name.place.column - 1])
+            lost = f": {before[1]} does not keep its value" if before is not None else ""
+            yield Hit(name.place, f"{name.value!r} is one word, and no program is called that{lost}")
+            return
+
+
+@rule(
+    "csh-in-bash",
+    Severity.FRAGILE,
+    "a command of csh in a script for bash",
+    why="setenv and unsetenv are commands of csh: bash says 'command not found' and goes on without the variable. set with a word gives $1 this word.",
+    instead="Write export NAME=VALUE, unset NAME, or set -x for set echo.",
+    source=sources.BASH,
+    bad=_HEAD + "setenv DATA /tmp\nsrun --kill-on-bad-exit=1 ls -d $DATA\n",
+    good=_HEAD + "export DATA=/tmp\nsrun --kill-on-bad-exit=1 ls -d $DATA\n",
+)
+def find_words_of_csh(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first setenv or unsetenv of a script, and set with a word that is an option of csh."""
+    if not job.directives or re.match(r"#!.*csh", job.text) or "setenv()" in job.text.replace(" ", ""):
+        return
+    for each in job.shell.commands:
+        words = [word.value for word in each.words[1:]]
+        if each.program in {"setenv", "unsetenv"} and each.program not in job.functions and not each.is_conditional:
+            reads = any(other.program in {"source", "."} and other.order < each.order for other in job.shell.commands)
+            unknown = "whether a file that is read first defines it" if reads else ""
+            yield Hit(each.place, f"{each.program} is a command of csh: bash does not know it", unknown=unknown)
+            return
+        if each.program == "set" and words in (["echo"], ["verbose"], ["noglob"]):
+            is_harmless = re.search(r"\$\{?[@*1-9#]", job.body) is None
+            lost = "and does nothing else" if is_harmless else "and the script's own arguments are lost"
+            severity = Severity.STYLE if is_harmless else None
+            yield Hit(each.place, f"set {words[0]} gives $1 the value {words[0]}, {lost}", severity=severity)
+            return
+
+
+@rule(
+    "dollar-escaped",
+    Severity.FRAGILE,
+    "a variable that gets its own name instead of its value",
+    why=r"Behind a backslash $ is a sign like others: the path ends in a folder called $PATH, and what the variable held is lost.",
+    instead="Write it without the backslash. A backslash belongs there only in a text that another shell reads.",
+    source=sources.BASH,
+    bad=_HEAD + "export PYTHONPATH=/project/lib:\\$PYTHONPATH\nsrun --kill-on-bad-exit=1 ./train\n",
+    good=_HEAD + "export PYTHONPATH=/project/lib:$PYTHONPATH\nsrun --kill-on-bad-exit=1 ./train\n",
+)
+def find_escaped_names(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first assignment whose value holds its own name behind a backslash, where nothing reads the value again."""
+    for each in job.shell.assignments if job.directives and not re.search(r"\beval\b", job.body) else ():
+        value = each.value
+        if value is None or value.quoted == "'" or value.place.line != value.place.end_line or each.name == "PS1":
+            continue
+        found = re.search(rf"\\\$\{{?{each.name}\b(?!\w)\}}?", value.text)
+        if found is not None and not _is_read_by_a_shell(job, each.name):
+            yield Hit(value.place, f"{each.name} {_where(value.text, found)} the word ${each.name}")
+            return
+
+
+def _where(text: str, found: re.Match[str]) -> str:
+    return "ends in" if found.end() >= len(text.rstrip("\"'")) else "holds"
+
+
+def _is_read_by_a_shell(job: BatchScript, name: str) -> bool:
+    """Tell whether a text for another shell holds the value of a variable."""
+    return re.search(rf"(\bssh\b|\bsh -c|<<).*\$\{{?{name}\b", job.body) is not None
+
+
+@rule(
+    "job-file-grows",
+    Severity.FRAGILE,
+    "a batch script that is added to at each run",
+    why=""">> keeps what is in the file: the second run writes its script behind the first one, and sbatch takes the header of the first. The job starts both works, or
+    the old one again.""",
+    instead="Write > for the first line of the file, or give each job a file of its own.",
+    source=sources.BASH,
+    bad="#!/bin/bash\necho '#!/bin/bash' >> job.sh\necho \"srun --kill-on-bad-exit=1 ./train $1\" >> job.sh\nsbatch job.sh\n",
+    good="#!/bin/bash\necho '#!/bin/bash' > job.sh\necho \"srun --kill-on-bad-exit=1 ./train $1\" >> job.sh\nsbatch job.sh\n",
+)
+def find_growing_jobs(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first text of a script that is added to a file of one name and then given to sbatch."""
+    given = {each.words[-1].value for each in job.shell.commands if each.program == "sbatch" and len(each.words) > 1}
+    for each in job.shell.commands if given else ():
+        text = each.words[1] if len(each.words) > 1 else None
+        if each.program not in {"echo", "printf"} or text is None or not text.value.startswith("#!"):
+            continue
+        for name in given & {*each.writes}:
+            line = job.lines[each.place.end_line - 1] + " " + "".join(job.lines[text.place.end_line - 1 :][:1])
+            place = re.escape(name)
+            made = rf"(?<!>)>\|?\s*[\"']?(\./)?{place}\b|\b(rm|mv|truncate|unlink|trap)\b.*{place}"
+            if "$" not in name and re.search(rf">>\s*[\"']?{place}\b", line) and not re.search(made, job.body):
+                yield Hit(each.place, f"a second run adds its text to {name}, and sbatch reads the first one")
+                return
+
+
+@rule(
+    "job-cancels-itself",
+    Severity.FRAGILE,
+    "a job that cancels itself at its end",
+    why="A job that scancel ends is CANCELLED, whatever its programs did: nobody sees whether it went well, and a job that waits for it by afterok does not start.",
+    instead="Remove the line: the job ends with its script, and what runs in the background ends with it.",
+    source="SchedMD/slurm doc/man/man1/scancel.1; doc/man/man1/sbatch.1, --dependency=afterok",
+    bad=_HEAD + "set -e\nsrun --kill-on-bad-exit=1 ./train\nscancel $SLURM_JOB_ID\n",
+    good=_HEAD + "set -e\nsrun --kill-on-bad-exit=1 ./train\n",
+)
+def find_self_cancelling(job: BatchScript) -> Iterator[Hit]:
+    """Yield scancel of the job itself where it is the last command of the script and no comment says why."""
+    main = [each for each in job.shell.commands if each.function is None and not each.in_substitution]
+    main = [each for each in main if each.program not in {"exit", "echo", "date"}]
+    last = main[-1] if main and job.directives else None
+    if last is None or not cancels_itself(last) or last.is_conditional or last.is_guarded or last.in_loop:
+        return
+    near = "\n".join(job.lines[max(0, last.place.line - 3) : last.place.line])
+    if not re.search(r"#.*\b(cancel|kill|stop|end|clean|free)", near, re.IGNORECASE):
+        yield Hit(last.place, "the job counts as CANCELLED even if all went well")
