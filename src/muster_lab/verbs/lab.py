@@ -59,6 +59,7 @@ def _spec(words: Words) -> LabSpec:
         from muster.sites.load import choose_site
         from muster_lab.like import lab_like, say_sizes
 
+        _refuse_own_hosts(words)
         site = choose_site(words.like, look())
         like = lab_like(site.profile, name=words.name, nodes=words.nodes, slurm=words.slurm)
         for sentence in say_sizes(site.profile, like):
@@ -84,6 +85,20 @@ def _spec(words: Words) -> LabSpec:
     if words.partition:
         spec = replace(spec, partitions=tuple(parse_partition(text, spec.hosts) for text in words.partition))
     return spec
+
+
+_OF_OWN_HOSTS = ("cpus_per_node", "gpus_per_node", "gpu_type", "memory", "partition", "accounting", "topology")
+
+
+def _refuse_own_hosts(words: Words) -> None:
+    """Refuse what a lab like a site takes from the site: it would be passed over."""
+    up = next(command for command in COMMAND.verbs if command.name == "lab up")
+    for name in _OF_OWN_HOSTS:
+        value = getattr(words, name)
+        if value not in {up.own[name].default, ()} and value is not False:
+            flag = up.own[name].flags[-1]
+            message = f"{flag} has no effect beside --like: the hosts are those of {words.like}"
+            raise RequestError(message, hint=f"omit one of them; -N, --tmp and --slurm go with --like {words.like}")
 
 
 def _topology(text: str) -> tuple[str, int]:
