@@ -60,10 +60,29 @@ def test_a_torch_for_cpus_where_gpus_are_asked_for_is_a_finding(venv: Path) -> N
     assert "is built for CPUs, and the nodes have CUDA GPUs" in found
 
 
-def test_another_nccl_is_a_finding(venv: Path) -> None:
-    (venv / "lib/python3.11/site-packages/nvidia_nccl_cu12-2.27.3.dist-info").mkdir()
-    (found,) = differences(read_record(venv), SAME)
-    assert "was built with NCCL 2.20.5, and has 2.27.3 now" in found
+@pytest.mark.parametrize(
+    ("built_with", "has", "says"),
+    [
+        ("2.20.5", "2.27.3", "was built with NCCL 2.20.5, and has 2.27.3 now"),
+        ("2.20.5", "2.20.5", None),
+        (None, "2.20.5", None),
+    ],
+)
+def test_another_nccl_is_a_finding(venv: Path, built_with: str | None, has: str, says: str | None) -> None:
+    (venv / f"lib/python3.11/site-packages/nvidia_nccl_cu12-{has}.dist-info").mkdir()
+    (venv / "muster.json").write_text(json.dumps(RECORD | {"nccl": built_with}))
+    found = list(differences(read_record(venv), SAME))
+    assert len(found) == (says is not None)
+    assert all(says in text for text in found if says)
+
+
+@pytest.mark.parametrize("key", ["modules", "python", "torch", "arch", "cuda", "nccl"])
+def test_what_a_record_does_not_hold_is_no_finding(venv: Path, key: str) -> None:
+    (venv / "muster.json").write_text(json.dumps({name: value for name, value in RECORD.items() if name != key}))
+    other = RunsOn((), "aarch64", "rocm")
+    node = {"modules": other, "arch": other, "torch": RunsOn(("gcc/12",), "x86_64", "rocm", gpus=True)}.get(key, SAME)
+    found = " ".join(differences(read_record(venv), node))
+    assert {"modules": "modules", "arch": "was built for"}.get(key, key) not in found.replace("python3", "")
 
 
 def test_a_cpu_counts_where_something_was_compiled(venv: Path) -> None:

@@ -14,13 +14,23 @@ from msgspec.structs import replace
 from launch.plans import FACTS, plan
 from muster.errors import MusterError
 from muster.facts import Facts, ImageFacts, ScriptFacts, VenvFacts
+from muster.job.options import parse, request_from
+from muster.model.plan import Shape
+from muster.plan.interactive import for_a_shell
 from muster.plan.nested import nested_launcher, refuse_launcher
 from muster.plan.secret import passed_by_name
+from muster.plan.staging import advice
+from muster.sites.load import load
 from sites.profiles import written
 
 _HEAD = 'muster_site = 1\nname = "mine"\ntitle = "t"\n'
 _NODE = "[nodes.a]\ngpus = 4\ncores = 64\nthreads_per_core = 1\nmemory_mib = 262144\n"
 _QUEUE = '[[queue_rules]]\npartition = "q"\nreason = "r"\n[partitions.q]\nnode = "a"\n'
+_CPUS = "[nodes.a]\ngpus = 0\ncores = 64\n[nodes.b]\ngpus = 0\n"
+_BOTH = '[partitions.p]\nnode = "a"\nother_nodes = ["b"]\nsharing = "exclusive"\n'
+_FILES = "[filesystems.a]\nuse = 'all'\npath = '/home'\nscope = 'shared'\n"
+_RATED = "[filesystems.b]\nuse = 'all'\npath = '/b'\nscope = 'shared'\noperations_per_s = 5\n"
+_VENV_OF_ADA = "--venv /home/ada/env"
 _A = '[[environment]]\nname = "A"\nreason = "r"\n'
 _STACKS = "".join(
     f'[[environment]]\nname = "S"\nvalue = "{stack}"\nreason = "r"\nwhen = {{ stacks = ["{stack}"] }}\n'
@@ -112,6 +122,14 @@ def said(site: str, words: str, facts: Facts = FACTS) -> str:
         (f"{_NODE}{_QUEUE}[partitions.c]\ngpus = 0\n", "-p c", "c has no GPUs", True),
         (f"{_NODE}{_QUEUE}[partitions.c]\ngpus = 0\n", "-p c --gres gpu:2", "refused: c has no GPUs", True),
         (f"{_NODE}{_QUEUE}[launch]\nqueues_from_jobs = false\n", "-t 60 --restart 1", "ahead", False),
+        (f"{_NODE}{_QUEUE}[request]\nconstraint = {{ a = 'fast' }}\n", "-g 4", "\nconstraint=fast\n", True),
+        (f"{_NODE}{_QUEUE}[request]\nconstraint = {{ a = 'fast' }}\n", "-g 0", "\nconstraint=", False),
+        (f"{_CPUS}cores = 64\n{_BOTH}", "-p p", "\ncpus-per-task=64\n", True),
+        (f"{_CPUS}cores = 32\n{_BOTH}", "-p p", "\ncpus-per-task=", False),
+        (f"{_FILES}operations_per_s = 5\n", _VENV_OF_ADA, "--stage-env takes", True),
+        (f"{_FILES}{_RATED}", _VENV_OF_ADA, "--stage-env takes", False),
+        ("[[queue_rules]]\nreason = 'r'\n", "--trial", "names no queue for trials", True),
+        ("[[queue_rules]]\nreason = 'r'\nwhen = { trial = true }\n", "--trial", "names no queue for trials", False),
     ],
 )
 def test_a_profile_decides(tmp_path: Path, profile: str, words: str, part: str, there: bool) -> None:
@@ -282,3 +300,44 @@ def test_a_secret_is_passed_by_its_name_where_it_is_the_value_of_a_variable(
 def test_what_is_said_twice_has_to_be_the_same(words: str, refused: str | None) -> None:
     text = said("generic", f"-N 2 {words}")
     assert (refused in text) if refused else not text.startswith("refused"), text
+
+
+@pytest.mark.parametrize(
+    ("queue", "words", "partition"),
+    [
+        ("", "", "p"),
+        ("", "-p q", "q"),
+        ("", "-q long", None),
+        ("open = false\n", "", None),
+    ],
+)
+def test_a_shell_gets_the_open_queue_for_interactive_work(
+    tmp_path: Path, queue: str, words: str, partition: str | None
+) -> None:
+    site = written(tmp_path, f"{_HEAD}[partitions.p]\npurpose = 'interactive'\n{queue}[partitions.q]\n")
+    values, origins, command = parse(words.split())
+    request = for_a_shell(request_from({}, values, origins, command), load(str(site)), "bash")
+    assert request.partition == partition
+
+
+@pytest.mark.parametrize(("visibility", "said_so"), [("", "all"), ("visibility = 'one'\n", "one")])
+def test_which_gpus_a_rank_sees_is_the_site_s_to_say(tmp_path: Path, visibility: str, said_so: str) -> None:
+    site = written(tmp_path, f"{_HEAD}[devices]\n{visibility}")
+    assert plan("-N", "2", "--", "x", site=str(site)).visibility == said_so
+    assert plan("-N", "2", "--visibility", "all", "--", "x", site=str(site)).visibility == "all"
+
+
+@pytest.mark.parametrize(
+    ("files", "counted"),
+    [
+        ("scope = 'shared'\noperations_per_s = 5\n", True),
+        ("scope = 'shared'\n", False),
+        ("scope = 'node'\noperations_per_s = 5\n", False),
+    ],
+)
+def test_the_time_of_imports_is_that_of_a_shared_file_system_whose_rate_is_known(
+    tmp_path: Path, files: str, counted: bool
+) -> None:
+    site = load(str(written(tmp_path, f"{_HEAD}[filesystems.a]\nuse = 'all'\npath = '/a'\n{files}")))
+    ((text, _),) = advice(site, Shape(2, 4, 4, 8), [])
+    assert ("importing torch from a takes" in text) is counted

@@ -35,6 +35,8 @@ _WHOLE = f"{HEAD}[request]\ngpus = 'whole-node'\n[nodes.n]\ngpus = 4\ncores = 64
         ((*_A, "--ready", "http://{b.host}:{port}/x", "--", "x", *_B, "--", "y"), None),
         ((*_A, "--ready", "http://{hostt}:80/x", "--", "x"), r"\{hostt\} is not an address of a role"),
         ((*_A, "--until-done", "--", "x"), "--until-done: it is not known to a job with roles"),
+        (("--hang", "off", *_A, "--", "x"), None),
+        (("--hang", "5m", *_A, "--", "x"), "--hang 5m: it is not known to a job with roles"),
         (("-t", "60", *_A, "-t", "60", "--", "x", *_B, "--", "y"), None),
         (("-t", "60", *_A, "-t", "30", "--", "x", *_B, "--", "y"), "role a: -t 30 is for the whole job"),
     ],

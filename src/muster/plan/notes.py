@@ -93,7 +93,7 @@ def notes_of_size(asked: Asked, size: Size, launcher: Launcher) -> Iterator[Note
     if request.visibility == "one":
         text = "--visibility one: a script that says set_device(LOCAL_RANK) fails on every rank but 0"
         yield Note(text, warning=True)
-    has_trial_queue = any(rule.when is not None and rule.when.trial for rule in site.profile.queue_rules)
+    has_trial_queue = any(rule.when.trial for rule in site.profile.queue_rules)
     if request.trial and not has_trial_queue and "partition" not in asked.reasons:
         yield (Note(f"--trial: the profile of {site.name} names no queue for trials", warning=True))
     if request.time is not None and 0 < (request.time.seconds or 0) < 60:

@@ -121,7 +121,7 @@ def _check(request: Request) -> None:
     for role in request.roles:
         name = name_of(role)
         for field in _OF_THE_JOB:
-            if role.given(field) and getattr(role, field) != getattr(request, field):
+            if getattr(role, field) != getattr(request, field):
                 message = f"role {name}: {role.origin(field)} is for the whole job"
                 raise RequestError(message, hint="write it before the first --role")
         if not role.command and role.preset is None:
