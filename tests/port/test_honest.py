@@ -319,6 +319,8 @@ def test_what_set_exports_reaches_the_ranks(lines: str, exported: list[str]) -> 
         ("A=$(basename $PWD)_`date`", 'cd "$A"', Fate.DROPPED),
         ("A=$(mkworkspace -q)", 'cd "$A"', Fate.ASKED),
         ("A=/x/`mkworkspace -q`", 'cd "$A"', Fate.ASKED),
+        ("A=$(srun -w ${B[0]} hostname)", "echo $A", Fate.ASKED),
+        ("A=${B}_x", "srun python b.py $A", Fate.KEPT),
         ("A=/data/x", "cd $A", Fate.KEPT),
         ("A=/data/x", "srun python b.py $A", Fate.KEPT),
         ("A=$(mkworkspace -q)", "srun python b.py $A", Fate.KEPT),
@@ -369,3 +371,9 @@ def test_a_path_that_lines_extend_keeps_each_of_them() -> None:
 
     first, second = 'export LD_LIBRARY_PATH="/a:$LD_LIBRARY_PATH"', 'export LD_LIBRARY_PATH="/b:$LD_LIBRARY_PATH"'
     assert draft.command[-1] == f"{first}; {second}; exec python a.py"
+
+
+def test_a_launcher_without_a_program_is_asked_about() -> None:
+    _, draft = read(f"{_HEAD}srun torchrun --nnodes 2 --nproc_per_node 4 \\ # on each node\n  train.py\n")
+
+    assert next(row.verdict for row in draft.rows if row.field == "command") == Fate.ASKED

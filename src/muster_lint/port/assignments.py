@@ -138,9 +138,9 @@ def _question(
 def _used(assignment: Assignment, subject: str, values: Values, draft: Draft) -> None:
     """Say what became of a value that lines of the script use: it stands in the job, or the job has none of it."""
     value = values.of(_written(assignment))
-    kept = "\n".join([*draft.command, *(text for texts in draft.values.values() for text in texts)])
+    kept = _without_braces("\n".join([*draft.command, *(text for texts in draft.values.values() for text in texts)]))
     pieces = re.findall(r"\$\(.*\)|`.*`", value) or value.replace('"', "").split()
-    if not value or "${" in value or any(piece in kept for piece in pieces):
+    if not value or any(_without_braces(piece) in kept for piece in pieces):
         draft.note(assignment.place.line, subject, "", "its value stands where it is used")
     elif any(command.program not in _WORK_OUT for command in read_shell(value).commands if command.in_substitution):
         draft.ask(assignment.place.line, subject, "a command works it out, and the job does not run it: is it needed?")
@@ -148,6 +148,10 @@ def _used(assignment: Assignment, subject: str, values: Values, draft: Draft) ->
         draft.drop(
             assignment.place.line, subject, "the job has no word of it: the lines that use it have their own rows"
         )
+
+
+def _without_braces(text: str) -> str:
+    return re.sub(r"\$\{(\w+)\}", r"$\1", text)
 
 
 def _repeats(assignment: Assignment, before: Sequence[Assignment]) -> bool:

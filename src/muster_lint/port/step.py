@@ -524,6 +524,8 @@ class _StepReader:
         words = [*self._outer, *words]
         settings = [*self._settings]
         questions = [*self._open(words)]
+        if words == ["python"]:
+            questions.append("no program stands behind it: write the program and its arguments")
         if any(re.search(r"(?<!\\)\$\(", word) for word in words):
             questions.append("a command stands in the words: each rank runs it, so the ranks may get different values")
         if settings or questions or any(map(names_in, words)) or any(isinstance(word, ShellSource) for word in words):
