@@ -123,7 +123,7 @@ def _check_places(output: Path, wheelhouse: Path | None) -> None:
     if not os.access(output.absolute().parent, os.W_OK):
         raise RequestError(f"-o {output}: you cannot write there", hint="name a file in a directory that you can write")
     if wheelhouse is not None and wheelhouse.exists() and not wheelhouse.is_dir():
-        raise RequestError(f"--wheelhouse {wheelhouse} is no directory", hint="name a folder: it is made")
+        raise RequestError(f"--wheelhouse {wheelhouse} is not a directory", hint="name a folder: it is made")
 
 
 _ARCHES = ("x86_64", "aarch64", "ppc64le", "s390x")

@@ -21,7 +21,7 @@ def pip(python: Path, words: Sequence[str], environment: Mapping[str, str], runn
         return result
     missing = re.search(r"No matching distribution found for (\S+)", result.stderr)
     if missing and "after connection broken by" in result.stderr:
-        message = f"pip {words[0]}: the package index was not reached, so nobody knows whether it has {missing[1]}"
+        message = f"pip {words[0]}: the package index was not reached: whether it has {missing[1]} is not known"
         raise CommandFailed(["pip"], result.status, "", message, hint=_NO_WAY_OUT)
     if missing:
         offline = "--no-index" in words

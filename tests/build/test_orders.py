@@ -111,7 +111,7 @@ def test_a_lock_names_each_archive_and_fetches_it_for_the_target(tmp_path: Path,
         (".", None, "-o . is a directory"),
         ("folder", None, "-o folder is a directory"),
         ("missing/lock", None, "you cannot write there"),
-        ("lock", "file", "--wheelhouse file is no directory"),
+        ("lock", "file", "--wheelhouse file is not a directory"),
     ],
 )
 def test_a_place_that_cannot_be_written_is_told_before_pip_is_asked(
