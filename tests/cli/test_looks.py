@@ -220,6 +220,41 @@ def test_a_script_that_its_host_lost_was_ended_by_nobodys_sighup(
     assert ("its script no more on node1: that node restarted, or lost the script" in lines) is is_gone
 
 
+_PREEMPTED = "JobId=7 JobName=x JobState=FAILED StartTime=100 EndTime=150 PreemptTime=140 Partition=low\n"
+
+
+@pytest.mark.parametrize(
+    ("state", "status", "said", "is_told"),
+    [
+        ("FAILED", 143, _PREEMPTED, True),
+        ("FAILED", 205, _PREEMPTED, True),
+        ("TIMEOUT", 0, _PREEMPTED, True),
+        ("FAILED", 143, _PREEMPTED.replace("=140", "=90"), False),
+        ("FAILED", 143, _PREEMPTED.replace("=140", "=None"), False),
+        ("FAILED", 143, "", False),
+        ("FAILED", 143, _PREEMPTED.replace("JobId=7", "JobId=77"), False),
+    ],
+)
+def test_a_preempted_job_that_slurm_calls_failed_is_told_as_that(
+    state: str, status: int, said: str, is_told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its script ended within the grace time: Slurm 22.05 says FAILED, or TIMEOUT where the script ended well."""
+    clients = Clients(scontrol=ProgramResult(("scontrol",), 0, said, ""))
+    monkeypatch.setattr(why, "scheduler", lambda: Scheduler({}, clients))
+    lines = "\n".join(why._of_status(job(state, exit_code=status), None))
+
+    assert ("it was preempted at " in lines, "--until-done" in lines) == (is_told, is_told)
+
+
+@pytest.mark.parametrize(("state", "status"), [("FAILED", 7), ("CANCELLED", 143), ("NODE_FAIL", 143)])
+def test_only_of_jobs_that_slurm_ended_it_is_asked_whether_they_were_preempted(
+    state: str, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(why, "scheduler", lambda: Scheduler({}, Clients()))
+
+    assert list(why._of_status(job(state, exit_code=status), None)) == []
+
+
 @pytest.mark.parametrize("words", [[], ["ValueError: 7"]])
 def test_of_a_rank_that_wrote_nothing_the_line_of_slurm_is_looked_up(
     words: list[str], monkeypatch: pytest.MonkeyPatch

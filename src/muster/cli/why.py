@@ -31,6 +31,8 @@ _SIGTERM = 143
 _OF_NODES = {"ReqNodeNotAvail", "NodeDown", "PartitionNodeLimit"}
 """The reasons for which Slurm names no node."""
 _GROUPS = 4
+_OF_SIGTERM = {137, 143, 205}
+"""The statuses of ranks that Slurm ended; 205 is mpirun's, whose daemon was ended."""
 _WARNING = "muster: warning: "
 
 
@@ -156,6 +158,17 @@ def _ended(case: JobCase) -> Iterator[str]:
         yield f"  what it wrote cannot be read by you: {closed}"
 
 
+def _of_preemption(job: SlurmJob | None, status: int | None) -> Iterator[str]:
+    """Yield that a job was preempted where Slurm calls it otherwise: its script ended within the grace time."""
+    may_be = job is not None and job.state.name == "FAILED" and not _OF_SIGTERM.isdisjoint({status, job.status})
+    if job is None or not (may_be or job.state.name == "TIMEOUT"):
+        return
+    preempted = scheduler().preempted_at(job.id)
+    if preempted is not None:
+        yield f"  it was preempted at {when(preempted)}: a more important job took its nodes"
+        yield "    hint: with --requeue or --until-done such a job goes on by itself"
+
+
 def _known_of_slurm(failure: Failure | None) -> Iterator[str]:
     """Yield the cause of a rank that wrote nothing, as one that was not started: what Slurm says of it may be known."""
     explanation = None if failure is None else _known([failure.line], failure)
@@ -201,6 +214,7 @@ def _of_status(job: SlurmJob | None, failure: Failure | None) -> Iterator[str]:
     from muster.model.failure import KILLED_STATUS, hint_of_status
 
     status = failure.status if failure is not None else job.status if job is not None else None
+    yield from _of_preemption(job, status)
     hint = hint_of_status(status)
     if hint is not None:
         yield f"  {hint}"

@@ -22,6 +22,7 @@ from muster.slurm.jobs import (
     ask_controller,
     ask_details,
     ask_memory,
+    ask_preemption,
     cancel_argv,
     is_accounting_absent,
     is_job_unknown,
@@ -185,6 +186,15 @@ class Scheduler(msgspec.Struct, frozen=True):
         """Return the most memory that a task of this job used, as far as the cluster keeps accounts."""
         try:
             question = ask_memory(job)
+            answer = self._ask(question.argv)
+        except SiteError:
+            return None
+        return question.read(answer.stdout) if answer.ok else None
+
+    def preempted_at(self, job: str) -> int | None:
+        """Return when a job was preempted in its last run; None: it was not, or the controller does not say."""
+        try:
+            question = ask_preemption(job)
             answer = self._ask(question.argv)
         except SiteError:
             return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 import msgspec
 from msgspec.structs import replace
@@ -164,6 +165,18 @@ def _kib(text: str) -> int:
     """Return the KiB of MaxRSS: 3905492K, 12M, 0, nothing."""
     match = re.fullmatch(r"([0-9]{1,15})(?:\.[0-9]+)?([KMGT]?)", text.strip(), re.ASCII)
     return int(match[1]) * {"": 1, "K": 1, "M": 1 << 10, "G": 1 << 20, "T": 1 << 30}[match[2]] if match else 0
+
+
+def ask_preemption(job: str) -> Question[int | None]:
+    """Ask the controller when a job was preempted in its last run, in seconds since 1970."""
+    return Question(("scontrol", "--oneliner", "show", "job", job), partial(_read_preemption, job))
+
+
+def _read_preemption(job: str, stdout: str) -> int | None:
+    line = next((line for line in stdout.splitlines() if line.startswith(f"JobId={job} ")), "")
+    fields = dict(word.partition("=")[::2] for word in line.split())
+    preempted, started = (whole_number(fields.get(name, "")) for name in ("PreemptTime", "StartTime"))
+    return preempted if preempted is not None and preempted >= (started or 0) else None
 
 
 def ask_details(job: str) -> Question[str]:
