@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.errors import SiteError
-from muster.slurm.submit import JobId, array_indices, parse_rejection, parse_submit
+from muster.slurm.submit import _REJECTIONS, JobId, array_indices, parse_rejection, parse_submit
 
 SAMPLES = Path(__file__).resolve().parents[1] / "samples" / "sbatch"
 
@@ -140,3 +141,11 @@ def test_what_holds_no_job_id_is_an_error(stdout: str) -> None:
 )
 def test_the_tasks_of_an_array_are_those_that_sbatch_makes(text: str, expected: list[int]) -> None:
     assert array_indices(text) == expected
+
+
+def test_a_list_of_more_nodes_than_the_job_asks_for_is_told_as_that() -> None:
+    rejection = parse_rejection("sbatch: error: invalid number of nodes (-N 2-1)")
+    assert "--nodelist names more nodes than -N asks for" in rejection.sentence
+    assert all(pattern == re.sub(r"(?<!\\\\)[A-Z]", "?", pattern) for pattern, *_ in _REJECTIONS), (
+        "all in small letters"
+    )

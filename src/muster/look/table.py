@@ -100,7 +100,8 @@ def _check_columns(columns: list[str], place: str) -> None:
             )
         if not _NAME.fullmatch(name):
             raise RequestError(
-                f"{place}: {name!r} cannot be a column", hint=f"a name has letters, digits and _, as in {{lr}}; {_FORM}"
+                f"{place}: {name!r} cannot be a column",
+                hint=f"a name has a to z, A to Z, digits and _, as in {{lr}}; {_FORM}",
             )
         if columns.count(name) > 1:
             raise RequestError(f"{place}: there are two columns {name}", hint="give each column a name of its own")

@@ -91,7 +91,7 @@ _REJECTIONS = (
         "-A NAME; sacctmgr show associations user=$USER lists yours",
     ),
     (
-        r"invalid number of nodes \(-N",
+        r"invalid number of nodes \(-n",
         "--nodelist names more nodes than -N asks for",
         "name as many nodes with -w as -N asks for",
     ),
