@@ -13,7 +13,7 @@ AT_ONCE = frozenset(
     [ [[ : alias break cat cd chmod continue cp date declare deactivate df echo env eval exit export false free hostname
     id let local ls mkdir module ml mv nproc nvidia-smi popd printenv printf pushd pwd read readonly return rm rmdir
     scontrol set shift shopt sleep source squeue tee test time touch trap true type ulimit umask uname unset wait which
-    mapfile pyenv readarray .
+    mapfile pyenv readarray setenv unsetenv workon .
     """.split()  # noqa: SIM905  # a page of names, not of quotes
 )
 """Commands that are over in a moment, or that wait for nothing."""
@@ -84,7 +84,7 @@ def is_part(launch: LaunchCommand) -> bool:
 _PROBES = re.compile(
     r"(^|\s)(--?(version|help|list|info|dry-run|dag|unlock)|-[hV])(\s|$)|modprobe|module|version|\bsetup|devices?\b"
     r"|virtualenv|acl\b|^(lfs|spack|nodeset|gpustat|lshw|numactl -[sH]|lstopo|jobstats|quota|conda|mamba|micromamba)\b"
-    r"|^poetry install\b|\binstall\b"
+    r"|^poetry install\b|\binstall\b|\bactivate\b"
 )
 """The signs of a command that asks, or prepares."""
 

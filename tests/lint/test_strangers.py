@@ -315,6 +315,11 @@ _FOUND = {
         "the job counts as CANCELLED",
         _GPU + "python t.py 1\nscancel ${SLURM_JOB_ID}\n",
     ),
+    "a launcher without a number": (
+        "one-process-many-gpus",
+        "starts one process, for 2 GPUs",
+        _MANY + "python -m torch.distributed.launch t.py\n",
+    ),
     "a comment in the text of another shell": (
         "continuation-comment",
         "takes the rest for a comment: --seed is lost",
@@ -532,6 +537,10 @@ _RIGHT = {
     "a cancelling that is meant": (
         "job-cancels-itself",
         _GPU + "python t.py 1\n# cancel the server's other steps too\nscancel $SLURM_JOB_ID\n",
+    ),
+    "an environment of its own": (
+        "status-lost-at-end",
+        _GPU + "unsetenv A\nworkon e\nflight env activate conda@x\npython t.py 1\n",
     ),
     "a build that is off": ("work-switched-off", _GPU + "#python setup.py install\nhostname\n"),
 }

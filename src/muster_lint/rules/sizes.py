@@ -446,7 +446,7 @@ _DIVIDES = (
     r"tensor.?parallel|CUDA_VISIBLE_DEVICES|--?gpus?\b|--num.?gpus|--devices|--n.?gpu|mp\.spawn|\bray\b|DataParallel"
     r"|lightning|--?n_?gpus|device.?ids|client|world.?size|--tp\b|pipeline|device_map|multi.?gpu|--gpu.?ids?|vllm"
     r"|gpu_?num|num_?gpu|deepy|launch\w*\.py|dist.?url|multiprocessing.?dist"
-    r"|gpus?.?per|\bn?_?gpus?=|per_(device|gpu)_|(?<![a-z])ddp(?![a-z])|distribut|data.?parallel|mirrored"
+    r"|gpus?.?per|\bn?_?gpus?=|per_(device|gpu)_|(?<![a-z])ddp(?![a-z])|distribut(?!ed\.(run|launch))|data.?parallel|mirrored"
 )
 
 

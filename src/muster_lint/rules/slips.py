@@ -183,10 +183,13 @@ def find_words_of_csh(job: BatchScript) -> Iterator[Hit]:
 )
 def find_escaped_names(job: BatchScript) -> Iterator[Hit]:
     """Yield the first assignment whose value holds its own name behind a backslash, where nothing reads the value again."""
+    tried: set[str] = set()
     for each in job.shell.assignments if job.directives and not re.search(r"\beval\b", job.body) else ():
         value = each.value
-        if value is None or value.quoted == "'" or value.place.line != value.place.end_line or each.name == "PS1":
+        is_plain = value is not None and value.quoted != "'" and value.place.line == value.place.end_line
+        if value is None or not is_plain or "\\$" not in value.text or each.name in {"PS1", *tried}:
             continue
+        tried.add(each.name)
         found = re.search(rf"\\\$\{{?{each.name}\b(?!\w)\}}?", value.text)
         if found is not None and not _is_read_by_a_shell(job, each.name):
             yield Hit(value.place, f"{each.name} {_where(value.text, found)} the word ${each.name}")
@@ -216,11 +219,13 @@ def _is_read_by_a_shell(job: BatchScript, name: str) -> bool:
 def find_growing_jobs(job: BatchScript) -> Iterator[Hit]:
     """Yield the first text of a script that is added to a file of one name and then given to sbatch."""
     given = {each.words[-1].value for each in job.shell.commands if each.program == "sbatch" and len(each.words) > 1}
+    tried: set[str] = set()
     for each in job.shell.commands if given else ():
         text = each.words[1] if len(each.words) > 1 else None
         if each.program not in {"echo", "printf"} or text is None or not text.value.startswith("#!"):
             continue
-        for name in given & {*each.writes}:
+        for name in (given & {*each.writes}) - tried:
+            tried.add(name)
             line = job.lines[each.place.end_line - 1] + " " + "".join(job.lines[text.place.end_line - 1 :][:1])
             place = re.escape(name)
             made = rf"(?<!>)>\|?\s*[\"']?(\./)?{place}\b|\b(rm|mv|truncate|unlink|trap)\b.*{place}"
