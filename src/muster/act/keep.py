@@ -19,11 +19,9 @@ import msgspec
 from msgspec.structs import replace
 
 from muster.act.guard import Guard, guarded
-from muster.act.pump import Pump, Target, go_on, waited_for
+from muster.act.pump import Form, Pump, Target, go_on, waited_for
 from muster.errors import MachineLacks
-from muster.model.pieces import Pieces
 from muster.runner import shell_status, spawn
-from muster.slurm.srun_messages import waits_for_other_step
 
 _WAITS_FOR_STEP = (
     "this run waits: Slurm says that the nodes of the job are busy: another run or step holds them, or a node "
@@ -42,12 +40,12 @@ _ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SCRIPT, _TOLD, _INPUT, _ERRORS = 3, 4, 5, 6
 
 # salloc's own news, which Muster says in its own words.
-_NEWS = re.compile(
+_NEWS = (
     r"salloc: (?:(?:Pending|Granted) job allocation|job \d+ |Waiting for resource|Nodes .* ready for job"
     r"|Relinquishing job|Job allocation \d+ has been revoked)"
 )
-_REVOKED = re.compile(r"salloc: Job allocation \d+ has been revoked")
-_JOB = re.compile(r"salloc: (?:Pending|Granted) job allocation (\d+)")
+_REVOKED = r"salloc: Job allocation \d+ has been revoked"
+_JOB = r"salloc: (?:Pending|Granted) job allocation (\d+)"
 
 # What salloc starts: it says that it is there and how the script ended, whatever salloc makes of that.
 _WITHIN_SALLOC = f"""\
@@ -128,15 +126,22 @@ class _Lines(Pump):
             self._heard(line.decode(errors="replace"))
 
 
+def _forms() -> tuple[Form, Form]:
+    """Return what makes whole lines of the pieces that Open MPI labels, for each of the two streams."""
+    from muster.model.pieces import Pieces
+
+    return Pieces(), Pieces()
+
+
 class _Keeper:
     """One script while it runs."""
 
     def __init__(
         self, patience_s: float, *, in_pieces: bool, take_errors: Callable[[bytes], None] = lambda _: None
     ) -> None:
-        self.out = Pump(Target(1), kept_bytes=_REPORT_BYTES, form=Pieces() if in_pieces else None)
-        form = Pieces() if in_pieces else None
-        self.errors = Pump(Target(2), kept_bytes=_REPORT_BYTES, form=form, take_chunk=take_errors)
+        forms = _forms() if in_pieces else (None, None)
+        self.out = Pump(Target(1), kept_bytes=_REPORT_BYTES, form=forms[0])
+        self.errors = Pump(Target(2), kept_bytes=_REPORT_BYTES, form=forms[1], take_chunk=take_errors)
         self.pumps: list[Pump] = [self.out, self.errors]
         self.group: int | None = None
         self.child = 0
@@ -274,7 +279,11 @@ def _told_of_waiting(say: Callable[[str], None]) -> Callable[[bytes], None]:
 
     def take(chunk: bytes) -> None:
         nonlocal is_told
-        if not is_told and waits_for_other_step(chunk.decode(errors="replace")):
+        if is_told or b"srun: " not in chunk:
+            return
+        from muster.slurm.srun_messages import waits_for_other_step
+
+        if waits_for_other_step(chunk.decode(errors="replace")):
             is_told = True
             say(_WAITS_FOR_STEP)
 
@@ -303,15 +312,15 @@ class _Allocated(_Keeper):
         self._is_silence_told = False
 
     def _hear_salloc(self, line: str) -> None:
-        match = _JOB.match(line)
+        match = re.match(_JOB, line)
         if match:
             self.job = match[1]
             self._guard.watch_job(self.job)
-        elif _REVOKED.match(line) and self.started and self.ended is None:
+        elif re.match(_REVOKED, line) and self.started and self.ended is None:
             # The script ends with its ranks; where a launcher waits for a lost node, it is ended.
             self.revoked = True
             self._end_in_time()
-        elif not _NEWS.match(line):
+        elif not re.match(_NEWS, line):
             self.refusal.append(line)
             if self.started:
                 os.write(2, f"{line}\n".encode())

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 _LINES = 15
 _INTERRUPTED = 128 + 2
 # What the script says before it stops: the error and its hint stand in the output already.
-_STOPPED = re.compile(r"^muster: error: ", re.MULTILINE)
+_STOPPED = r"(?m)^muster: error: "
 # salloc's own status stays that of the script.
-_HELD = re.compile(r"^salloc: error: Unable to clean up job allocation (?P<job>\d+)", re.MULTILINE)
+_HELD = r"(?m)^salloc: error: Unable to clean up job allocation (?P<job>\d+)"
 
 
 def _asked(job: str) -> SlurmJob | None:
@@ -86,7 +86,7 @@ def say_of_rank(plan: Plan, outcome: Outcome, *, quiet: bool) -> None:
 def _closed(plan: Plan, kept_job: Kept, *, quiet: bool) -> int:
     from muster.cli.app import print_error
 
-    held_allocation = _HELD.search(kept_job.report)
+    held_allocation = re.search(_HELD, kept_job.report) if kept_job.report else None
     if held_allocation is not None:
         job = held_allocation["job"]
         words = f"warning: job {job} keeps its nodes until its time limit: Slurm's controller did not answer"
@@ -109,7 +109,7 @@ def _closed(plan: Plan, kept_job: Kept, *, quiet: bool) -> int:
         # The terminal told the ranks themselves; which of them ended first does not matter.
         say(f"ended by Ctrl-C{_job(kept_job)}", quiet=quiet)
         return kept_job.status
-    if failure is None and _STOPPED.search(kept_job.report):
+    if failure is None and re.search(_STOPPED, kept_job.report):
         say(f"the script stopped by itself, for the reason above{_job(kept_job)}", quiet=quiet)
     else:
         say(_sentence(kept_job, failure), quiet=quiet)
