@@ -297,3 +297,23 @@ def test_the_network_of_a_public_log_is_judged(name: str) -> None:
 def test_what_explains_tcp_is_told_beside_it() -> None:
     text = "\n".join(read_log([line.encode() for line in TCP.splitlines()]).lines())
     assert "NCCL found no libibverbs" in text
+
+
+@pytest.mark.parametrize("chunk", [4, 64, 1 << 20])
+def test_a_line_has_its_number_wherever_the_log_was_cut_in_reading(monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
+    from muster.follow import known_causes
+
+    monkeypatch.setattr(known_causes, "_CHUNK_BYTES", chunk)
+    text = b"".join(b"%d: epoch\n" % number for number in range(40)) + b"1: " + ECC + b"\n" + b"more\n" * 9
+    report = read_log(io.BytesIO(text))
+    assert [cause.line for cause in report.causes] == [41]
+    assert report.lines_read == 50
+
+
+def test_a_line_without_end_is_read_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    from muster.follow import known_causes
+
+    monkeypatch.setattr(known_causes, "_CHUNK_BYTES", 8)
+    monkeypatch.setattr(known_causes, "_LONGEST_LINE_BYTES", 128)
+    report = read_log(io.BytesIO(b"x" * 999 + b"\n1: " + ECC))
+    assert [cause.line for cause in report.causes] == [2]

@@ -20,7 +20,7 @@ from muster.job.request import Request
 from muster.look.ask_cluster import Silence, ask_cluster
 from muster.look.first_word import notes_on_command
 from muster.look.gather import gather_facts
-from muster.look.image_facts import look_at_image
+from muster.look.image_facts import _real_paths, look_at_image
 from muster.look.nccl import look_at_nccl
 from muster.look.place import refuse_in_every_rank
 from muster.look.probe import settings_notes
@@ -178,3 +178,11 @@ def test_slurm_is_asked_for_what_it_can_tell(
     assert slurm.asked == asked
     is_silent = bool(replaced) and "slurmdbd" not in replaced[0]
     assert isinstance(known, Silence) is is_silent
+
+
+def test_a_path_that_is_not_there_leads_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "real").touch()
+    (tmp_path / "link").symlink_to("real")
+    (tmp_path / "loop").symlink_to("loop")
+    paths = [str(tmp_path / name) for name in ("real", "link", "loop", "gone")]
+    assert _real_paths(paths) == dict.fromkeys(paths[:2], paths[0])

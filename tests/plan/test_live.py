@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from msgspec.structs import replace
 
@@ -599,3 +601,20 @@ def test_somebody_without_an_account_is_told_where_jobs_need_one(enforced: str, 
 def test_a_partition_whose_nodes_are_not_told_is_not_one_of_gpus() -> None:
     known = cluster([partition_line("main", Default="YES")], [])
     assert not any("have GPUs" in text for text in warnings(plan_on(known, "-p", "main", "-g", "0")))
+
+
+@pytest.mark.parametrize(
+    ("queue", "words", "requeues"),
+    [
+        ("[partitions.main]\npreempted = 'requeue'\n", (), True),
+        ("[partitions.main]\npreempted = 'requeue'\n[partitions.other]\n", ("-p", "other"), False),
+        ("[partitions.main]\n", (), False),
+    ],
+)
+def test_a_job_of_the_default_queue_is_run_again_where_jobs_of_that_queue_make_room(
+    tmp_path: Path, queue: str, words: tuple[str, ...], requeues: bool
+) -> None:
+    lines = [partition_line("main", Default="YES"), partition_line("other")]
+    known = cluster(lines, [kind_line("main", 4), kind_line("other", 4)])
+    (tmp_path / "mine.toml").write_text(f"name = 'mine'\ntitle = 't'\n{queue}")
+    assert ("requeue" in header(plan_on(known, "-N", "1", *words, site=str(tmp_path / "mine.toml")))) is requeues

@@ -87,3 +87,13 @@ def test_a_role_that_shares_its_nodes_keeps_the_flags_of_its_step_that_bind_noth
     )
     assert "--label" in flags(made, "a")
     assert not [flag for flag in flags(made, "a") if flag.startswith("--cpu-bind")]
+
+
+def test_a_note_of_the_job_is_told_once_and_one_of_a_role_with_its_name(tmp_path: Path) -> None:
+    site = str(written(tmp_path, _WHOLE))
+    texts = [
+        note.text for note in job(*_A, "-g", "4", "--visibility", "one", "--", "x", *_B, "--", "y", site=site).notes
+    ]
+    told = [text for text in texts if "set_device(LOCAL_RANK) fails" in text]
+    assert [text.partition(": ")[0] for text in told] == ["role a"]
+    assert len(texts) == len(set(texts))

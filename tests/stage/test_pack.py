@@ -187,3 +187,12 @@ def test_a_long_packing_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.M
     place(thing, say)
     assert says[0] == "packing data: 0 MB are written"
     assert says[-1].startswith("packed data: ")
+
+
+def test_a_link_that_leads_nowhere_is_packed_as_it_is(tmp_path: Path) -> None:
+    source = tmp_path / "data"
+    source.mkdir()
+    (source / "link").symlink_to("gone")
+    (source / "self").symlink_to(".")
+    out = below(unpacked(pack([source], tmp_path / "kept"), tmp_path / "out"), source)
+    assert ((out / "link").readlink(), (out / "self").readlink()) == (Path("gone"), Path())
