@@ -53,6 +53,13 @@ def test_a_program_is_named_by_a_path_from_the_callers_directory(lab: Lab, share
     assert checked(lab.exec(["./hello"], cwd=script.parent)).stdout == "hello\n"
 
 
+def test_a_directory_that_is_gone_is_told_and_the_command_starts_in_the_root(lab: Lab, tmp_path: Path) -> None:
+    words = ["sh", "-c", 'cd "$0" && rmdir "$0" && exec "$@"', str(tmp_path), *lab.argv(["pwd"])]
+    done = run(words, env=lab.person.environment())
+    assert done.stdout == "/\n"
+    assert "the working directory is not there any more: the command starts in /" in done.stderr
+
+
 def test_stdin_and_stdout_pass_byte_for_byte(lab: Lab, tmp_path: Path) -> None:
     content = bytes(range(256)) * 4000
     (tmp_path / "in").write_bytes(content)

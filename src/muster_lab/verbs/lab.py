@@ -134,6 +134,7 @@ def _working_directory() -> str:
     try:
         return os.getcwd()  # noqa: PTH109  # pathlib would be most of what --help costs
     except FileNotFoundError:
+        say("the working directory is not there any more: the command starts in /")
         return "/"
 
 
