@@ -384,8 +384,9 @@ def find_literal_sizes(job: BatchScript) -> Iterator[Hit]:
         return
     size = (job.nodes or 0) * (job.tasks_per_node or 0)
     beside = f"the header asks for {size} tasks" if size else "the header's numbers are others'"
+    is_whole_word = re.search(r"(?<=[\s=\"'])\$\{?WORLD_SIZE\b", job.body)  # else it is a part of a name
     for each in job.assignments:
-        is_read = each.exported or re.search(r"(?<=[\s=\"'])\$\{?WORLD_SIZE\b", job.body)  # else a part of a name
+        is_read = each.exported or is_whole_word
         told = each.value.value if each.name == "WORLD_SIZE" and each.value is not None and is_read else ""
         if told.isdigit() and int(told) not in {0, 1, size}:
             yield Hit(each.place, f"WORLD_SIZE={told}, and {beside}")

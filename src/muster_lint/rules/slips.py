@@ -187,13 +187,19 @@ def find_escaped_names(job: BatchScript) -> Iterator[Hit]:
     for each in job.shell.assignments if job.directives and not re.search(r"\beval\b", job.body) else ():
         value = each.value
         is_plain = value is not None and value.quoted != "'" and value.place.line == value.place.end_line
-        if value is None or not is_plain or "\\$" not in value.text or each.name in {"PS1", *tried}:
+        if value is None or not is_plain or "\\$" not in value.text or each.name == "PS1":
+            continue
+        if each.name in tried or len(tried) == _MOST_NAMES:
             continue
         tried.add(each.name)
         found = re.search(rf"\\\$\{{?{each.name}\b(?!\w)\}}?", value.text)
         if found is not None and not _is_read_by_a_shell(job, each.name):
             yield Hit(value.place, f"{each.name} {_where(value.text, found)} the word ${each.name}")
             return
+
+
+_MOST_NAMES = 20
+"""How many names of a script are looked for in its whole text."""
 
 
 def _where(text: str, found: re.Match[str]) -> str:
@@ -224,7 +230,7 @@ def find_growing_jobs(job: BatchScript) -> Iterator[Hit]:
         text = each.words[1] if len(each.words) > 1 else None
         if each.program not in {"echo", "printf"} or text is None or not text.value.startswith("#!"):
             continue
-        for name in (given & {*each.writes}) - tried:
+        for name in (given & {*each.writes}) - tried if len(tried) < _MOST_NAMES else ():
             tried.add(name)
             line = job.lines[each.place.end_line - 1] + " " + "".join(job.lines[text.place.end_line - 1 :][:1])
             place = re.escape(name)
