@@ -77,7 +77,7 @@ def mirror_of(runner: Runner) -> str:
     """Return the mirror of Debian that the machine itself uses."""
     words = ["indextargets", "--format", "$(REPO_URI) $(ORIGIN) $(LABEL)", "Created-By: Packages"]
     for line in checked(runner(["apt-get", *words])).stdout.splitlines():
-        address, *other_words = line.split(maxsplit=2)
+        address, *other_words = line.split()
         if other_words == ["Debian", "Debian"]:
             return address
     raise MachineLacks(

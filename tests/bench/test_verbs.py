@@ -156,3 +156,10 @@ def test_starts_are_measured_up_to_the_nodes_that_are_there(
     assert seen == ([] if most is None else [most])
     with pytest.raises(RequestError, match="--start measures no bandwidth"):
         starts.measure_starts(FACTS, request, _words(**{starts._ELSEWHERE[0]: True}))
+
+
+@pytest.mark.parametrize(("pairs", "rounds"), [(3, 3), (0, None), (None, None)])
+def test_the_rounds_of_pairs_are_those_asked_for(pairs: int | None, rounds: int | None) -> None:
+    named = dict.fromkeys(("parts", "collective", "dtype", "sizes"))
+    words = _words(**named, place="cpu", trials=2, iterations=2, pairs=pairs, pair_size="1MiB", storage="s")
+    assert bench._order(words, "/w").pair_rounds == rounds

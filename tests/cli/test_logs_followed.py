@@ -15,6 +15,7 @@ from api.stubs import Stub, row
 from muster.cli import logs
 from muster.cli.app import main
 from muster.follow import scheduler
+from muster.follow.watch import JobOutput
 
 _ME = pwd.getpwuid(os.geteuid()).pw_name
 _LOOK_S = 0.0123  # no other sleep is as long
@@ -68,6 +69,17 @@ def test_the_lines_of_one_rank_and_the_last_ones(
 
     assert main(["logs", "-f", "41", *words]) == 0
     assert capfd.readouterr().out == text
+
+
+def test_a_rank_that_the_job_has_not_is_refused_before_anything_is_awaited(
+    stub: Stub, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "logs").mkdir()
+    monkeypatch.setattr(logs, "_output", lambda *_: JobOutput(tmp_path / "logs", ranks=2))
+    stub.say(_row(tmp_path, "COMPLETED", ended="1790000900"))
+
+    assert [main(["logs", "-f", "41", *words]) for words in ([], ["--rank", "1"], ["--rank", "2"])][2] == 2
+    assert "2" in capfd.readouterr().err
 
 
 def test_each_line_is_an_object_where_json_is_asked_for(

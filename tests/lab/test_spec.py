@@ -75,6 +75,7 @@ def test_no_text_makes_a_partition_that_writes_a_second_line(text: str) -> None:
 
 BAD_SPECS: dict[str, Callable[[], object]] = {
     "a lab has 1 to 1000 hosts, not 0": lambda: LabSpec(groups=(HostGroup(count=0),)),
+    "a lab has 1 to 1000 hosts, not 3": lambda: LabSpec(groups=(HostGroup(count=4), HostGroup(count=-1))),
     "a lab has 1 to 1000 hosts, not -4": lambda: LabSpec(groups=(HostGroup(count=-4),)),
     "a lab has 1 to 1000 hosts, not 1001": lambda: LabSpec(groups=(HostGroup(count=1001),)),
     "a lab's host has 1 to 4096 CPUs, not 0": lambda: LabSpec(groups=(HostGroup(cpus=0),)),

@@ -304,7 +304,7 @@ def _look_at_sif(path: Path, file: BinaryIO, head: bytes) -> tuple[ImageFacts, T
     count, descriptor_count, _, begin, length = struct.unpack("<qqqqq", head[88:128])
     short = path.stat().st_size < begin + length
     facts = ImageFacts(kind="sif", arch=_SIF_ARCH.get(head[45:47]), broken=_TRUNCATED if short else None)
-    if short or not 0 <= descriptor_count <= begin or not 0 <= count <= 1024:
+    if not 0 <= descriptor_count <= begin or not 0 <= count <= 1024:
         return facts, None
     file.seek(descriptor_count)
     parts = file.read(count * _DESCRIPTOR_BYTES)
