@@ -77,6 +77,7 @@ def test_of_an_array_the_one_task_that_runs_is_meant(states: tuple[str, ...], an
         (job("FAILED", exit_code=0, signal=9, node_list="node1"), "ended by SIGKILL"),
         (job("FAILED", exit_code=0, signal=1), ""),
         (job("OUT_OF_MEMORY", exit_code=0, signal=125, node_list="node1"), ""),
+        (job("FAILED", exit_code=0, signal=53, node_list="node1"), ""),
         (job("OUT_OF_MEMORY", exit_code=0, signal=9, node_list="node1"), "ended by SIGKILL"),
         (job("COMPLETED", exit_code=0, signal=0, node_list="node1"), ""),
         (job("RUNNING", exit_code=1, signal=0, node_list="node1"), ""),

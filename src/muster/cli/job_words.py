@@ -10,7 +10,7 @@ if TYPE_CHECKING:  # a page of help needs none of these
     from muster.follow.cases import JobCase
     from muster.slurm.jobs import SlurmJob
 
-_SIGNAL_OF_SLURM = 125
+_SIGNALS_OF_SLURM = {53, 125}
 
 
 def row_line(case: JobCase) -> list[str]:
@@ -35,11 +35,12 @@ def words_of_waiting(job: SlurmJob) -> str:
 def ended_how(job: SlurmJob) -> str:
     """Return the exit status or signal of a job that is over, in words; empty where there is none to tell.
 
-    No process gave that of a job without a node (signal 1 with BadConstraints), or Slurm's own 125 (OUT_OF_MEMORY).
+    No process gave that of a job without a node (signal 1 with BadConstraints), or Slurm's own: 125 (OUT_OF_MEMORY), 53
+    (it could not start the script: no folder, no output file).
     """
     from muster.model.failure import exit_words
 
-    is_of_slurm = job.signal == _SIGNAL_OF_SLURM or is_script_gone(job)
+    is_of_slurm = job.signal in _SIGNALS_OF_SLURM or is_script_gone(job)
     has_ended = job.state.phase.is_over and job.node_list and not is_of_slurm
     return exit_words(job.status) if has_ended and job.status else ""
 
