@@ -401,7 +401,10 @@ def test_an_address_that_was_asked_for_wins_and_one_that_was_found_does_not(lab:
 
 @pytest.mark.parametrize("launcher", ["srun", "mpirun"])
 def test_a_path_of_the_command_is_its_own_and_the_launcher_is_found(lab: Lab, witness: Witness, launcher: str) -> None:
-    words = ("--env", "PATH=/only/this", "--launcher", launcher, "--", "/bin/sh", "-c", "echo path is $PATH")
+    program = witness.folder / "lr=1"
+    program.write_text('#!/bin/sh\necho "path is $PATH"\n')
+    program.chmod(0o755)
+    words = ("--env", "PATH=/only/this", "--launcher", launcher, "--chdir", str(witness.folder), "--", "./lr=1")
     done = muster_run(lab, witness.folder, *words)
 
     assert done.ok, done.stderr

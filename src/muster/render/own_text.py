@@ -178,7 +178,8 @@ def path_of_command(plan: Plan) -> str | None:
     value = next((variable.value for variable in plan.variables if variable.name == "PATH"), None)
     if not isinstance(value, str) or plan.image.image is not None or plan.engine is Engine.HERE:
         return None
-    return f'set -- env {shlex.quote(f"PATH={value}")} "$@"'
+    # Not env: it would take the first word of the command for a variable where that holds an equals sign.
+    return f"""set -- sh -c 'export PATH="$1"; shift; exec "$@"' sh {shlex.quote(value)} "$@\""""
 
 
 def _before_the_command(plan: Plan) -> Iterator[str]:
