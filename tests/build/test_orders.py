@@ -199,8 +199,10 @@ def test_commands_under_proot_run_in_a_folder_that_becomes_the_image(tmp_path: P
 
 
 def test_ctrl_c_ends_the_job_that_builds() -> None:
+    heard = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background has it ignored
     assert follow(["sh", "-c", "exit 7"]) == 7
     assert follow(["sh", "-c", "sleep 0.3; kill -INT $PPID; sleep 100"]) == 130
+    signal.signal(signal.SIGINT, heard)
 
 
 @pytest.mark.parametrize(

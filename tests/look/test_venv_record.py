@@ -5,10 +5,17 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from launch.plans import FACTS
+from muster.images.reference import ImageReference, Scheme
+from muster.job.request import Request
 from muster.look.venv_record import read_record
+from muster.plan.build import _find_cpu_flags
 from muster.plan.built_with import RunsOn, cpu_flags_needed, differences
 from muster.runner import run
 
@@ -89,6 +96,10 @@ def test_a_cpu_counts_where_something_was_compiled(venv: Path) -> None:
     assert cpu_flags_needed(read_record(venv)) == ()
     (venv / "muster.json").write_text(json.dumps(RECORD | {"with": ["horovod"]}))
     assert cpu_flags_needed(read_record(venv)) == ("avx2", "fma")
+    facts = replace(FACTS, venv=read_record(venv))
+    for image, flags in ((None, ("avx2", "fma")), (ImageReference(Scheme.PATH, "/i/x.sif"), ())):
+        asked: Any = SimpleNamespace(request=Request(command=(), image=image))
+        assert _find_cpu_flags(asked, facts) == flags
 
 
 def test_a_node_that_lacks_what_was_compiled_for_says_so(tmp_path: Path) -> None:

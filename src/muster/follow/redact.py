@@ -143,8 +143,7 @@ class Redactor:
         """Return the value that belongs to a name and must not be shown; None where there is none."""
         name, between = match["name"], match["between"]
         sign = between.strip(" \t\r\n\\\"'")
-        is_flag = name.startswith("--") and sign in {"", ","}
-        if not (sign in {"=", ":"} or is_flag) or not self.is_hidden(name):
+        if not (sign in {"=", ":"} or name.startswith("--")) or not self.is_hidden(name):
             return None
         if sign == ":" and name.lower() in _NOT_BEFORE_A_COLON:
             return None
