@@ -23,7 +23,8 @@ from muster.slurm.reasons import reason_of
 from muster.slurm.states import state_of
 from muster_check.stacks import ask as ask_stacks
 from muster_check.stacks import stream
-from muster_check.stacks.read import FORBIDDEN, NO_SPY, ProgramOfRank, RankStack
+from muster_check.stacks.pulse import FORBIDDEN, NO_SPY
+from muster_check.stacks.read import ProgramOfRank, RankStack
 from muster_check.survey import ask as ask_cluster
 from muster_check.survey import nodes, verify
 from muster_check.survey.draft import CLUSTER, Survey

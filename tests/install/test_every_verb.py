@@ -20,7 +20,7 @@ import pytest
 from bench.results import MIB, round_of, row, start
 from muster.cli.verbs import VERBS
 from muster_bench.results import MARK, SeriesEnd
-from muster_check.stacks.read import FORBIDDEN, NO_SPY
+from muster_check.stacks.pulse import FORBIDDEN, NO_SPY
 
 from .test_installs import ask, fetched
 

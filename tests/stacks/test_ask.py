@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from muster_check.stacks.ask import find_spy, why_unseen_here
-from muster_check.stacks.read import FORBIDDEN, NO_SPY
+from muster_check.stacks.pulse import FORBIDDEN, NO_SPY
 
 
 @pytest.fixture

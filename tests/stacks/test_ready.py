@@ -23,7 +23,8 @@ from muster_check.stacks.ask import StackQuestion, ask_here, jobs_here
 from muster_check.stacks.fold import user_frame
 from muster_check.stacks.move import Doing, movements
 from muster_check.stacks.own_words import own_words
-from muster_check.stacks.read import FORBIDDEN, RankStack, read_rounds
+from muster_check.stacks.pulse import FORBIDDEN
+from muster_check.stacks.read import RankStack, read_rounds
 from plugins.labs import Lab
 from plugins.patience import patient
 from stacks.answers import read_answers

@@ -34,6 +34,7 @@ import msgspec
 
 from muster.errors import MusterError, RequestError
 from muster.look.cluster import UNNAMED
+from muster.look.programs import on_path
 from muster.plan.secret import is_secret
 from muster.runner import Runner, run
 
@@ -164,7 +165,7 @@ def record_of(
     runner: Runner = run,
 ) -> tuple[dict[str, Any], str]:
     """Return what is kept of how a job was made, and the difference to the commit."""
-    commit, changes = _git(working_directory, runner)
+    commit, changes = _git(working_directory, environment, runner)
     record = {
         name: value
         for name, value in sorted(environment.items())
@@ -197,10 +198,8 @@ def _image(path: str) -> dict[str, Any]:
     return {"path": path, **values}
 
 
-def _git(directory: str, runner: Runner) -> tuple[str | None, str]:
-    from shutil import which
-
-    if which("git") is None:
+def _git(directory: str, environment: Mapping[str, str], runner: Runner) -> tuple[str | None, str]:
+    if on_path("git", environment) is None:
         return None, ""
     commit = runner(["git", "-C", directory, "rev-parse", "HEAD"], timeout_s=10)
     if not commit.ok:

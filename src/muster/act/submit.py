@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
@@ -143,6 +142,8 @@ class Submission(msgspec.Struct, dict=True):
         try:
             check_taken(trial, partial(misfit_of, self.plan, self.runner, self._clean), self.say)
         except (MusterError, KeyboardInterrupt) as error:
+            import shutil
+
             shutil.rmtree(directory, ignore_errors=True)  # nothing was queued
             if isinstance(error, MachineLacks) and error.part == "sbatch":
                 raise NoSlurm("sbatch", is_installed=False) from None
@@ -166,6 +167,8 @@ class Submission(msgspec.Struct, dict=True):
             return None
         self._pending.unlink(missing_ok=True)
         if queued is None:
+            import shutil
+
             shutil.rmtree(directory, ignore_errors=True)  # it was refused
             raise refusal_of(answer)
         return queued

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import site
 import sys
 import time
@@ -14,11 +13,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from muster.errors import CommandFailed, MusterError, RequestError, SchedulerSilent, SiteError
+from muster.look.programs import on_path
 from muster.render.parts import part
 from muster.runner import Runner, end_group, run, start
 from muster.slurm.allocation import step_of_job
 from muster.slurm.variables import scheduler_environment
-from muster_check.stacks.read import FORBIDDEN, NO_SPY, sort_by_task
+from muster_check.stacks.pulse import FORBIDDEN, NO_SPY
 
 if TYPE_CHECKING:
     from muster.runner import Process
@@ -67,7 +67,7 @@ def find_spy(environment: Mapping[str, str]) -> str | None:
     )
     own_spies = (place / "py-spy" for place in places)
     own_spy = next((spy for spy in own_spies if spy.is_file() and os.access(spy, os.X_OK)), None)
-    return shutil.which("py-spy", path=environment.get("PATH")) if own_spy is None else str(own_spy)
+    return on_path("py-spy", environment) if own_spy is None else str(own_spy)
 
 
 def why_unseen_here(environment: Mapping[str, str], proc: Path = Path("/proc")) -> str:
@@ -88,6 +88,8 @@ def ask_job(job: str, nodes: Sequence[int], environment: Mapping[str, str], ques
     status, text, answer = _hear(words, scheduler_environment(environment), sum(nodes), question)
     if "@node" not in text:
         raise not_answered(answer, status, job)
+    from muster_check.stacks.read import sort_by_task
+
     return sort_by_task(text)
 
 

@@ -12,6 +12,10 @@ import msgspec
 OF_PULSE = ("@pulse ", "@thread ", "@below ")
 """How the lines begin, as gather.sh writes them."""
 
+FORBIDDEN = "the kernel forbids to look into the process"
+NO_SPY = "py-spy is not on this host"
+"""Why a rank has no call stack, as gather.sh says it."""
+
 
 class Thread(msgspec.Struct, frozen=True):
     """One thread."""

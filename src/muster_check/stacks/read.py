@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from muster_check.stacks.pulse import OF_PULSE, Pulse, read_pulses
+from muster_check.stacks.pulse import FORBIDDEN, OF_PULSE, Pulse, read_pulses
 
 _HEAD = re.compile(
     r"^@rank (?:(?P<role>[^.\s]+)\.)?(?P<rank>\d+) (?P<size>\d+) (?P<host>\S+) (?P<pid>\d+) (?P<state>\S+)"
@@ -20,9 +20,6 @@ _SIGNS = re.compile(
 )
 _PROGRAM = re.compile(r"^@program (?:(?P<role>[^.\s]+)\.)?(?P<rank>\d+) (?P<size>\d+) (?P<host>\S+) (?P<name>\S+)$")
 _NODE = re.compile(r"^@node (?P<node>\d+) (?P<host>\S+) (?P<round>\d+) (?P<now>[\d.]+)$")
-FORBIDDEN = "the kernel forbids to look into the process"
-NO_SPY = "py-spy is not on this host"
-"""As gather.sh says it."""
 _STARTS = "no Python frame yet: the process starts"
 _TICKS_PER_S = 100
 _KIB_PER_MIB = 1024

@@ -133,7 +133,7 @@ def _ask_job(ids: Sequence[str], rank: int | None, options: Sequence[str]) -> tu
 
 
 def _warn(stacks: Sequence[RankStack]) -> None:
-    from muster_check.stacks.read import FORBIDDEN, NO_SPY
+    from muster_check.stacks.pulse import FORBIDDEN, NO_SPY
 
     troubles = {stack.trouble for stack in stacks if stack.trouble}
     for trouble in sorted(troubles):
