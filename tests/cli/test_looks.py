@@ -255,6 +255,32 @@ def test_only_of_jobs_that_slurm_ended_it_is_asked_whether_they_were_preempted(
     assert list(why._of_status(job(state, exit_code=status), None)) == []
 
 
+@pytest.mark.parametrize(
+    ("files", "attempts", "host", "node"),
+    [
+        (("1.0", "1.2"), "", None, "node2"),
+        (("1.0", "1.2"), "", "node1", ""),
+        (("1.0",), "", None, ""),
+        (("1.0", "1.1", "1.2"), "", None, ""),
+        (("2.0",), "1\t5\tnode[1-2]\t\t\n2\t9\tnode1,node3\t\t\n", None, "node3"),
+        ((), "", None, ""),
+    ],
+)
+def test_the_one_node_without_a_word_is_named_where_a_rank_did_not_start(
+    files: tuple[str, ...], attempts: str, host: str | None, node: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    failure = Failure("rank 1: not started by srun: Slurmd could not connect IO", host, (1,), 1, "")
+    monkeypatch.setattr(why, "_failure", lambda _: (None, failure))
+    (tmp_path / "attempts").write_text(attempts)
+    for name in files:
+        (tmp_path / "ranks/7.1.1").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "ranks/7.1.1" / name).touch()
+    failed = job("FAILED", exit_code=1, node_list="node[1-3]", nodes=3)
+    lines = "\n".join(why._ended(JobCase("7", failed, Run("7", tmp_path, "train"))))
+
+    assert lines.partition("no rank wrote a word on ")[2].partition("\n")[0] == node
+
+
 @pytest.mark.parametrize("words", [[], ["ValueError: 7"]])
 def test_of_a_rank_that_wrote_nothing_the_line_of_slurm_is_looked_up(
     words: list[str], monkeypatch: pytest.MonkeyPatch

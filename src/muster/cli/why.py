@@ -129,6 +129,7 @@ def _ended(case: JobCase) -> Iterator[str]:
     yield from (f"  {plain(text)}" for text in _warnings(output))
     if failure is not None:
         yield f"  {'a rank that was left' if names_no_node and failure.tasks else 'first'}: {failure.sentence}"
+        yield from _silent_node(case, failure)
         if failure.kind is FailureKind.LATE:
             yield "    hint: --ready-within gives it longer, --ready names another sign: muster docs roles"
     elif job is not None and job.node_list:
@@ -167,6 +168,22 @@ def _of_preemption(job: SlurmJob | None, status: int | None) -> Iterator[str]:
     if preempted is not None:
         yield f"  it was preempted at {when(preempted)}: a more important job took its nodes"
         yield "    hint: with --requeue or --until-done such a job goes on by itself"
+
+
+def _silent_node(case: JobCase, failure: Failure) -> Iterator[str]:
+    """Yield the one node on which no rank of the start wrote a word, where a rank failed and its node is not told."""
+    from muster.follow.attempt_list import read_attempts
+    from muster.rank.hostlist import expand
+
+    if case.folder is None or case.job is None or failure.host is not None or not failure.tasks:
+        return
+    starts = sorted((case.folder / "ranks").glob("*"), key=lambda folder: folder.stat().st_mtime)
+    attempts = read_attempts(case.folder)
+    hosts = expand((attempts[-1].nodes if attempts else "") or case.job.node_list or "")
+    files = [(starts[-1] / f"{case.attempt}.{node}", host) for node, host in enumerate(hosts)] if starts else []
+    silent = [host for file, host in files if not file.exists()]
+    if len(silent) == 1 and len(hosts) > 1:
+        yield f"  no rank wrote a word on {silent[0]}"
 
 
 def _known_of_slurm(failure: Failure | None) -> Iterator[str]:
