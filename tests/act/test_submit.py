@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from launch.plans import plan
 from muster.act.record import find_run, make_run_directory
-from muster.act.refusal import accepted, check_taken
+from muster.act.refusal import accepted, check_taken, misfit_of
 from muster.act.submit import Submission, Submitted
 from muster.errors import MachineLacks, MusterError, NoSlurm, RequestError, SchedulerSilent, SiteError
 from muster.model.digest import digest_of
@@ -232,7 +232,8 @@ def test_run_directories_of_the_same_second_are_different(tmp_path: Path) -> Non
     now = datetime(2026, 11, 20, tzinfo=timezone.utc)
     made = [make_run_directory(tmp_path, "../a b", {}, now).name for _ in range(3)]
 
-    assert made == ["..-a-b-20261120-000000", "..-a-b-20261120-000000-2", "..-a-b-20261120-000000-3"]
+    assert made == ["a-b-20261120-000000", "a-b-20261120-000000-2", "a-b-20261120-000000-3"]
+    assert make_run_directory(tmp_path, "-.", {}, now).name == "run-20261120-000000"
 
 
 def test_an_earlier_job_of_the_same_launch_is_not_taken_for_one_that_had_no_answer(
@@ -351,3 +352,30 @@ def test_links_are_queued_ahead_until_one_is_refused(
     assert links == []
     assert sum(line.startswith("warning: link 4 of the job is not queued: ") for line in lines) == len(tasks)
     assert lines[-1].startswith(f"jobs cannot queue any at this site: {2 * len(tasks)} more wait")
+
+
+def test_as_many_links_are_queued_ahead_as_were_asked_for(tmp_path: Path) -> None:
+    made = plan("-t", "5", "--until-done", "--links", "3", "--chdir", str(tmp_path), "--", "x")
+    assert made.finish is not None
+    made = replace(made, finish=replace(made.finish, links_ahead=True))
+    slurm, lines = FakeSlurm([said(0, f"{job}\n") for job in (10, 11, 12)]), list[str]()
+
+    Submission(
+        made,
+        parent=tmp_path / "runs",
+        state=tmp_path / "state",
+        cluster="c",
+        environment={},
+        runner=slurm,
+        say=lines.append,
+    ).queue()
+
+    assert [argv[argv.index("link") + 1] for argv in slurm.asked if "link" in argv] == ["2", "3"]
+    assert [line for line in lines if line.startswith("warning")] == []
+
+
+@pytest.mark.parametrize(("status", "found"), [(0, True), (1, False)])
+def test_nodes_are_told_where_sinfo_could_be_asked(status: int, found: bool) -> None:
+    lines = "".join(f"main*\x1fn{number}\x1f(null)\x1fidle\n" for number in (1, 2))
+    misfit = misfit_of(plan("-N", "2", "-x", "n1", "--", "x"), lambda *_, **__: said(status, lines), {})
+    assert (misfit is not None) is found

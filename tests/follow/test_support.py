@@ -169,10 +169,10 @@ def test_the_archive_is_private_and_not_written_over(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_private_too(tmp_path: Path) -> None:
-    write_report(tmp_path / "folder", [ReportFile("logs/x", "one", "")], 5)
+    write_report(tmp_path / "folder", [ReportFile(f"logs/attempt-1/{name}", "one", "") for name in "xy"], 5)
 
     assert stat.S_IMODE((tmp_path / "folder").stat().st_mode) == 0o700
-    assert stat.S_IMODE((tmp_path / "folder" / "logs" / "x").stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "folder" / "logs" / "attempt-1" / "x").stat().st_mode) == 0o600
 
 
 def test_the_list_writes_nothing_and_the_default_name_is_free(

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from muster.life.loop import Loop
 from muster.life.roles import (
     LAST_S,
     EndRole,
@@ -244,3 +245,31 @@ def something(chance: Random, turn: int, running: set[str], deaf: set[str], *, o
     if kind == "ends" and names:
         return RoleEnded(chance.choice(names), chance.choice([0, 1, 143]))
     return JobTold(143) if kind == "told" else TimePasses()
+
+
+@pytest.mark.parametrize(("seconds", "killed"), [(4.5, False), (5.0, True)])
+def test_a_role_that_does_not_end_is_killed_when_its_grace_is_over(seconds: float, killed: bool) -> None:
+    play = Play(RoleTerms("a", is_main=True, grace_s=5.0))
+    play.step(TimePasses())
+    assert play.step(JobTold(143)) == [EndRole("a", "TERM")]
+    assert play.step(TimePasses(), seconds) == ([EndRole("a", "KILL")] if killed else [])
+
+
+@pytest.mark.parametrize(("seconds", "late"), [(60.0, False), (60.5, True)])
+def test_a_role_has_all_of_its_time_to_be_ready(seconds: float, late: bool) -> None:
+    play = begun()
+    play.step(TimePasses(), seconds)
+    assert bool(play.noted("late")) is late
+
+
+@pytest.mark.parametrize("error", [None, OSError("no process"), ValueError("no number")])
+def test_what_this_host_refuses_ends_no_job_and_is_said(
+    error: Exception | None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def act(*words: str) -> None:
+        if error is not None:
+            raise error
+
+    assert Loop().attempt("StartRanks", act, "x") is (error is None)
+    said = capfd.readouterr().err
+    assert said == ("" if error is None else f"muster: warning: StartRanks failed on this host: {error}\n")

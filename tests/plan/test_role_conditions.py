@@ -12,6 +12,7 @@ from plan.test_roles import flags, job
 from sites.profiles import HEAD, written
 
 _A, _B = ("--role", "a", "-N", "1"), ("--role", "b", "-N", "1")
+_OF_ROLES = {"nodes", "ntasks-per-node", "gpus-per-node"}
 _WHOLE = f"{HEAD}[request]\ngpus = 'whole-node'\n[nodes.n]\ngpus = 4\ncores = 64\ncores_per_gpu = 16\n"
 
 
@@ -97,3 +98,18 @@ def test_a_note_of_the_job_is_told_once_and_one_of_a_role_with_its_name(tmp_path
     told = [text for text in texts if "set_device(LOCAL_RANK) fails" in text]
     assert [text.partition(": ")[0] for text in told] == ["role a"]
     assert len(texts) == len(set(texts))
+
+
+def test_the_header_of_roles_has_what_they_need_together_and_says_so() -> None:
+    made = job(*_A, "-g", "2", "--", "x", *_B, "-g", "4", "--", "y")
+    assert {line.name: (line.value, line.reason.origin) for line in made.directives if line.name in _OF_ROLES} == {
+        "nodes": ("2", "the roles"),
+        "ntasks-per-node": ("4", "the roles"),
+        "gpus-per-node": ("4", "the roles"),
+    }
+
+
+def test_one_role_that_is_too_large_for_a_node_shares_it_with_none(tmp_path: Path) -> None:
+    with pytest.raises(RequestError) as refused:
+        job(*_A, "-g", "1", "-c", "80", "--", "x", site=str(written(tmp_path, _WHOLE)))
+    assert "share" not in refused.value.message

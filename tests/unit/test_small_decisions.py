@@ -276,7 +276,7 @@ def test_variables_that_are_unset_stand_first_unless_one_before_speaks_of_them()
     set_a, unset_b, passed, unset_a = (
         replace(made, name="A", value="1", pass_on=False),
         replace(made, name="B", value=None, pass_on=False),
-        replace(made, name="C", value=None, pass_on=True),
+        replace(made, name="C", value="", pass_on=True),
         replace(made, name="A", value=None, pass_on=False),
     )
     assert _unset_first((set_a, passed, unset_b)) == [unset_b, set_a, passed]

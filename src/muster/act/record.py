@@ -115,9 +115,8 @@ def make_run_directory(
     Nothing is left of one that fails.
     """
     stamp = (now or datetime.now(timezone.utc)).strftime("%Y%m%d-%H%M%S")
-    safe = "".join(character if character.isalnum() or character in "._-" else "-" for character in name)[:60].lstrip(
-        "."
-    )
+    safe = "".join(character if character.isalnum() or character in "._-" else "-" for character in name)[:60]
+    safe = safe.lstrip(".-")  # neither hidden nor an option of rm
     try:
         parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         building = parent / f".new-{os.urandom(8).hex()}"
