@@ -273,3 +273,21 @@ def test_keys_that_are_typed_fast_are_taken_one_by_one(monkeypatch: pytest.Monke
         assert [keys(), keys(), keys(), keys()] == ["j", "\x1b[A", "q", ""]
     os.close(ours)
     os.close(theirs)
+
+
+@pytest.mark.parametrize(("nodes", "hosts"), [("n[1-2]", ("n1", "n2")), (None, ())])
+def test_the_hosts_of_a_job_are_asked_for_its_stacks_with_their_records(
+    monkeypatch: pytest.MonkeyPatch, nodes: str | None, hosts: tuple[str, ...]
+) -> None:
+    job = SlurmJob("7", "7", "train", state_of("RUNNING"), reason_of("None"), node_list=nodes)
+    asked: list[Any] = []
+
+    def ask_job(job_id: str, nodes: Any, environment: Any, question: Any) -> str:
+        asked.append(question)
+        return "answer"
+
+    monkeypatch.setattr(stacks, "ask", lambda _: None)
+    monkeypatch.setattr(stacks, "cases", lambda *_: [JobCase("7", job, None)])
+    monkeypatch.setattr(ask_stacks, "ask_job", ask_job)
+    assert stacks._ask_job(["7"], 3, ["--native"]) == ("answer", hosts)
+    assert [(each.records, each.rank, each.options) for each in asked] == [(True, 3, ("--native",))]

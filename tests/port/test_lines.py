@@ -6,6 +6,7 @@ import shlex
 
 import pytest
 
+from muster_lint.port.sizes import _Count, _of_step
 from muster_lint.port.step import _quoted
 from muster_lint.port.values import Fate
 
@@ -246,3 +247,24 @@ def test_a_launch_is_read(launch: str, more: str, command: str, says: str) -> No
     reasons = [row.why for row in draft.rows if row.line > len(_HEAD.splitlines())]
     assert any(says in why for why in reasons), reasons
     assert ("--local_rank" in " ".join(reasons)) is ("launch" in launch and "--use-env" not in launch)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "counts", "total", "result", "asked"),
+    [
+        (2, {"nodes": 2, "ntasks": 8}, None, (2, 4), []),
+        (4, {"nodes": 2, "ntasks": 8}, None, (2, 4), ["nodes"]),
+        (2, {"ntasks-per-node": 4}, None, (2, 4), []),
+        (2, {}, 8, (2, 4), []),
+        (2, {"nodes": 2}, 8, (2, 1), []),
+        (2, {}, None, (2, 1), []),
+        (2, {"ntasks": 7}, None, (2, 4), ["ntasks"]),
+    ],
+)
+def test_the_tasks_of_a_step_are_counted_on_its_nodes(
+    nodes: int, counts: dict[str, int | None], total: int | None, result: tuple[int, int], asked: list[str]
+) -> None:
+    count = _Count(nodes, 1, questions={})
+    _of_step(count, counts, total)
+    assert (count.nodes, count.ranks) == result
+    assert list(count.questions) == asked
