@@ -195,6 +195,9 @@ def test_an_output_that_is_a_folder_or_cannot_be_written_is_refused(
         with pytest.raises(RequestError, match="is a folder") as refused:
             make(name)
         assert refused.value.hint == "name a file in it: -o logs/%x-%j.log"
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(RequestError, match="-o pipe is a pipe: the job would wait for its reader"):
+        make("pipe")
     monkeypatch.setattr(os, "access", lambda path, _: path != tmp_path / "logs")
     make("x-%j.out")
     with pytest.raises(RequestError, match=f"you cannot write {tmp_path}/logs"):

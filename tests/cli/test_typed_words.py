@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from muster.act.record import Run
 from muster.cli import docs
+from muster.cli.app import main
 from muster.cli.asked_jobs import running_case
 from muster.cli.command_line import _with_file, read_command
 from muster.cli.completion import _joined, candidates
@@ -279,3 +280,15 @@ def test_rows_have_to_fit_on_their_node(count: int, fields: dict[str, Any], says
     assert request.gpus_per_node == count * pack.shape.gpus_per_node
     with pytest.raises(RequestError, match="cannot start rows beside each other"):
         _packed(count, _NODE, "mpirun", **fields)
+
+
+def test_a_job_file_may_have_the_mark_that_windows_puts_there(tmp_path: Path) -> None:
+    file = tmp_path / "job.toml"
+    file.write_bytes(b'\xef\xbb\xbfnodes = 2\r\ncommand = ["true"]\r\n')
+    words = list(_with_file(["--file", str(file)]))
+    assert ("2" in " ".join(words), words[-1]) == (True, "true")
+
+
+def test_a_verb_that_does_not_rehearse_names_the_one_that_does(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["submit", "--rehearse", "--", "true"]) == 2
+    assert "hint: muster run --rehearse -- COMMAND rehearses one launch" in capsys.readouterr().err

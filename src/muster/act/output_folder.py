@@ -37,6 +37,8 @@ def make_output_folders(plan: Plan, runner: Runner) -> None:
         file = Path(plan.working_directory, directive.value)
         if file.is_dir():
             raise RequestError(f"{option} is a folder", hint=f"name a file in it: {option.rstrip('/')}/%x-%j.log")
+        if file.is_fifo():
+            raise RequestError(f"{option} is a pipe: the job would wait for its reader", hint="name a file")
         if not os.access(place := file if file.exists() else folder, os.W_OK):
             raise RequestError(f"{option}: you cannot write {place}", hint="name a file that you can write")
 

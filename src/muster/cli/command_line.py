@@ -157,7 +157,7 @@ def _with_file(words: Sequence[str]) -> Sequence[str]:
     from muster.job.job_file import words_of_file
 
     try:
-        text = Path(name).expanduser().read_text(encoding="utf-8")
+        text = Path(name).expanduser().read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise RequestError(

@@ -149,6 +149,7 @@ _MEANT = {
     "--num-nodes": "-N NODES",
     "--node-rank": "omit it: every rank finds out which rank it is",
     "--rdzv-endpoint": "omit it, or give --master-addr HOST --master-port PORT",
+    "--rehearse": "muster run --rehearse -- COMMAND rehearses one launch; then type it with submit",
     "--standalone": "omit it, or give --here: all ranks run on this machine",
 }
 
