@@ -256,6 +256,24 @@ def test_only_of_jobs_that_slurm_ended_it_is_asked_whether_they_were_preempted(
 
 
 @pytest.mark.parametrize(
+    ("kind", "host", "is_asked"),
+    [("node", "node2", False), ("node", "", True), ("rank", "node2", True), ("", "", True)],
+)
+def test_a_node_that_the_job_wrote_down_is_not_called_unknown(
+    kind: str, host: str, is_asked: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(why, "scheduler", lambda: Scheduler({}, Clients(sinfo=ProgramResult(("sinfo",), 0, "", ""))))
+    own = Failure("rank 0 on node1: exit status 1", "node1", (0,), 1, "")
+    monkeypatch.setattr(why, "_failure", lambda _: (None, own))
+    (tmp_path / "ends").write_text(f"1\t5\t9\t143\t\t{host}\tend\tnode2 failed\tnot again\t{kind}\t\n")
+    failed = job("NODE_FAIL", node_list="node[1-2]", nodes=2)
+    lines = "\n".join(why._ended(JobCase("7", failed, Run("7", tmp_path, "train"))))
+
+    assert ("Slurm does not say which of them failed" in lines) is is_asked
+    assert "a rank that was left: rank 0 on node1" in lines
+
+
+@pytest.mark.parametrize(
     ("files", "attempts", "host", "node"),
     [
         (("1.0", "1.2"), "", None, "node2"),

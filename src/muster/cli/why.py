@@ -134,8 +134,8 @@ def _ended(case: JobCase) -> Iterator[str]:
             yield "    hint: --ready-within gives it longer, --ready names another sign: muster docs roles"
     elif job is not None and job.node_list:
         yield f"  on {job.node_list}"
-    if job is not None and names_no_node:
-        yield from _which_node(job)
+    if names_no_node:
+        yield from _unnamed_node(case)
     yield from _of_status(job, failure)
     lines = last_words(output, failure)
     if failure is not None and failure.tasks and tells_of_peer(lines):
@@ -207,6 +207,15 @@ def _nodes_down(job: SlurmJob) -> list[str] | None:
     """Return which nodes of a job are down now; None where Slurm does not tell it of all."""
     down = scheduler().nodes_down(job.node_list) if job.node_list else None
     return None if down is None else list(down)
+
+
+def _unnamed_node(case: JobCase) -> Iterator[str]:
+    """Yield what is known of the node that failed, unless the job itself wrote down which one it was."""
+    from muster.follow.attempt_list import EndCause, read_ends
+
+    ends = [] if case.folder is None else read_ends(case.folder)
+    if case.job is not None and not (ends and ends[-1].kind is EndCause.NODE and ends[-1].host):
+        yield from _which_node(case.job)
 
 
 def _which_node(job: SlurmJob) -> Iterator[str]:
