@@ -73,6 +73,23 @@ def test_the_address_of_the_role_that_is_meant_is_printed(
 
 
 @pytest.mark.parametrize(
+    ("ready", "phase", "refused"),
+    [("joined", "ready", True), ("joined", "starts", False), ("port", "ready", False)],
+)
+def test_the_address_of_a_role_is_refused_where_nothing_listens_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ready: str, phase: str, refused: bool
+) -> None:
+    run = _with_roles(tmp_path, "serve")
+    for file in (tmp_path / "roles").iterdir():
+        text = file.read_text().replace("serve1", "127.0.0.1").replace('"what": "ready"', f'"what": "{phase}"')
+        file.write_text(text.replace("joined", ready))
+    monkeypatch.setattr(url, "ask", lambda ids: None)
+    monkeypatch.setattr(url, "cases", lambda *_, **__: [JobCase("7", _job(), run)])
+    with pytest.raises(RequestError, match="nothing listens at http://127") if refused else nullcontext():
+        assert url.main(_words("7", quiet=True)) == 0
+
+
+@pytest.mark.parametrize(
     ("names", "typed", "owner", "uid", "attached"),
     [
         ((), (), "", 5, ("n1", "", 0, None)),

@@ -100,7 +100,9 @@ def test_a_chain_whose_last_link_was_told_to_save_is_not_called_done(
     link: int, state: str, decision: str, is_told: bool, tmp_path: Path
 ) -> None:
     """Slurm says COMPLETED, with status 0, and half of the training may be missing."""
-    ends = f"4\t5\t9\t0\t\t\t{decision}\t2 of 2 ranks got SIGUSR1\tthey ended well\t\t\n"
+    rest = "\t2 of 2 ranks got SIGUSR1\tthey ended well\t\t\n"
+    earlier = "next" if decision == "saved" else "saved"
+    ends = f"3\t1\t4\t0\t\t\t{earlier}{rest}4\t5\t9\t0\t\t\t{decision}{rest}"
     (tmp_path / "ends").write_text(ends if decision else "")
     case = JobCase("7", job(state), Run("7", tmp_path, "train", links=3), link=link)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from muster.life import deputy, machine, supervise, told
+from muster.life import asking, deputy, machine, supervise, told
 from muster.life.attempt import RunningAttempt
 from muster.life.deputy import keep_deputy
 from muster.life.machine import FirstCause, LifePhase
@@ -172,6 +172,33 @@ def test_an_end_is_said_and_written_down(
     (written,) = supervisor.files.rows("ends")
     assert [written[0], *written[3:]] == ["1", *row]
     assert len(list(supervisor.files.rows("attempts"))) == (running is None)
+
+
+@pytest.mark.parametrize(
+    ("cause", "hosts", "text"),
+    [
+        (FirstCause("rank", 1, "b", 143), ("a", "b"), "a node of the job failed"),
+        (FirstCause("node", host="b"), ("a",), "b failed"),
+    ],
+)
+def test_slurm_s_own_reason_of_an_end_is_told_where_the_node_is_not_known(
+    made: Any, monkeypatch: pytest.MonkeyPatch, cause: FirstCause, hosts: tuple[str, ...], text: str
+) -> None:
+    supervisor, said = made("links=9", "link=1", running=_running(), hosts=hosts)
+    monkeypatch.setattr(supervisor.chain, "reason_of_slurm", lambda *_: "a node of the job failed")
+    supervisor._do_note_end(machine.NoteEnd(1, "next", cause, "why"))
+
+    assert [sentence.partition(";")[0] for sentence in said] == [f"muster: attempt 1 ended: {text}"]
+
+
+@pytest.mark.parametrize("preempted", [True, False])
+def test_what_slurm_says_of_a_preemption_reaches_the_decision(
+    made: Any, monkeypatch: pytest.MonkeyPatch, preempted: bool
+) -> None:
+    supervisor, _ = made()
+    monkeypatch.setattr(asking, "ask_job", lambda _: asking.JobWords("RUNNING", "a,b", 0.0, preempted))
+
+    assert supervisor._ask_slurm() == machine.SlurmSays("RUNNING", ("a", "b"), is_preempted=preempted)
 
 
 @pytest.mark.parametrize(

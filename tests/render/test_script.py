@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -296,14 +297,16 @@ def test_any_argument_and_any_value_arrive_byte_for_byte(
     assert not (folder / "canary").exists()
 
 
-def test_the_launcher_is_found_whatever_path_the_command_is_to_have(tmp_path: Path) -> None:
-    made = plan("--chdir", str(tmp_path), "--env", "PATH=/only/this one", "--", "x")
+@pytest.mark.parametrize(("path", "first"), [("/only/this one", "/only/this one:"), ("", "")])
+def test_the_launcher_is_found_whatever_path_the_command_is_to_have(path: str, first: str, tmp_path: Path) -> None:
+    made = plan("--chdir", str(tmp_path), "--env", f"PATH={path}", "--", "x")
 
     status, argv, seen, stderr = execute(made, tmp_path)
 
     assert (status, stderr) == (0, "")
-    assert seen["PATH"].startswith(f"/only/this one:{tmp_path}:"), "the job's programs are found behind it"
-    assert """ sh '/only/this one' "$@"\n""" in argv[argv.index("-c") + 1], "the command has it alone"
+    assert seen["PATH"].startswith(f"{first}{tmp_path}:"), "the job's programs are found behind it"
+    assert f""" sh {shlex.quote(path)} "$@"
+""" in argv[argv.index("-c") + 1], "the command has it alone"
 
 
 @pytest.mark.parametrize("launcher", ["srun", "torchrun", "mpirun", "mpirun+torchrun"])

@@ -42,7 +42,7 @@ class WaitReason(msgspec.Struct, frozen=True):
     def remedy_for(self, job: str, dependency: str | None = None) -> str:
         """Return the remedy with the ids of the job, and of those that it depends on, in the commands that it names."""
         if self.clears is Clears.OTHER_JOB:
-            others = dict.fromkeys(re.findall(r"[:?,]([0-9]+(?:_[0-9]+)?)(?![0-9])", f",{dependency or ''}"))
+            others = dict.fromkeys(re.findall(r"[:?,]([0-9]+(?:_[0-9]+)?)", f",{dependency or ''}"))
             return f"muster why {' '.join(others)}" if others else self.remedy
         return re.sub(r"\bID\b", job, self.remedy)
 
