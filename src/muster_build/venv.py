@@ -70,6 +70,9 @@ class VenvOrder(msgspec.Struct, frozen=True, kw_only=True):
 
 def build_venv(order: VenvOrder, environment: Mapping[str, str], say: Say, *, runner: Runner = run) -> bool:
     """Build it; False: what is there was built from the same."""
+    if os.pathsep in str(order.directory.absolute()):
+        message = f"{order.directory.absolute()} holds a colon, which PATH cannot have: no environment works there"
+        raise RequestError(message, hint="name a folder without one")
     pip_options = offline_words(order.wheelhouse, offline=order.offline)
     module_environment = _with_modules(order, environment, runner)
     program = shutil.which(order.python, path=module_environment.get("PATH"))

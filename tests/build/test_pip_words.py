@@ -11,7 +11,7 @@ import pytest
 from muster.errors import CommandFailed, RequestError
 from muster.runner import ProgramResult, run
 from muster_build.pip import offline_words, pip
-from muster_build.venv import _hint_of_venv
+from muster_build.venv import VenvOrder, _hint_of_venv, build_venv
 
 
 def test_pip_looks_nowhere_else_only_if_it_is_offline(tmp_path: Path) -> None:
@@ -64,3 +64,9 @@ def test_a_full_disk_is_told_where_the_module_venv_does_not_say_so(
     usage = SimpleNamespace(free=free_mib * 2**20 + 5)
     monkeypatch.setattr("muster_build.venv.shutil.disk_usage", lambda _: usage)
     assert hint in _hint_of_venv(Path("/somewhere/env"))
+
+
+def test_a_folder_that_path_cannot_name_is_refused_before_it_is_built(tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match="a:b holds a colon, which PATH cannot have"):
+        build_venv(VenvOrder(directory=tmp_path / "a:b"), {}, lambda _: None)
+    assert list(tmp_path.iterdir()) == []
