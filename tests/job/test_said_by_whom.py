@@ -129,3 +129,11 @@ def test_a_settings_file_of_another_encoding_is_told_with_its_line(tmp_path: Pat
     with pytest.raises(RequestError, match=r"config\.toml:2: is not UTF-8 text") as caught:
         settings_files(facts)
     assert caught.value.hint == "save it as UTF-8"
+
+
+def test_a_pipe_in_the_place_of_a_settings_file_is_not_waited_for(tmp_path: Path) -> None:
+    file = tmp_path / ".config/muster/config.toml"
+    file.parent.mkdir(parents=True)
+    os.mkfifo(file)
+    with pytest.raises(RequestError, match=r"config\.toml is a pipe, not a file"):
+        settings_files(Facts(home=str(tmp_path), working_directory=str(tmp_path)))

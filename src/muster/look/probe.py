@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import pwd
 import re
+import stat
 import sys
 import zlib
 from collections.abc import Mapping
@@ -132,6 +133,8 @@ def settings_files(facts: Facts) -> list[tuple[str, str]]:
         if trust.refusal(path):
             continue
         try:
+            if stat.S_ISFIFO(os.stat(path).st_mode):  # it would be waited for, for ever
+                raise RequestError(f"{path} is a pipe, not a file", hint="correct the file or its permissions")
             with open(path, encoding="utf-8-sig") as stream:
                 files.append((path, stream.read()))
         except (FileNotFoundError, NotADirectoryError):
