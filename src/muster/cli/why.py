@@ -172,17 +172,9 @@ def _of_preemption(job: SlurmJob | None, status: int | None) -> Iterator[str]:
 
 def _silent_node(case: JobCase, failure: Failure) -> Iterator[str]:
     """Yield the one node on which no rank of the start wrote a word, where a rank failed and its node is not told."""
-    from muster.follow.attempt_list import read_attempts
-    from muster.rank.hostlist import expand
-
-    if case.folder is None or case.job is None or failure.host is not None or not failure.tasks:
-        return
-    starts = sorted((case.folder / "ranks").glob("*"), key=lambda folder: folder.stat().st_mtime)
-    attempts = read_attempts(case.folder)
-    hosts = expand((attempts[-1].nodes if attempts else "") or case.job.node_list or "")
-    files = [(starts[-1] / f"{case.attempt}.{node}", host) for node, host in enumerate(hosts)] if starts else []
-    silent = [host for file, host in files if not file.exists()]
-    if len(silent) == 1 and len(hosts) > 1:
+    files = case.files_of_ends() if failure.host is None and failure.tasks else []
+    silent = [host for host, file in files if not file.exists()]
+    if len(silent) == 1 and len(files) > 1:
         yield f"  no rank wrote a word on {silent[0]}"
 
 

@@ -101,6 +101,19 @@ class JobCase(NamedTuple):
 
         return None if self.run is None else folder_of(self.run, self.task)
 
+    def files_of_ends(self) -> list[tuple[str, Path]]:
+        """Return the nodes of the newest attempt, each with the file in which its ranks write their ends."""
+        from muster.follow.attempt_list import read_attempts
+        from muster.rank.hostlist import expand
+
+        if self.folder is None:
+            return []
+        starts = sorted((self.folder / "ranks").glob("*"), key=lambda folder: folder.stat().st_mtime)
+        attempts = read_attempts(self.folder)
+        nodes = (attempts[-1].nodes if attempts else "") or (self.job.node_list if self.job else "") or ""
+        number = self.attempt
+        return [(host, starts[-1] / f"{number}.{node}") for node, host in enumerate(expand(nodes)) if starts]
+
     def earlier_runs(self) -> list[str]:
         """Return which run of a requeued job this is, and how those before it ended: a sentence each."""
         from muster.follow.attempts import ends_of_earlier, own_word_of_end

@@ -73,20 +73,12 @@ def look_at_ranks(case: JobCase) -> tuple[Verdict, tuple[str, ...]]:
 
 def _gone(case: JobCase) -> Verdict | None:
     """Return that ranks without a process had begun, by their own word; None: none of this attempt has."""
-    from muster.follow.attempt_list import read_attempts
-    from muster.rank.hostlist import expand
     from muster_check.stacks.condition import JobCondition
     from muster_check.stacks.judge import NO_RANK, Verdict
 
-    if case.folder is None or case.job is None:
-        return None
-    starts = sorted((case.folder / "ranks").glob("*"), key=lambda folder: folder.stat().st_mtime)
-    attempts = read_attempts(case.folder)
-    hosts = expand((attempts[-1].nodes if attempts else "") or case.job.node_list or "")
     silent, count = [], 0
-    for node, host in enumerate(hosts):
-        file = starts[-1] / f"{case.attempt}.{node}" if starts else None
-        lines = file.read_text(errors="replace").splitlines() if file is not None and file.is_file() else []
+    for host, file in case.files_of_ends():
+        lines = file.read_text(errors="replace").splitlines() if file.is_file() else []
         ended = sum(line.rpartition(" ")[2].isdigit() for line in lines)
         count += ended
         silent += [host] if lines and not ended else []
