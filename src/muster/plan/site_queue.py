@@ -79,7 +79,7 @@ def memory_of(site: Site, job: Situation, request: Request, shape: Shape) -> Ite
 
 
 _LITTLE_MIB = 1024
-"""A default for each CPU that is below this is meant to be overruled: torch alone takes more."""
+"""A default for each CPU that is below this is meant to be overruled."""
 
 _LITTLE_FOR_GPU_MIB = 4 * _LITTLE_MIB
 
