@@ -779,6 +779,7 @@ def test_the_parts_of_a_job_are_added_up_as_a_real_slurm_does(limits: str, said:
         ("1001", "0-1000%10", ""),
         ("1001", "1001", "highest number is 1001"),
         ("0", "1-2", "takes no arrays"),
+        ("1", "0-1", "highest number is 1, but this cluster counts up to 0"),
         ("", "1-1500", ""),
     ],
 )

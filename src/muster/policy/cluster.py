@@ -140,7 +140,7 @@ def _array(cluster: ClusterFacts, ask: Ask) -> Iterator[Refusal]:
     if cluster.array_max is None or not indices or indices[-1] < cluster.array_max:
         return
     most = cluster.array_max - 1
-    if most < 1:
+    if not cluster.array_max:
         yield Refusal("array-max", "this cluster takes no arrays (MaxArraySize is 0)", "a job for each task", "request")
         return
     message = f"the array's highest number is {indices[-1]}, but this cluster counts up to {most} (MaxArraySize)"
