@@ -57,7 +57,7 @@ def signs_of_gpus(job: BatchScript) -> Iterator[tuple[TextSpan, str]]:
 
 _SHOWS = re.compile(r"(CUDA|HIP|ROCR)_VISIBLE_DEVICES")
 _TUNES = re.compile(
-    r"(NCCL|RCCL|MIOPEN)_[A-Z]|(PYTORCH_(CUDA|HIP)_ALLOC_CONF|TF_FORCE_GPU_ALLOW_GROWTH)$"
+    r"(NCCL|RCCL|MIOPEN)_(?!DEBUG)[A-Z]|(PYTORCH_(CUDA|HIP)_ALLOC_CONF|TF_FORCE_GPU_ALLOW_GROWTH)$"
     r"|XLA_PYTHON_CLIENT_[A-Z]"
 )
 _IS_FOR_GPUS = re.compile(r"(^|[_-])(gpus?|cuda)(?=[_.]|$)", re.IGNORECASE)

@@ -55,7 +55,7 @@ def trains(launch: LaunchCommand) -> bool:
 
 def is_work(job: BatchScript, launch: LaunchCommand) -> bool:
     """Tell whether a command is the work of the job: ranks, Python, a container, or a program not listed here."""
-    if not launch.stages or _runs_harmless(launch):
+    if not launch.stages or _runs_harmless(launch) or _is_slip(launch.command):
         return False
     if trains(launch) or any(launch.stage(kind) for kind in ("agent", "mpi", "step", "container")):
         return True
@@ -64,6 +64,11 @@ def is_work(job: BatchScript, launch: LaunchCommand) -> bool:
     is_known = last.name in _TOOLS or last.name in job.functions or not is_read or last.word.value.startswith("-")
     is_script = last.kind == "shell" and not last.has("-c") and bool(last.words)
     return is_script or (last.kind == "program" and not is_known)
+
+
+def _is_slip(command: SimpleCommand) -> bool:
+    """Tell whether a command was meant to be none: a directive without its #, NAME = VALUE with blanks."""
+    return command.program == "SBATCH" or (len(command.words) > 1 and command.words[1].value == "=")
 
 
 def is_part(launch: LaunchCommand) -> bool:

@@ -35,6 +35,11 @@ BELIEFS = {
     "memory-in-megabytes": ("--mem=640", "scontrol show job $SLURM_JOB_ID", "MinMemoryNode=640M"),
     "gpus-of-node-twice": ("--gres=gpu:2 --gpus-per-node=1", _GPUS, r"^2\n|mutually exclusive"),
     "gpus-of-node-twice, less": ("--gres=gpu:1 --gpus-per-node=2", _GPUS, r"^1\n|mutually exclusive"),
+    "gpus-of-node-twice, a type at one": (
+        "--gres=gpu:v100:1 --gpus-per-node=1",
+        "date",
+        "with and without type|mutually exclusive",
+    ),
     "gpus-not-asked-for": ("-N1", "echo ${CUDA_VISIBLE_DEVICES-none}", "none"),
     "visible-devices-literal": ("-N1 --gres=gpu:2", 'CUDA_VISIBLE_DEVICES=9 srun bash -c "$GPUS"', r"^2\n"),
     "gpu-bind-hides": ("-N1 -n2 --gres=gpu:2", 'srun --gpu-bind=per_task:1 bash -c "$GPUS"', r"^1\n1\n"),

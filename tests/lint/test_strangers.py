@@ -20,6 +20,11 @@ _SRUN = "srun -K torchrun --nproc-per-node=4 "
 _LOCAL = "at its own 127.0.0.1"
 
 _FOUND = {
+    "a type at one number of GPUs": (
+        "gpus-of-node-twice",
+        "sbatch refuses a type",
+        _HEAD + "#SBATCH --gres=gpu:V100:1\n#SBATCH --gpus-per-node=1\npython t.py\n",
+    ),
     "agents without a meeting point": ("rendezvous-missing", _LOCAL, _NODES + _SRUN + "--nnodes=$SLURM_NNODES t.py\n"),
     "an address that torchrun does not read": (
         "rendezvous-missing",
@@ -339,6 +344,13 @@ def test_what_strangers_saw_is_found(name: str) -> None:
 
 
 _RIGHT = {
+    "CPUs of a container beside the job": (
+        "one-cpu",
+        "#!/bin/bash\n#SBATCH --time=60\n#SBATCH --gres=gpu:1\ndocker run a python t.py\npython t.py\n",
+    ),
+    "a word of NCCL's in a job for CPUs": ("gpus-not-asked-for", _HEAD + "export NCCL_DEBUG=INFO\npython t.py\n"),
+    "a directive without its #": ("status-lost-at-end", _HEAD + "SBATCH --mem=1G\ndate\n"),
+    "a value with blanks around its sign": ("status-lost-at-end", _HEAD + "A = 3\ndate\n"),
     "one node": ("rendezvous-missing", _HEAD + _SRUN + "--nnodes=1 t.py\n"),
     "nodes of the environment": (
         "rendezvous-missing",

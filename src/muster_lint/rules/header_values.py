@@ -257,7 +257,7 @@ _NUMBER = r"(?:\$\(\(\s*)?\$?\{?SLURM_ARRAY_TASK_ID\}?\s*(-\s*1)?\s*(?:\)\))?"
     "gpus-of-node-twice",
     Severity.FRAGILE,
     "GPUs of a node asked for twice",
-    why="--gres=gpu:N and --gpus-per-node=N ask for the same thing. Slurm 22.05 and 24.11 take the number of --gres; 26.05 refuses the job.",
+    why="--gres=gpu:N and --gpus-per-node=N ask for the same thing. Slurm 22.05 and 24.11 take the number of --gres, and refuse a type at one of the two alone; 26.05 refuses both.",
     instead="Keep one of the two.",
     source=sources.SBATCH,
     bad=_HEAD
@@ -274,6 +274,11 @@ def find_two_numbers_of_gpus(job: BatchScript) -> Iterator[Hit]:
         message = f"--gres={asked[0]} asks for GPUs of a node, and so does --gpus-per-node={per_node.value}"
         number = re.search(r":(\d+)$", asked[0])
         is_same = (number[1] if number else "1") == per_node.value.rpartition(":")[2]
+        if (re.search(r":[A-Za-z]", asked[0]) is None) != (":" not in per_node.value):
+            yield Hit(
+                per_node.place, f"{message}: sbatch refuses a type at one of them alone", severity=Severity.BREAKS
+            )
+            return
         severity = Severity.STYLE if is_same else None
         yield Hit(per_node.place, message, unknown="whether this Slurm takes both", severity=severity)
 

@@ -544,7 +544,7 @@ def find_one_cpu(job: BatchScript) -> Iterator[Hit]:
     if not job.asks_for_gpus:
         yield from _bare_ranks(job)
         return
-    if cpus is None or not _may_load(job):
+    if cpus is None or not _may_load(job) or any(_OF_DOCKER.match(text_of(each)) for each in job.commands):
         return
     gpus = job.gpus_per_node or 1
     is_told = "cpus-per-task" in job.header
@@ -561,6 +561,9 @@ def find_one_cpu(job: BatchScript) -> Iterator[Hit]:
     message = f"the job asks for {asked}, and for {'one CPU' if cpus == 1 else f'{cpus} CPUs'}"
     yield Hit(directive.place, message, unknown="how many CPUs the site gives with a GPU")
 
+
+_OF_DOCKER = re.compile(r"(sudo )?(nvidia-)?docker(-compose)? ")
+"""What this starts runs beside the job, on CPUs that are not the job's."""
 
 _GIVES_STEP = (
     "-c", "--cpus-per-task", "--cpu-bind", "--cpu_bind", "--exclusive", "--cpus-per-gpu", "--gres", "--gpus", "-G",
