@@ -31,6 +31,7 @@ AT = {
         "CONDA_PREFIX": "/home/ada/conda",
         "PATH": "/usr/bin",
     },
+    "laptop with a shell that sets what salloc reads": {"SALLOC_ACCOUNT": "proj"},
     "generic with a shell that sets what sbatch reads": {"SBATCH_ACCOUNT": "proj", "SBATCH_EXPORT": "ALL"},
     "generic with a shell that names a host of IPv6": {"MASTER_ADDR": "fe80::1"},
     "generic inside an allocation": {
