@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from follow.test_scheduler import Slurm
 from launch.plans import plan
-from muster.act.record import Run
+from muster.act.record import Run, record_of
+from muster.cli.report import _summary
 from muster.errors import CommandFailed
 from muster.follow import cancel, first_failure, watch
 from muster.follow.attempt_list import read_attempts, read_ends
@@ -24,7 +25,7 @@ from muster.follow.node_memory import _cause_of_node
 from muster.follow.redact import OMITTED, Redactor
 from muster.follow.save import saving_of
 from muster.follow.scheduler import Scheduler
-from muster.follow.support import _write_private
+from muster.follow.support import ReportFile, _write_private, write_report
 from muster.follow.watch import JobOutput, LogFile
 from muster.model.failure import Failure, FailureKind
 from muster.render.document import plan_as_json
@@ -279,3 +280,24 @@ def test_what_nccl_says_of_its_network_is_a_transport(lines: list[str], transpor
     assert len(report.transports) == transports
     has_version = any("version" in line for line in lines)
     assert all(("2.21.5" in transport.version) is has_version for transport in report.transports)
+
+
+def test_a_report_in_a_folder_has_files_in_folders(tmp_path: Path) -> None:
+    write_report(tmp_path / "r", [ReportFile("a", "x", ""), ReportFile("logs/1/b", "y", "")], 0)
+    assert {str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*") if file.is_file()} == {"r/a", "r/logs/1/b"}
+
+
+@pytest.mark.parametrize("missing", [[], ["the plan"]])
+def test_what_a_report_lacks_is_listed(missing: list[str]) -> None:
+    text = "\n".join(_summary("7", [ReportFile("a", "x", "")], missing))
+    assert ("could not be had:" in text) is bool(missing)
+    assert all(name in text for name in missing)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "kept"),
+    [("PATH", "/bin", True), ("NCCL_DEBUG", "INFO", True), ("EDITOR", "vi", False), ("NCCL_TOKEN", "secret", False)],
+)
+def test_the_record_of_a_job_has_the_variables_that_decide_something(name: str, value: str, kept: bool) -> None:
+    record, _ = record_of((), {name: value}, "/")
+    assert (record["environment"] == {name: value}) is kept
