@@ -25,7 +25,7 @@ job() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Below is Muster's own text (0.2.0, sha256 c5348934), explained in docs/explanation/script.md.
+# Below is Muster's own text (0.2.0, sha256 093a2dd0), explained in docs/explanation/script.md.
 
 { muster_common=$(</dev/stdin); } <<'MUSTER_TEXT'
 # Stops with the sentence $1 and the hint $2. It needs no other program, since an image may hold none.
@@ -120,8 +120,8 @@ muster_leave_run_directory() {
     { printf '%16384s' '' >>"$muster_room"; } 2>/dev/null
     local has_room=$?
     rm -f "$muster_room"
-    [ "$has_room" -eq 0 ] || printf 'muster: warning: the disk of %s takes no more (full, over its quota, or away): %s\n' \
-        "$muster_logs" 'the end of the output may be missing' >&2
+    [ "$has_room" -eq 0 ] || printf 'muster: warning: the disk of %s takes no more (%s): %s\n' \
+        "$muster_logs" 'full, over its quota, or away' 'the end of the output may be missing' >&2
 }
 
 # Sets the size that Slurm granted, so that `sbatch -N 8 FILE` works; where Slurm does not name it, the planned size.

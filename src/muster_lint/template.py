@@ -12,7 +12,9 @@ _IN_DIRECTIVE = re.compile(
     r"\{\{.*?\}\}|\{%.*?%\}|(?<!\$)\{ ?[A-Za-z_][\w.]* ?\}|(?<![\w@.])@[A-Za-z_]\w*@|%\([a-z_]\w*\)s|<%=?.*?%>"
     r"|%%[A-Za-z_-]+%%|(?<==)#{1,2}[A-Z]\w*#{1,2}|!TBG_\w+|(?<![A-Za-z0-9])(_{1,2}[A-Z][A-Z0-9_]*_{1,2}|__[a-z][a-z0-9_]*__)(?![A-Za-z0-9])|\[\[\s*[a-z_.]+\s*\]\]"
 )
-_BLOCK = re.compile(r"^\s*\{%-?\s*\w+|^\s*\{\{[^}]*\}\}\s*$", re.MULTILINE)
+_BLOCK = re.compile(r"^\s*\{%-?\s*\w+|^\s*\{\{[^}]*\}\}\s*$|^\s*<[A-Z][A-Z0-9_]+>\s*$", re.MULTILINE)
+_OWN_NAME = re.compile(r"^#SBATCH +--([a-z-]+)=(\w*_(\w+)_\w*)(?=\s|$)", re.MULTILINE)
+"""A directive whose value holds the option's own name between marks: --time=g_time_g."""
 
 
 def template_finding(source: SourceFile) -> LintFinding | None:
@@ -39,6 +41,9 @@ def _first_mark(text: str) -> tuple[int, str] | None:
     doubled = [number for number, line in enumerate(lines, start=1) if re.search(r"\$\$[({A-Za-z]", line)]
     if len(doubled) > 2 and re.search(r"\$\$[({]", text):
         return doubled[0], "$$"  # Python's string.Template all over
+    own = [match[2] for match in _OWN_NAME.finditer(text) if match[1].replace("-", "_") in match[2].lower()]
+    if len(own) > 2:
+        return next((number, own[0]) for number, line in enumerate(lines, start=1) if own[0] in line)
     header = next((number for number, line in enumerate(lines, start=1) if line.strip() and line[0] != "#"), 0)
     for number, line in enumerate(lines, start=1):
         found = _IN_DIRECTIVE.search(line) if line.startswith("#SBATCH") else _BLOCK.match(line)

@@ -539,6 +539,12 @@ def test_what_depends_on_something_unknown_says_so_and_is_weaker(name: str) -> N
 
 
 _WRONG = {
+    "a mark that bash cannot read": ("fragile", "not-bash", _ONE + "A=<DIR>\npython t.py\n"),
+    "notes with directives behind commands": (
+        "fragile",
+        "no-interpreter",
+        "# notes\nmodule load x\npython t.py\n#SBATCH --time=60\n",
+    ),
     "a variable that no agent sets, not exported": (
         "fragile",
         "not-exported",
@@ -1153,6 +1159,8 @@ def test_what_is_wrong_is_found_however_it_is_written(name: str) -> None:
         "#SBATCH --time=__TIME__",
         "#SBATCH -t __walltime__",
         "#SBATCH -A !TBG_account",
+        "<GPU_CONFIG>",
+        "#SBATCH --account=g_account_g\n#SBATCH --job-name=g_job_name_g\n#SBATCH --mem=g_mem_g",
     ],
 )
 def test_a_template_is_recognised_and_not_judged(mark: str) -> None:

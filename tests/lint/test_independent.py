@@ -396,7 +396,7 @@ _WRONG = {
     "a word that no option is": ("breaks", "directive-unknown", _ONE + "#SBATCH --gres:gpu\ndate\n"),
     "parked directives": ("fragile", "directive-after-command", _ONE + "date\n#SBATCH --gres=gpu:1\n"),
     "a late account": ("fragile", "directive-after-command", _ONE + "date\n#SBATCH -A a\ndate\n"),
-    "a retired script": ("breaks", "no-interpreter", "exit\n#SBATCH -G 1\ndate\n"),
+    "a retired script": ("fragile", "no-interpreter", "exit\n#SBATCH -G 1\ndate\n"),
     "a misspelt account": ("fragile", "directive-misspelt", _ONE + "#BATCH -A a\ndate\n"),
     "a server of the job": ("fragile", "background-without-wait", _TWO + "srun start-server.sh &\n"),
     "a place that the program may set": ("fragile", "address-is-loopback", _NODES + _HERE + "srun -K python t.py\n"),

@@ -261,7 +261,9 @@ def find_missing_interpreter(job: BatchScript) -> Iterator[Hit]:
     if (job.directives or job.late_directives) and not first.startswith("#!"):
         is_late = any(line.lstrip("\ufeff").startswith("#!") for line in job.lines)
         edits = () if is_late else (Edit(TextSpan(1, 1, 1, 1), "#!/bin/bash\n"),)
-        yield Hit(_whole_line(1, first), "sbatch refuses a script that does not begin with #!", edits=edits)
+        unknown = "" if job.directives else "whether sbatch gets this text: its directives stand behind commands"
+        message = "sbatch refuses a script that does not begin with #!"
+        yield Hit(_whole_line(1, first), message, edits=edits, unknown=unknown)
 
 
 @rule(

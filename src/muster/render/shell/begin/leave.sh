@@ -3,6 +3,6 @@ muster_leave_run_directory() {
     { printf '%16384s' '' >>"$muster_room"; } 2>/dev/null
     local has_room=$?
     rm -f "$muster_room"
-    [ "$has_room" -eq 0 ] || printf 'muster: warning: the disk of %s takes no more (full, over its quota, or away): %s\n' \
-        "$muster_logs" 'the end of the output may be missing' >&2
+    [ "$has_room" -eq 0 ] || printf 'muster: warning: the disk of %s takes no more (%s): %s\n' \
+        "$muster_logs" 'full, over its quota, or away' 'the end of the output may be missing' >&2
 }
