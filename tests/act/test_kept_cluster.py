@@ -80,6 +80,8 @@ def test_a_partition_that_was_set_down_within_the_hour_is_known_before_a_job_is_
     slurm.answers["scontrol"] = partition_line("main", Default="YES", State="DOWN")
 
     assert with_states_now(first, facts, runner=slurm) is first, "Slurm has just said it"
+    soon = know_cluster(facts, runner=slurm, now=1059.0)
+    assert with_states_now(soon, facts, runner=slurm) is soon, "Slurm said it less than a minute ago"
     assert slurm.asked == ["scontrol"]
     now = with_states_now(kept, facts, runner=slurm)
     assert [(each.name, each.is_up) for each in (now.facts.partitions if now.facts else ())] == [("main", False)]

@@ -24,6 +24,7 @@ from muster.slurm.variables import scheduler_environment
 KEPT_S = 3600
 _PARTLY_S = 600
 _SILENT_S = 60
+_FRESH_S = 60
 
 
 class KnownCluster(msgspec.Struct, frozen=True):
@@ -35,6 +36,9 @@ class KnownCluster(msgspec.Struct, frozen=True):
 
     is_kept: bool = False
     """Whether it was said to an earlier command."""
+
+    age_s: float = 0
+    """How long ago."""
 
 
 class _Kept(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -62,16 +66,17 @@ def know_cluster(facts: Facts, *, fresh: bool = False, runner: Runner = run, now
         _write(file, record)
     host = facts.hostname.partition(".")[0]  # another one may have asked
     cluster = record.facts and msgspec.structs.replace(record.facts, host=host)
-    return KnownCluster(cluster, record.silence, is_kept=kept is not None)
+    return KnownCluster(cluster, record.silence, is_kept=kept is not None, age_s=moment - record.asked)
 
 
 def with_states_now(known: KnownCluster, facts: Facts, *, runner: Runner = run) -> KnownCluster:
     """Return what is known with the partitions as they are now: a site sets one down within the hour.
 
-    Slurm is asked only where it had said the rest to an earlier command. Where it is silent, what it said stays.
+    Slurm is asked only where it said the rest a minute ago or longer: of many jobs in a row one asks. Where it is
+    silent, what it said stays.
     """
     cluster = known.facts
-    if cluster is None or not known.is_kept:
+    if cluster is None or known.age_s < _FRESH_S:
         return known
     states: dict[str, str] = {}
     with suppress(MusterError):
