@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from muster.follow.first_failure import failure_in, first_failure
+from muster.follow.first_failure import failure_in, first_failure, first_in
 from muster.follow.watch import JobOutput
+from muster.launchers import by_agents_first
 from muster.launchers.mpirun import mpirun_failure
 from muster.launchers.torchrun import torchrun_failure
 
@@ -69,6 +70,12 @@ def test_mpirun_names_what_it_knows(recorded: str, tasks: tuple[int, ...], host:
     found = mpirun_failure(lines(recorded))
     assert found is not None
     assert (found.tasks, found.host, found.status) == (tasks, host, status)
+
+
+def test_a_report_of_mpirun_names_a_rank_where_the_launcher_is_not_known() -> None:
+    found = first_in([lines("openmpi-exit")], by_agents_first())
+    assert found is not None
+    assert (found.tasks, found.status) == ((3,), 7)
 
 
 def test_srun_is_believed_where_no_launcher_stands_in_between(tmp_path: Path) -> None:

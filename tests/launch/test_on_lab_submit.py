@@ -147,7 +147,7 @@ def test_more_rows_than_the_cluster_takes_are_refused_with_the_number(lab: Lab, 
 
     refused = submit(lab, shared_directory, "--sweep", "grid.csv", "--", "echo", "{n}")
 
-    assert refused.status == 3
+    assert refused.status == 2
     assert "MaxArraySize" in refused.stderr
     assert not (shared_directory / "muster-runs").exists() or not list((shared_directory / "muster-runs").iterdir())
 

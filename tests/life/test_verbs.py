@@ -142,9 +142,9 @@ def test_an_array_that_is_half_over_is_cancelled(any_lab: Lab, muster: Callable[
     array = checked(any_lab.exec(sbatch)).stdout.strip()
     checked(muster("cancel", f"{array}_0"))
 
-    assert _json(muster("cancel", "--json", array)) == {"cancelled": [array], "over": []}
+    assert _json(muster("cancel", "--json", array)) == {"cancelled": [array], "over": [], "refused": []}
     assert {entry["state"] for entry in _json(muster("status", "--json", array))} == {"CANCELLED"}
-    assert _json(muster("cancel", "--json", array)) == {"cancelled": [], "over": [array]}
+    assert _json(muster("cancel", "--json", array)) == {"cancelled": [], "over": [array], "refused": []}
 
 
 def test_queues_shows_what_is_free(muster: Callable[..., ProgramResult]) -> None:

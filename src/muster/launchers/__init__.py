@@ -130,5 +130,7 @@ def default_launcher(engine: Engine) -> str:
 
 
 def by_agents_first() -> Iterator[Launcher]:
-    """Yield every launcher, those first whose agents know the ranks."""
-    yield from sorted(map(launcher_named, _REGISTRY), key=lambda launcher: not launcher.agent)
+    """Yield every launcher: whose agents know the ranks first, whose agents mpirun starts behind mpirun itself."""
+    yield from sorted(
+        map(launcher_named, _REGISTRY), key=lambda launcher: not launcher.agent or "mpirun" in launcher.name
+    )
