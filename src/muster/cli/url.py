@@ -25,8 +25,8 @@ def main(words: Words) -> int:
         raise RequestError(f"job {job_id} has several roles", hint=f"muster url {job_id} {names[0]}")
     stand = role_of(case.run.directory, words.operands[1] if len(words.operands) > 1 else "".join(names))
     if not case.phase.is_over and not stand.has_answered and stand.stand == "ready" and refuses(stand):
-        message = f"role {stand.name} of job {job_id} runs, but nothing listens at {stand.url} now"
-        raise RequestError(message, hint="where it listens later, type it again; --ready port waits for that")
+        message = f"role {stand.name} of job {job_id} runs, but {stand.url} refuses a connection from this host"
+        raise RequestError(message, hint="type this again later; with --ready port the job waits until it listens")
     say(way_to(job_id, stand, case.phase.is_over, socket.gethostname()), quiet=words.quiet)
     print(stand.url)
     return 0
@@ -36,7 +36,7 @@ _PATIENCE_S = 1.0
 
 
 def refuses(stand: RoleStand) -> bool:
-    """Return whether the role's host says that no program listens there; False where it says nothing."""
+    """Return whether the role's host refuses a connection: no program listens there, or a firewall says so."""
     try:
         socket.create_connection((stand.hosts[0], stand.port), _PATIENCE_S).close()
     except ConnectionRefusedError:

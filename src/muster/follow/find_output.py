@@ -76,7 +76,7 @@ def _patterns(run: Run) -> Iterator[str]:
 
 def _matching(pattern: str, job_id: str, job: SlurmJob | None) -> list[Path]:
     """Return the files there are now; unknown letters stand for anything."""
-    names = glob(glob_of(pattern, _letters(job_id, job)))  # the pattern is absolute
+    names = glob(glob_of(pattern, _letters(job_id, job)))
     return [path for name in sorted(names) if (path := Path(name)).is_file()]
 
 

@@ -130,7 +130,9 @@ def default_launcher(engine: Engine) -> str:
 
 
 def by_agents_first() -> Iterator[Launcher]:
-    """Yield every launcher: whose agents know the ranks first, whose agents mpirun starts behind mpirun itself."""
-    yield from sorted(
-        map(launcher_named, _REGISTRY), key=lambda launcher: not launcher.agent or "mpirun" in launcher.name
-    )
+    """Yield every launcher: those first whose agents are Slurm's tasks and know the ranks.
+
+    Agents that mpirun starts come behind mpirun itself, whose report may be of a rank.
+    """
+    launchers = map(launcher_named, _REGISTRY)
+    yield from sorted(launchers, key=lambda each: not each.agent or each.task_of_slurm != each.agent)

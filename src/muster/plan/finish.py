@@ -87,7 +87,7 @@ def _check_tasks(request: Request, finish: Finish, array: str | None) -> None:
     """Stop where tasks that run side by side would go on from each other's checkpoints."""
     if not finish.checkpoint:
         return
-    named_per_task = TASK in str(request.checkpoint)
+    named_per_task = TASK in finish.checkpoint
     if array is None and named_per_task:
         raise RequestError(
             f"{request.origin('checkpoint')}: {TASK} is the task of an array, and the job is none", hint=f"omit {TASK}"

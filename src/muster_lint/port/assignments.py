@@ -74,10 +74,10 @@ def read_assignments(
     settings: list[str] = []
     for index, each in enumerate(of_job):
         line, subject, done = each.place.line, _shown(each), len(draft.rows)
-        reason = _why_void(each, launched_at, apart)
+        void = _why_void(each, launched_at, apart)
         question = _question(each, of_job[:index], reaching, lines)
-        if reason is not None:
-            draft.drop(line, subject, reason, f"variable {each.name}" if reason == _OF_ITS_OWN else "")
+        if void is not None:
+            draft.drop(line, subject, *void)
         elif question is not None:
             draft.ask(line, subject, question)
         elif each.exported:
@@ -98,16 +98,17 @@ def _shown(assignment: Assignment) -> str:
     return text if len(text) < 100 else f"{text[:99]}…"
 
 
-_OF_ITS_OWN = "every rank has it, right for its own place"
-
-
-def _why_void(assignment: Assignment, launched_at: int | None, apart: Sequence[TextSpan]) -> str | None:
-    """Return why no rank gets the value of an assignment, whatever it is; None: one may."""
+def _why_void(
+    assignment: Assignment, launched_at: int | None, apart: Sequence[TextSpan]
+) -> tuple[str] | tuple[str, str] | None:
+    """Return why no rank gets the value of an assignment, and the field of its row; None: a rank may get it."""
     if launched_at is not None and assignment.order > launched_at:
-        return "it stands behind the launch: the ranks know nothing of it"
+        return ("it stands behind the launch: the ranks know nothing of it",)
     if any(assignment.place.is_within(span) for span in apart):
-        return APART
-    return _OF_ITS_OWN if assignment.name in WIRED and not _counts_tasks(assignment) else None
+        return (APART,)
+    if assignment.name in WIRED and not _counts_tasks(assignment):
+        return "every rank has it, right for its own place", f"variable {assignment.name}"
+    return None
 
 
 def _counts_tasks(assignment: Assignment) -> bool:
@@ -121,7 +122,7 @@ def _question(
     name = assignment.name
     if name == "IFS":
         return "it changes how words are split: are those of the command right?"
-    if name in WIRED:
+    if name in WIRED and _counts_tasks(assignment):
         return OF_ARRAY
     if not assignment.exported:
         return None
