@@ -173,6 +173,16 @@ def _is_alive(pid: str) -> bool:
         return False
 
 
+def _left_alive(folder: Path) -> list[Path]:
+    """Return the processes that still run; one that was killed may need a turn on a busy core to go."""
+    deadline = time.monotonic() + 10
+    while True:
+        alive = [child for child in folder.iterdir() if _is_alive(child.read_text().strip())]
+        if not alive or time.monotonic() > deadline:
+            return alive
+        time.sleep(0.05)
+
+
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_ends_every_rank_and_its_children(tmp_path: Path, number: signal.Signals, status: int) -> None:
     script = 'sleep 300 & echo $! >"$0/$RANK"; wait'
@@ -187,7 +197,7 @@ def test_a_signal_ends_every_rank_and_its_children(tmp_path: Path, number: signa
     process.stdin.close()
 
     assert process.wait(30) == status
-    assert [child for child in tmp_path.iterdir() if _is_alive(child.read_text().strip())] == []
+    assert _left_alive(tmp_path) == []
 
 
 @pytest.mark.parametrize("number", [None, signal.SIGTERM])
