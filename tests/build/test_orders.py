@@ -55,6 +55,17 @@ def test_a_containerfile_that_copies_before_it_runs_becomes_a_definition(lines: 
         assert [line for line in made.splitlines() if line.startswith("%")] == sections
 
 
+def test_a_source_that_is_not_there_is_named_before_the_program_that_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    given = {"from": "docker-archive:nosuch.tar", "output": tmp_path / "x.sif", "copy": (), "cache": None}
+    words = _words(**dict.fromkeys(("def", "pip", "login", "site", "sandbox", *_NONE)), **given)
+
+    with pytest.raises(RequestError, match=r"nosuch\.tar is not there"):
+        verbs._image(words)
+
+
 @pytest.mark.parametrize(("mode", "stranger", "taken"), [(0o700, 0, True), (0o720, 0, False), (0o700, 1, False)])
 def test_the_cache_on_a_nodes_disk_is_the_users_alone(tmp_path: Path, mode: int, stranger: int, taken: bool) -> None:
     uid = os.geteuid() + stranger

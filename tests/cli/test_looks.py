@@ -231,6 +231,7 @@ _PREEMPTED = "JobId=7 JobName=x JobState=FAILED StartTime=100 EndTime=150 Preemp
         ("FAILED", 143, _PREEMPTED, True),
         ("FAILED", 205, _PREEMPTED, True),
         ("TIMEOUT", 0, _PREEMPTED, True),
+        ("FAILED", 143, _PREEMPTED.replace("=140", "=100"), True),
         ("FAILED", 143, _PREEMPTED.replace("=140", "=90"), False),
         ("FAILED", 143, _PREEMPTED.replace("=140", "=None"), False),
         ("FAILED", 143, "", False),

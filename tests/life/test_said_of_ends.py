@@ -208,9 +208,11 @@ def test_why_the_ranks_are_to_save(
     ("times", "is_preempted"),
     [
         ("StartTime=100 PreemptTime=150", True),
+        ("StartTime=150 PreemptTime=150", True),  # in the second of its start, as why reads it too
         ("StartTime=200 PreemptTime=150", False),
         ("StartTime=100 PreemptTime=None", False),
         ("StartTime=Unknown PreemptTime=150", True),
+        ("StartTime=Unknown PreemptTime=None", False),
     ],
 )
 def test_a_preemption_is_one_of_this_run(programs: Path, tmp_path: Path, times: str, is_preempted: bool) -> None:

@@ -198,6 +198,12 @@ def test_memory_is_refused_inside_an_allocation_for_which_none_was_asked(
     made("within", "srun")
 
 
+@pytest.mark.parametrize("flag", ["--array=1-3", "--open-mode=append"])
+def test_a_flag_that_sbatch_alone_takes_is_refused_in_a_run(flag: str) -> None:
+    with pytest.raises(RequestError, match=f"--sbatch={flag}: muster run gets its nodes by salloc, which has no "):
+        made("run", "srun", f"--sbatch={flag}")
+
+
 def test_what_a_settings_file_says_of_jobs_is_no_mistake_inside_an_allocation_and_here() -> None:
     settings = {name: (VALUES[name], FROM_FILE) for name in ("partition", "account", "mem", "exclude")}
     values, origins, command = parse(["-N2", "--", "python", "t.py"])

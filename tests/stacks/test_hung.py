@@ -62,6 +62,31 @@ def test_what_is_said_of_ranks_that_stand(
         assert found.ends_after_s == (20 if words.startswith("hang") else 300)
 
 
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_what_cannot_be_seen_of_a_silent_job_is_said_once(
+    is_alone: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A watch of `sleep` said nothing at all."""
+    rank = "" if is_alone else _look(0, _OWN)
+    program = f"@program {1 - is_alone} 2 node1 sleep\n"
+    monkeypatch.setattr(hung, "ask_here", lambda *_: f"@node 0 node1 1 100.0\n{program}@done 0\n")
+    monkeypatch.setattr(hung, "ask_job", lambda *_: f"@node 0 node1 1 100.0\n{rank}{program}@done 0\n")
+    said: list[str] = []
+    ranks = Ranks(Watched("7", ("node1",), tmp_path, 20, said.append), {})
+
+    assert ranks.look(0, 20) == Standstill()
+    found = ranks.look(1, 20)
+
+    assert found is not None
+    assert found.ends_after_s == inf
+    sentence = "runs sleep, which is not Python: whether its work goes on cannot be seen"
+    assert said[0].startswith("quiet: nothing was written for 20 s: ")
+    assert said[0].endswith(sentence)
+    assert sentence in (tmp_path / HANG_REPORT).read_text()
+    ranks.look(2, 40)
+    assert sum(sentence in line for line in said) == 1
+
+
 def test_ranks_that_cannot_be_looked_at_end_no_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> str:
         raise SchedulerSilent("srun does not answer")

@@ -89,11 +89,12 @@ def ask_job(job: str, timeout_s: float = 10.0) -> Optional[JobWords]:
     if "JobState=" not in text:
         return None
     fields = dict(word.partition("=")[::2] for word in text.split() if "=" in word)
+    began = _seconds(fields.get("StartTime", ""))
     return JobWords(
         fields.get("JobState", ""),
         next((word[9:] for word in text.split() if word.startswith("NodeList=")), ""),
         _seconds(fields.get("EndTime", "")),
-        _seconds(fields.get("PreemptTime", "")) > _seconds(fields.get("StartTime", "")),
+        _seconds(fields.get("PreemptTime", "")) >= max(began, 1.0),
     )
 
 

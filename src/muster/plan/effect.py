@@ -10,7 +10,7 @@ from muster.errors import Refusal, refused
 from muster.job.request import Request
 from muster.launchers.base import Launcher, Starter
 from muster.model.plan import Engine, Flag, Reason
-from muster.slurm.flags import SlurmFlag
+from muster.slurm.flags import ONLY_OF_SBATCH, SlurmFlag
 from muster.units import whole_number
 
 # Options of a job that a step inside a standing allocation has too, by srun's name.
@@ -58,7 +58,7 @@ def refuse_idle_options(
     """Stop at the first option as typed that would change nothing. What a settings file says is for many launches."""
     rules: list[Iterator[_Idle]] = [_of_launcher(request, launcher)]
     if stream:
-        rules.append(_of_run(request))
+        rules.append(_of_run(request, more))
     if engine is Engine.HERE:
         rules.append(_of_here(request, launcher))
     if within:
@@ -115,7 +115,7 @@ def _of_launcher(request: Request, launcher: Launcher) -> Iterator[_Idle]:
         yield from _typed(request, "per_rank_files", f"{launcher.name} writes one file", other, "srun")
 
 
-def _of_run(request: Request) -> Iterator[_Idle]:
+def _of_run(request: Request, more: Sequence[SlurmFlag]) -> Iterator[_Idle]:
     shown = {"output": "muster run … >FILE", "error": "muster run … 2>FILE", "per_rank_files": "muster submit"}
     for field, hint in shown.items():
         why = "muster run shows what the ranks write on the terminal where it was typed"
@@ -127,6 +127,10 @@ def _of_run(request: Request) -> Iterator[_Idle]:
     if request.export == "NONE":
         hint = "--unset-env NAME, or muster submit"
         yield from _typed(request, "export", "muster run passes your environment on", hint)
+    for flag in more:
+        if flag.is_typed and flag.name in ONLY_OF_SBATCH:
+            why = f"muster run gets its nodes by salloc, which has no --{flag.name}"
+            yield _Idle(flag.origin, why, f"muster submit --sbatch=--{flag.name}=…")
 
 
 def _of_here(request: Request, launcher: Launcher) -> Iterator[_Idle]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from muster.facts import Facts
 from muster.images import TRIED_CLOSED
+from muster.job.request import Request
 from muster.launchers.base import Launcher
 from muster.model.plan import Engine, ImageUse, Note
 from muster.model.words import Word
@@ -33,6 +34,14 @@ def notes_before(
         yield from _unread(asked, facts)
     if asked.queued:
         yield from stays_behind(asked.request, facts, environment.variables)
+        yield from _unsaved(asked.request)
+
+
+def _unsaved(request: Request) -> Iterator[Note]:
+    """Yield that the jobs of --until-done may each begin from nothing: what the script saves by itself is not known."""
+    if request.until_done and not request.checkpoint:
+        text = "no --checkpoint: a script that saves nothing by itself begins from nothing in each of up to"
+        yield Note(f"{request.origin('until_done')}: {text} {request.links} jobs")
 
 
 _FEW_MIB = 1024

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from muster.model.plan import Directive
+from muster.slurm.flags import ONLY_OF_SBATCH
 from muster.slurm.question import Question
-
-_ONLY_OF_SBATCH = frozenset({"export", "output", "error", "open-mode", "requeue", "no-requeue", "array"})
 
 
 def hold_nodes(directives: Iterable[Directive], *command: str, quiet: bool = False) -> list[str]:
@@ -15,7 +14,7 @@ def hold_nodes(directives: Iterable[Directive], *command: str, quiet: bool = Fal
     flags = [
         f"--{directive.name}" if directive.value is None else f"--{directive.name}={directive.value}"
         for directive in directives
-        if directive.name not in _ONLY_OF_SBATCH
+        if directive.name not in ONLY_OF_SBATCH
     ]
     return ["salloc", *(["--quiet"] if quiet else []), *flags, *command]
 

@@ -10,6 +10,8 @@ from muster.errors import RequestError, nearest_name
 from muster.units import whole_number
 from muster.words.slurm import LETTERS_OF_SBATCH, LETTERS_OF_SRUN, SBATCH_FLAGS
 
+# What salloc does not take.
+ONLY_OF_SBATCH = frozenset({"export", "output", "error", "open-mode", "requeue", "no-requeue", "array"})
 # Two spellings of one flag.
 _SAME = {"tasks-per-node": "ntasks-per-node"}
 _REFUSED = {

@@ -59,16 +59,12 @@ def _here_or_as_job(verb: Callable[[Words], int]) -> Callable[[Words], int]:
 def _as_job(verb: Callable[[Words], int], words: Words) -> int:
     """Run the same words as the one rank of a job; its output is followed as that of every run."""
     from muster.cli.launching import start_by_name
-    from muster_build.image import check_order
     from muster_build.job import PASSWORD, follow, handed_over
 
     start_by_name("build", [*words.verb.split()[1:], *words.without()])
     secret = {}
     if verb is _image:
-        # What a look from here refuses is not worth a place in a queue.
-        order = _image_order(words)
-        login = _login(words, order)
-        check_order(order, lambda _: None)  # the job says it
+        login = _login(words, _image_order(words))
         if login is not None and words.login is not None:
             secret = {words.password_env or PASSWORD: login.password}
     target: Path = words.output if verb is _image else Path(words.operands[0])
@@ -120,10 +116,11 @@ def _image(words: Words) -> int:
 
 
 def _image_order(words: Words) -> ImageOrder:
+    """Return what is to be built; what a look refuses needs no engine, and no place in a queue."""
     from muster_build.definition import parse_copy
-    from muster_build.image import ImageOrder
+    from muster_build.image import ImageOrder, check_order
 
-    return ImageOrder(
+    order = ImageOrder(
         output=words.output.absolute(),
         source=_source(words),
         definition=getattr(words, "def"),
@@ -134,6 +131,8 @@ def _image_order(words: Words) -> ImageOrder:
         sandbox=words.sandbox,
         replace=words.replace,
     )
+    check_order(order, lambda _: None)  # who builds it says the warnings
+    return order
 
 
 def _venv(words: Words) -> int:

@@ -77,6 +77,8 @@ class Ranks:
         question = StackQuestion(spy, rounds=_CONFIRM_ROUNDS, gap_s=_CONFIRM_GAP_S, late_s=_LATE_S, records=True)
         rounds = (*self._first, *self._ask(question))
         verdict = judge_job(rounds, self._watched.nodes)
+        if verdict.kind is JobCondition.NO_PYTHON and not self._watched.beside_output:
+            return self._report(Standstill(f"nothing was written for {_time(stood_s)}: {verdict.sentence}", inf))
         if not verdict.is_hang or (self._watched.beside_output and not verdict.others_wait):
             return None
         moved = movements(rounds)
