@@ -551,6 +551,7 @@ _MORE_FOUND = {
         _FOUR + "export CUDA_VISIBLE_DEVICES=0,1\npython t.py\n",
         _FOUR + "CUDA_VISIBLE_DEVICES=0 python t.py\n",
         _GPU + "export CUDA_VISIBLE_DEVICES=1\npython t.py\n",
+        _GPU + "export CUDA_VISIBLE_DEVICES=0,1\nsrun -K ./t\n",
     ),
     "step-without-command": (
         _TWO + "srun -K\npython t.py\n",
@@ -627,6 +628,7 @@ _MORE_NOT_FOUND = {
         _HEAD + "#SBATCH -N1\nexport CUDA_VISIBLE_DEVICES=0\npython t.py\n",
         _FOUR + "srun --gres=gpu:2 env CUDA_VISIBLE_DEVICES=0,1 python t.py\n",
         _FOUR + "OTHER=0 python t.py\n",
+        _GPU + "#SBATCH --exclusive\nexport CUDA_VISIBLE_DEVICES=3\n./t\n",
     ),
     "step-without-command": (
         _TWO + "srun --version\n",

@@ -245,6 +245,7 @@ _FOUND = {
         ("the name of the program", _ONE + "mpirun -np 2 lmp_cuda < in.lj\n"),
         ("the memory of JAX", _ONE + "export XLA_PYTHON_CLIENT_PREALLOCATE=false\npython t.py\n"),
         ("a comment that asks", _ONE + "# #SBATCH --gres=gpu:2\nsrun swirl --user:cuda=T --nout=100\n"),
+        ("a comment that asks, and a card", _ONE + "##SBATCH --gres=gpu:2\nexport CUDA_VISIBLE_DEVICES=1\n./t\n"),
         ("the GPUs of AMD", _ONE + "export ROCR_VISIBLE_DEVICES=0,1\n./t\n"),
         ("none in a partition of GPUs", _NONE + "#SBATCH -p gpu\npython t.py\n"),
         ("none for a launcher", _NONE + "torchrun --standalone --nproc-per-node=4 t.py\n"),

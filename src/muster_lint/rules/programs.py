@@ -135,19 +135,30 @@ def find_unasked_gpus(job: BatchScript) -> Iterator[Hit]:
     account = job.header.get("account")
     sign = (partition.place, "") if partition is not None and is_named else next(signs_of_gpus(job), None)
     if is_off:
-        own = [each for each in signs_of_gpus(job) if each[1].endswith("of the program") or "." in each[1]]
+        own = [each for each in signs_of_gpus(job) if re.search(r"of the program$|VISIBLE_DEVICES$|\.", each[1])]
         sign = own[0] if own else None  # nothing but what the program itself is told
     elif sign is None and account is not None and re.search(r"(^|_)(gpus?|dgx)$", account.value or ""):
         sign = account.place, f"the account {account.value}"
+    taken = _taken_cards(job)
     if none is not None and sign is not None:
-        yield Hit(none.place, f"--{none.name}={none.value} asks for no GPU", unknown="whether the program needs one")
+        message = f"--{none.name}={none.value} asks for no GPU{taken}"
+        yield Hit(none.place, message, unknown="whether the program needs one")
     elif is_named and partition is not None:
-        message = f"the partition {partition.value} is for GPUs, but the header asks for none"
+        message = f"the partition {partition.value} is for GPUs, but the header asks for none{taken}"
         instead = "" if works or switched_off(job) else "Build in another partition: the compiler needs no GPU."
         yield Hit(partition.place, message, instead, unknown=unknown)
     elif sign is not None:
         rest = ": the line that does so is a comment" if is_off else ""
-        yield Hit(sign[0], f"{sign[1]} is for GPUs, but the header asks for none{rest}", unknown=unknown)
+        yield Hit(sign[0], f"{sign[1]} is for GPUs, but the header asks for none{rest}{taken}", unknown=unknown)
+
+
+def _taken_cards(job: BatchScript) -> str:
+    """Return what to say of a job that names its cards itself; nothing for another."""
+    for each in job.assignments:
+        value = each.value.value if each.name == "CUDA_VISIBLE_DEVICES" and each.value is not None else ""
+        if re.fullmatch(r"[0-9]+(,[0-9]+)*,?", value):
+            return f"; CUDA_VISIBLE_DEVICES={value} (line {each.place.line}) may take the cards of other jobs"
+    return ""
 
 
 def _builds(job: BatchScript) -> bool:

@@ -9,6 +9,7 @@ from muster_lint import sources
 from muster_lint.job import BatchScript
 from muster_lint.rule import rule
 from muster_lint.samples import STEP, TASKS
+from muster_lint.sizes import has_whole_nodes
 from muster_lint.values import Hit, Severity, TextSpan
 
 _DEAD = {
@@ -173,27 +174,26 @@ def find_unread(job: BatchScript) -> Iterator[Hit]:
     good=TASKS + STEP,
 )
 def find_visible_devices(job: BatchScript) -> Iterator[Hit]:
-    """Yield literals that name fewer devices than the job has, where they reach a program."""
+    """Yield literals that name other devices than the job has, or fewer where they reach a program."""
     sizes = {job.gpus_per_node, *_gpus_of_steps(job)}
     if not job.gpus_per_node:
         return
-    is_alone = _is_alone(job)
-    assignments = (
-        job.assignments if _keeps_devices(job) else [each for task in job.tasks for each in task.shell.assignments]
-    )
-    for each in assignments:
+    is_alone, is_kept = _is_alone(job), _keeps_devices(job)
+    reached = {id(each) for task in job.tasks for each in task.shell.assignments}
+    for each in job.assignments:
         value = each.value.value if each.name == "CUDA_VISIBLE_DEVICES" and each.value is not None else ""
         devices = [device for device in value.split(",") if device]
         if not devices or each.value is None or not each.value.is_literal or (each.may_not_run and not each.of_command):
             continue
         gpus = job.gpus_per_node
-        beyond = [device for device in devices if device.isdigit() and gpus and int(device) >= gpus]
-        if beyond:
+        most = max(gpus, *(size or 0 for size in sizes))
+        beyond = [device for device in devices if device.isdigit() and int(device) >= most]
+        if beyond and not has_whole_nodes(job):
             message = (
                 f"the job has {gpus} GPU{'s' if gpus != 1 else ''} of a node, numbered from 0: there is no {beyond[0]}"
             )
             yield Hit(each.place, message, unknown="whether the site shows a job its own GPUs alone")
-        elif gpus and len(devices) < gpus and len(devices) not in sizes and is_alone:
+        elif len(devices) < gpus and len(devices) not in sizes and is_alone and (is_kept or id(each) in reached):
             message = f"{len(devices)} of {gpus} GPUs of the job are used"
             yield Hit(each.place, message, severity=Severity.SLOW)
 
