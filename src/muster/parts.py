@@ -80,10 +80,19 @@ def parts_of_others(group: str) -> dict[str, EntryPoint]:
 
 def load_point(point: EntryPoint) -> Any:
     """Return the part of another package; a package whose part cannot be loaded is named."""
+    refuse_two(point.group, point.name)
     try:
         return point.load()
     except Exception as error:  # noqa: BLE001  # whatever a stranger's module raises as it is imported
         raise _broken(point, error) from None
+
+
+def refuse_two(group: str, name: str) -> None:
+    """Raise where several packages bring a part of one name: the order of folders would choose."""
+    brought_by = sorted({point.dist.name for point in _entry_points(group) if point.name == name and point.dist})
+    if len(brought_by) > 1:
+        message = f"the packages {' and '.join(brought_by)} both bring {name}: which is meant is not known"
+        raise MachineLacks(group, message, hint=f"remove one of them: pip uninstall {brought_by[-1]}")
 
 
 def broken_verb(name: str, error: Exception) -> MachineLacks:

@@ -94,16 +94,21 @@ def test_the_one_that_started_the_ranks_is_asked_first(tmp_path: Path, launcher:
 
 
 @pytest.mark.parametrize(
-    ("launcher", "node", "sentence"),
+    ("launcher", "ending", "node", "sentence"),
     [
-        ("torchrun", "node14", "node14 failed"),
-        ("torchrun", "node16", "torchrun itself on node16: exit status 1"),
-        ("torchrun", "", "torchrun itself on node16: exit status 1"),
-        ("srun", "node14", "rank 2 on node16: exit status 1"),
+        ("torchrun", "Exited with exit code 1", "node14", "node14 failed"),
+        ("torchrun", "Killed", "node14", "node14 failed"),  # Slurm ends the others, when it has lost a node
+        ("torchrun", "Exited with exit code 2", "node14", "torchrun itself on node16: exit status 2"),
+        ("torchrun", "Segmentation fault", "node14", "torchrun itself on node16: ended by SIGSEGV"),
+        ("torchrun", "Exited with exit code 1", "node16", "torchrun itself on node16: exit status 1"),
+        ("torchrun", "Exited with exit code 1", "", "torchrun itself on node16: exit status 1"),
+        ("srun", "Exited with exit code 1", "node14", "rank 2 on node16: exit status 1"),
     ],
 )
-def test_an_agent_that_lost_the_store_of_a_dead_node_is_not_the_first(launcher: str, node: str, sentence: str) -> None:
-    said = ["srun: error: node16: task 2: Exited with exit code 1", "srun: error: node15: task 1: Terminated"]
+def test_an_agent_that_lost_the_store_of_a_dead_node_is_not_the_first(
+    launcher: str, ending: str, node: str, sentence: str
+) -> None:
+    said = [f"srun: error: node16: task 2: {ending}", "srun: error: node15: task 1: Terminated"]
     failure = failure_in("\n".join([*said, f"srun: error: Node failure on {node}" if node else ""]), launcher)
 
     assert failure is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -131,6 +132,21 @@ def test_a_part_that_cannot_be_loaded_is_its_package_s_fault(broken: Path, words
     )
     assert said in done.stderr
     assert "hint: repair that package, or remove it: pip uninstall bad-pkg" in done.stderr
+
+
+def test_a_part_that_two_packages_bring_is_neither_s(broken: Path) -> None:
+    """The last one won, and nobody was told."""
+    other = broken / "other_pkg-1.dist-info"
+    shutil.copytree(broken / "bad_pkg-1.dist-info", other)
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: other-pkg\nVersion: 1\n")
+    environment = {**os.environ, "PYTHONPATH": str(broken)}
+    for words in (["broke"], ["run", "--here", "--launcher", "bad", "--", "true"]):
+        done = subprocess.run(
+            [MUSTER, *words], env=environment, cwd=broken, capture_output=True, text=True, check=False
+        )
+        name = words[0] if words == ["broke"] else "bad"
+        assert done.returncode == 2
+        assert f"the packages bad-pkg and other-pkg both bring {name}: which is meant is not known" in done.stderr
 
 
 def test_rules_that_cannot_be_loaded_do_not_keep_the_others_from_looking(broken: Path) -> None:

@@ -21,8 +21,11 @@ class Verb:
 
 def command_of(verb: Verb) -> CommandLine:
     """Return the command line that the verb's file describes."""
-    from muster.parts import broken_verb, load_place
+    from muster.parts import VERBS as GROUP
+    from muster.parts import broken_verb, load_place, refuse_two
 
+    if verb not in VERBS:
+        refuse_two(GROUP, verb.name)
     try:
         command: CommandLine = load_place(f"{verb.module}:COMMAND")
     except Exception as error:

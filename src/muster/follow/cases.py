@@ -108,7 +108,8 @@ class JobCase(NamedTuple):
 
         if self.folder is None:
             return []
-        starts = sorted((self.folder / "ranks").glob("*"), key=lambda folder: folder.stat().st_mtime)
+        # JOB.SECONDS.PID
+        starts = sorted((self.folder / "ranks").glob("*.*.*"), key=lambda folder: folder.name.split(".")[-2])
         attempts = read_attempts(self.folder)
         nodes = (attempts[-1].nodes if attempts else "") or (self.job.node_list if self.job else "") or ""
         number = self.attempt

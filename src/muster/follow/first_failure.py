@@ -18,7 +18,7 @@ from muster.follow.signatures import tells_of_peer
 from muster.follow.watch import JobOutput, LogFile, OutputLine, lines_at_end
 from muster.launchers import by_agents_first, known_launcher
 from muster.launchers.base import Launcher
-from muster.model.failure import Failure, FailureKind, of_agent
+from muster.model.failure import KILLED_STATUS, Failure, FailureKind, of_agent
 from muster.slurm.srun_messages import numbers_in, read_step
 
 # What the script says where a launcher said 0, and not all ranks did (render/shell/step/count_ends.sh).
@@ -31,6 +31,8 @@ _UNSAID = re.compile(
 _OF_THE_SHELL = b"muster: rank "
 _FEW = 1000
 _SIGTERM = 143
+# An agent that lost the store ends with 1, one that Slurm ended by a signal.
+_OF_A_LOST_NODE = {1, _SIGTERM, KILLED_STATUS}
 _ENDED_BY_OTHERS = {FailureKind.OUTSIDE, FailureKind.ABORTED}
 
 
@@ -101,6 +103,8 @@ def first_in(texts: Sequence[Iterable[str]], launchers: Iterable[Launcher], task
         return unsaid
     if not task_name or failure is None or not failure.tasks:
         return failure
+    if failure.status not in _OF_A_LOST_NODE:
+        return of_agent(failure, task_name)
     # Agents that lose a dead node's store end at once; of the node itself srun hears later.
     nodes = (node for text in texts if (node := read_step(text).node) and node.host not in {None, failure.host})
     return next(nodes, None) or of_agent(failure, task_name)

@@ -304,7 +304,7 @@ class Supervisor(Loop):
         )  # fmt: skip
 
     def _cause_text(self, cause: FirstCause) -> str:
-        if self.lost:
+        if self.lost and cause.kind != "rank":
             return "%s failed" % " ".join(self.lost)
         if self.running is not None:
             return self.running.cause_text(cause)

@@ -91,8 +91,8 @@ def _gone(case: JobCase) -> Verdict | None:
     sentence = f"{NO_RANK}: {count} rank{'s' * (count != 1)} said that they ended"
     if not silent:
         return Verdict(JobCondition.STARTS, sentence)
-    sentence += f", and those on {places} began and said no more: the node was started again, or a slurmstepd killed"
-    return Verdict(JobCondition.GONE, sentence, (), silent[0])
+    sentence += f", and those on {places} began and said no more: the node was started again, a slurmstepd killed, "
+    return Verdict(JobCondition.STARTS, f"{sentence}or their command hides the variable", (), silent[0])
 
 
 def _last_output(case: JobCase) -> Iterator[str]:
