@@ -6,9 +6,10 @@ import pytest
 
 from muster_lint.bash import read_shell
 from muster_lint.port.carry_environment import _plain_words
-from muster_lint.port.expand import expanded, values_of, with_home
+from muster_lint.port.expand import ShellSource, expanded, values_of, with_home
 from muster_lint.port.modules import meaning_of, same_at
 from muster_lint.port.own import _within
+from muster_lint.port.step import _quoted
 from sites.profiles import bundled
 
 
@@ -141,3 +142,21 @@ def test_the_module_of_a_site_that_brings_the_same() -> None:
     assert same_at(horeka, "cuda") == "CUDA/12.9.1"
     assert same_at(horeka, "slurm") is None
     assert same_at(generic, "cuda") is None
+
+
+@pytest.mark.parametrize(
+    ("word", "quoted"),
+    [
+        ("a-b", "a-b"),
+        ("a b", "'a b'"),
+        ("$A b", '"$A b"'),
+        ('$A"b', '"$A\\"b"'),
+        ('$(f "x")"', '"$(f "x")\\""'),
+        ('$(f (g "x") "y")', '"$(f (g "x") "y")"'),
+        ('$A("b")', '"$A(\\"b\\")"'),
+        ("`f`", '"`f`"'),
+        (ShellSource("*.py x"), "*.py x"),
+    ],
+)
+def test_a_word_is_quoted_so_that_the_shell_of_a_task_still_expands_it(word: str, quoted: str) -> None:
+    assert _quoted(word) == quoted

@@ -127,7 +127,7 @@ def _question(
     if not assignment.exported:
         return None
     again = [each for each in reaching if each.name == name and each.order > assignment.order]
-    if again and not all(_extends(each) for each in again):
+    if not all(_extends(each) for each in again):
         return f"line {again[-1].place.line} sets it again: which holds?"
     if _repeats(assignment, before):
         return f"the script puts it together: --env {name}=VALUE gives it all"
@@ -194,7 +194,7 @@ def _exported(assignment: Assignment, subject: str, values: Values, draft: Draft
     if not names_in(resolved):
         draft.variable(line, subject, assignment.name, re.sub(r"\\([$`])", r"\1", resolved))
         return []
-    if names_in(value) == (assignment.name,) and value in {f"${assignment.name}", f"${{{assignment.name}}}"}:
+    if value in {f"${assignment.name}", f"${{{assignment.name}}}"}:
         draft.keep(line, subject, "env", assignment.name, "yours is passed on")
         return []
     unknown = [name for name in names_in(value) if name not in TASKS and not name.startswith("SLURM_")]

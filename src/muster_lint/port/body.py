@@ -93,14 +93,10 @@ def _read(chain: Chain, draft: Draft, lines: list[str], *, is_after: bool) -> No
 
 def _only_shows(command: SimpleCommand) -> bool:
     """Tell whether a call of Python prints something, and does nothing else."""
-    words = [word.value for word in command.words[1:]]
-    if not re.match(r"python[\d.]*$", command.program) or not words:
-        return False
-    if words[0] in {"-V", "--version"}:
-        return True
-    return words[0] == "-c" and not re.search(
-        r"open\(|write|save|mkdir|system|subprocess|download|dump|touch", words[1]
-    )
+    text = " ".join(word.value for word in command.words[1:])
+    does = re.search(r"open\(|write|save|mkdir|system|subprocess|download|dump|touch", text)
+    is_python = re.match(r"python[\d.]*$", command.program) is not None
+    return is_python and re.match(r"(-V|--version)\b|-c\b", text) is not None and does is None
 
 
 def _writes(command: SimpleCommand, draft: Draft) -> None:
@@ -134,8 +130,9 @@ def _chore(chain: Chain, draft: Draft) -> None:
 
 def _module(line: int, subject: str, words: list[str], draft: Draft) -> None:
     words = [word for word in words if word not in {"--force", "-f", "-q", "--quiet", "-s", "--silent"}]
-    # `ml` without a verb loads; `module` always has one.
-    is_verb = bool(words) and (words[0] in _MODULE_VERBS or not subject.startswith("ml"))
+    # `ml` without a verb loads, and alone lists; `module` always has one.
+    words = words or ["list"]
+    is_verb = words[0] in _MODULE_VERBS or not subject.startswith("ml")
     verb, names = (words[0], words[1:]) if is_verb else ("load", words)
     names = [name for name in names if not name.startswith("-") or name == "-"]
     if verb in {"purge", "reset"}:
@@ -183,7 +180,7 @@ def _source(line: int, subject: str, words: list[str], draft: Draft) -> None:
             draft.keep(line, subject, "conda", words[1], "a conda environment")
         else:
             draft.keep(line, subject, "venv", folder, "a virtual environment")
-    elif path in {"activate", "conda"} and len(words) > 1:
+    elif path == "activate" and len(words) > 1:
         draft.keep(line, subject, "conda", words[1], "a conda environment")
     elif re.search(r"conda\.sh$|mamba\.sh$", path):
         draft.drop(line, subject, "--conda does what conda's own function does")

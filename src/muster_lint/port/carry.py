@@ -149,9 +149,8 @@ def _flags(draft: Draft, way: Route) -> None:
         draft.revise_one(
             "srun", flag, Fate.ASKED, None, f"a flag of the step at {way.here}: is it needed at {way.there}?"
         )
-    for flag in ("exclusive",):
-        if draft.get(flag) is not None and way.target.profile.request.sharing == "exclusive":
-            draft.revise(flag, Fate.CHANGED, None, f"{way.there} gives whole nodes to every job")
+    if draft.get("exclusive") is not None and way.target.profile.request.sharing == "exclusive":
+        draft.revise("exclusive", Fate.CHANGED, None, f"{way.there} gives whole nodes to every job")
 
 
 # ---------------------------------------------------------------- sizes

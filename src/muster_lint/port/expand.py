@@ -162,7 +162,7 @@ def _parts(word: Word, values: Values, depth: int = 0) -> Iterator[Word]:
     if is_made_by_shell(word):
         yield _source(values.of(word.text), word)
         return
-    if not word.quoted and word.text.startswith("~"):
+    if word.text.startswith("~"):
         word = msgspec.structs.replace(word, value=with_home(word.value), names=("HOME", *word.names))
     if word.parts:
         yield from _mixed(word, values)
@@ -173,8 +173,7 @@ def _parts(word: Word, values: Values, depth: int = 0) -> Iterator[Word]:
         yield word
         return
     text = values.of(_BACKQUOTED.sub(r"$(\1)", word.value))
-    whole = word.quoted == '"' and any(name in values.arrays for name in _ALL_OF.findall(word.text))
-    splits = whole or not (word.quoted or '"' in word.text)
+    splits = '"' not in word.text or any(name in values.arrays for name in _ALL_OF.findall(word.text))
     for piece in _PIECE.findall(text) if splits else [text]:
         if splits and re.fullmatch(r"[\w@%+=:,./*?-]*[*?][\w@%+=:,./*?-]*", piece):
             yield _source(piece, word)
@@ -185,7 +184,7 @@ def _parts(word: Word, values: Values, depth: int = 0) -> Iterator[Word]:
 def _mixed(word: Word, values: Values) -> Iterator[Word]:
     """Yield the words that the shell makes of one with quotes inside: what stands in quotes is split nowhere."""
     parts = word.parts
-    if parts[0][0] == "'" and word.text.startswith("~/"):
+    if word.text.startswith("~/"):
         parts = (("", "$HOME"), ("'", parts[0][1][1:]), *parts[1:])
     fields = [""]
     for quote, part in parts:

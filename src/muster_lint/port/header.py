@@ -50,10 +50,11 @@ _NOISE = {
 def read_header(job: BatchScript, draft: Draft) -> dict[str, HeaderOption]:
     """Read every directive into the draft; return those about sizes, which wait for the step."""
     sizes: dict[str, HeaderOption] = {}
-    for directive in job.directives:
+    for index, directive in enumerate(job.directives):
         line, subject = directive.place.line, written(directive)
-        last = job.header[directive.name]
-        if last is not directive:
+        if job.first_header is not None and index >= job.first_header:
+            draft.leave(line, subject, "it is of another component of a heterogeneous job: roles are several programs")
+        elif (last := job.header[directive.name]) is not directive:
             draft.drop(line, subject, f"line {last.place.line} says it again, and the last one counts")
         elif directive.name in SIZES:
             sizes[directive.name] = directive
@@ -66,9 +67,8 @@ def read_header(job: BatchScript, draft: Draft) -> dict[str, HeaderOption]:
 
 def written(directive: HeaderOption) -> str:
     """Return a directive as it stands in its line."""
-    return f"#SBATCH {directive.written}" + (
-        f" {directive.value}" if directive.value is not None and "=" not in directive.written else ""
-    )
+    is_whole = directive.value is None or re.match(r"--[^=]*=|-[^-].", directive.written)
+    return f"#SBATCH {directive.written}" + ("" if is_whole else f" {directive.value}")
 
 
 def _read(directive: HeaderOption, line: int, subject: str, draft: Draft) -> None:

@@ -258,7 +258,9 @@ def _left_over(job: BatchScript, rows: list[PortRow]) -> Iterator[PortRow]:
     read_lines = {line for place in places for line in range(place.line, place.end_line + 1)}
     read_lines |= {line for place, _ in job.shell.heredocs for line in range(place.line, place.end_line + 1)}
     for number, text in enumerate(map(str.strip, job.lines), start=1):
-        if not text or text.startswith("#") or text in _NOTHING or number in covered or number in read_lines:
+        names = re.fullmatch(r"export((?: +\w+)+)", text)
+        is_told = names is not None and all(map(job.shell.assigned, names[1].split()))
+        if not text or text.startswith("#") or text in _NOTHING or is_told or number in covered | read_lines:
             continue
         shown_text = text if len(text) < 100 else f"{text[:99]}…"
         yield PortRow(number, shown_text, Fate.ASKED, "", _NO_BLOCKS)

@@ -33,10 +33,6 @@ class _Said(msgspec.Struct, frozen=True):
             return None
         return gpus_of(text) or (1 if name == "gres" and text else None)
 
-    def count(self, name: str, known: Mapping[str, int | None]) -> int | None:
-        """Return the number behind a flag of the step; Slurm's own variables stand for what the header says."""
-        return _worked_out(self.step.get(name, ""), known)
-
 
 def _worked_out(text: str, known: Mapping[str, int | None]) -> int | None:
     """Return the number that a text like 4, $SLURM_NNODES or $((SLURM_NNODES * 4)) is; None: it is not certain."""
@@ -134,7 +130,7 @@ def _count_ranks(count: _Count, sizes: _Said, gpus: int | None, draft: Draft, *,
         "SLURM_GPUS_ON_NODE": gpus, "SLURM_GPUS_PER_NODE": gpus,
     }  # fmt: skip
     step = sizes.step
-    step_counts = {name: sizes.count(name, known) for name in (*_STEP_COUNTS, *_AGENT_COUNTS) if name in step}
+    step_counts = {name: _worked_out(step[name], known) for name in (*_STEP_COUNTS, *_AGENT_COUNTS) if name in step}
     for name, number in step_counts.items():
         if not number and not (name == "ranks" and step[name] in {"gpu", "auto"}):
             count.questions[name] = f"its value is not in the script: {step[name] or 'nothing'}"
@@ -266,7 +262,7 @@ def _put_memory(sizes: _Said, draft: Draft, *, gpus: int, ranks: int) -> None:
         try:
             size = Memory.parse(text)
         except RequestError as error:
-            draft.ask(sizes.header[name].place.line, written(sizes.header[name]), error.message)
+            draft.ask(sizes.header[name].place.line, written(sizes.header[name]), error.message, field="mem")
             return
         if count and size.mib:
             draft.change(
@@ -325,12 +321,8 @@ def _say(sizes: _Said, draft: Draft) -> None:
                 line, subject, "--gres names another number: Slurm 22.05 and 24.11 take that, 26.05 refuses the job"
             )
             continue
-        draft.rows.append(_row(line, subject, is_same=is_same, now=now, field=field, name=name))
-
-
-def _row(line: int, subject: str, *, is_same: bool, now: str, field: str, name: str) -> PortRow:
-    reason = "" if is_same else _WHY.get(name, "the same size in Muster's words")
-    return PortRow(line, subject, Fate.KEPT if is_same else Fate.CHANGED, now, reason, field)
+        reason = "" if is_same else _WHY.get(name, "the same size in Muster's words")
+        draft.rows.append(PortRow(line, subject, Fate.KEPT if is_same else Fate.CHANGED, now, reason, field))
 
 
 _WHY = {

@@ -183,17 +183,19 @@ class _StepReader:
             if reader is not None:
                 reader(self, stage)
         if not self.draft.command:
-            last = stages[-1]
-            self._finish([*(word.value for word in last.before), *(word.value for word in last.words)], last.name)
+            reason = "no program stands behind it: write the program and its arguments"
+            self.draft.ask(self.line, f"{stages[-1].name} …", reason, "COMMAND", field="command")
+            self.draft.command = ("COMMAND",)
 
     # ------------------------------------------------------------ srun
 
     def step(self, stage: Stage) -> None:
-        self._started_by(stage, "srun")
+        reason = "srun starts the ranks, or what the site prefers; --launcher srun keeps it"
+        self.draft.rows.append(PortRow(self.line, stage.name, Fate.CHANGED, "", reason, "started"))
         self.sizes["starter"] = "srun"
-        for name, word in stage.options:
-            flag, value = _flag(name, word)
-            subject = f"{stage.name} {_shown(name, word)}"
+        for flag, word in stage.options:
+            value = _value(flag, word)
+            subject = f"{stage.name} {_shown(flag, word)}"
             if flag in STEP_SIZES:
                 self._size(STEP_SIZES[flag], value, subject, "the step has the job's size; the plan works it out")
             elif flag in STEP_DROPPED:
@@ -211,7 +213,7 @@ class _StepReader:
         """Keep a size for the arithmetic of all sizes, which may change its row."""
         text = value or ""
         if text.startswith("$(("):  # a name in arithmetic needs no $
-            text = re.sub(r"(?<![\w$])([A-Za-z_]\w*)", r"$\1", text)
+            text = re.sub(r"(?<![\w${])([A-Za-z_]\w*)", r"$\1", text)
         self.sizes[name] = self.values.of(text)
         self.draft.note(self.line, subject, "", reason, f"size {name}")
 
@@ -260,9 +262,9 @@ class _StepReader:
             reason = f"{stage.name} starts ranks in its own way, Muster by mpirun: is the program built with an MPI?"
             self.draft.replace(self.draft.rows[-1], Fate.ASKED, "--launcher mpirun", reason)
         self.sizes["starter"] = "mpirun"
-        for name, word in stage.options:
-            flag, value = _flag(name, word)
-            subject = f"{stage.name} {_shown(name, word)}"
+        for flag, word in stage.options:
+            value = _value(flag, word)
+            subject = f"{stage.name} {_shown(flag, word)}"
             bare = flag.lstrip("-")
             if bare in MPI_SIZES:
                 self._size(MPI_SIZES[bare], value, subject, "the size of the job says it")
@@ -298,9 +300,9 @@ class _StepReader:
             )
             self.draft.ask(self.line, f"{stage.name} …", reason)
         configured = self._configuration(stage) if stage.name == "accelerate" else frozenset[str]()
-        for name, word in stage.options:
-            flag, value = _flag(name, word)
-            subject = f"{stage.name} {_shown(name, word)}"
+        for flag, word in stage.options:
+            value = _value(flag, word)
+            subject = f"{stage.name} {_shown(flag, word)}"
             key = flag.lstrip("-").replace("_", "-")
             if key.replace("-", "_") in configured:
                 self.draft.note(self.line, subject, "", "it stands in the variables of the configuration")
@@ -325,7 +327,7 @@ class _StepReader:
 
     def _configuration(self, stage: Stage) -> frozenset[str]:
         """Read accelerate's configuration file into variables and sizes; return the flags that stand in them too."""
-        path = next((_flag(name, word)[1] for name, word in stage.options if name in _CONFIGURATIONS), None)
+        path = next((_value(name, word) for name, word in stage.options if name in _CONFIGURATIONS), None)
         if path is None:
             return frozenset()
         subject = f"accelerate --config_file {path}"
@@ -334,7 +336,7 @@ class _StepReader:
             reason = "the file is not here to be read: how many ranks are in it? --env ACCELERATE_… says the rest"
             self.draft.ask(self.line, subject, reason, field="size processes")
             return frozenset()
-        typed = {name.lstrip("-").replace("-", "_"): _flag(name, word)[1] or "true" for name, word in stage.options}
+        typed = {name.lstrip("-").replace("-", "_"): _value(name, word) or "true" for name, word in stage.options}
         typed = {name: value for name, value in typed.items() if name in TYPED}
         config = read_accelerate_config(text, path, typed)
         if config.question:
@@ -371,9 +373,9 @@ class _StepReader:
 
     def container(self, stage: Stage) -> None:
         verb, image = self._verb_and_image(stage)
-        for name, word in stage.options:
-            flag, value = _flag(name, word)
-            subject = f"{stage.name} {_shown(name, word)}"
+        for flag, word in stage.options:
+            value = _value(flag, word)
+            subject = f"{stage.name} {_shown(flag, word)}"
             if flag in {"--bind", "-B", "--volume", "-v", "-V", "--mount"} and value:
                 self._binds(value, subject)
             elif flag in {"--env", "-e"} and value and "=" in value:
@@ -392,7 +394,7 @@ class _StepReader:
                 else:
                     self.draft.drop(self.line, subject, reason)
         if image:
-            self._field("image", image, f"{stage.name} {verb} {image}")
+            self._field("image", image, " ".join(filter(None, [stage.name, verb, image])))
         else:
             self.draft.ask(self.line, stage.name, "the image's name is not in the script: --image IMAGE")
 
@@ -419,7 +421,8 @@ class _StepReader:
     def shell(self, stage: Stage) -> None:
         text = stage.text("-c", "-lc", "-ec", "-xc", "-exc")
         if text is None:
-            self._finish([stage.name, *(word.value for word in stage.words)], stage.name)
+            flags = [text for flag, word in stage.options for text in _words(flag, word)]
+            self._finish([stage.name, *flags, *(word.value for word in stage.words)], stage.name)
             return
         word = stage.option("-c", "-lc", "-ec", "-xc", "-exc")
         if word is not None and word.quoted != "'":
@@ -485,10 +488,6 @@ class _StepReader:
         self._finish([_text_of(stage.word), *map(_text_of, stage.words)], stage.name)
 
     # ------------------------------------------------------------ what they share
-
-    def _started_by(self, stage: Stage, launcher: str) -> None:
-        reason = f"{launcher} starts the ranks, or what the site prefers; --launcher {launcher} keeps it"
-        self.draft.rows.append(PortRow(self.line, stage.name, Fate.CHANGED, "", reason, "started"))
 
     def _field(self, field: str, value: str | None, subject: str) -> None:
         value = value if field != "image" or value is None else _image(value)
@@ -609,7 +608,7 @@ def _quoted(word: str) -> str:
 
 def _is_simple(text: str, chains: list[Chain], best: Chain) -> bool:
     """Tell whether a text holds assignments and one command that matters."""
-    if re.search(r"(^|[\s;])(if|for|while|case)\s|\|\||&\s*$", text):
+    if best.command.is_guarded or re.search(r"(^|[\s;])(if|for|while|case)\s|\|\||&\s*$", text):
         return False
     return all(
         chain is best or chain.command.in_substitution or chain.command.program in {"export", "echo", "set", "sleep"}
@@ -623,27 +622,18 @@ def _say_inner(draft: Draft, line: int, chain: Chain) -> None:
     draft.drop(line, " ".join(word.value for word in chain.command.words), "shows something, and changes nothing")
 
 
-def _flag(name: str, word: Word | None) -> tuple[str, str | None]:
+def _value(flag: str, word: Word | None) -> str | None:
+    return None if word is None else word.value.removeprefix(f"{flag}=")
+
+
+def _shown(flag: str, word: Word | None) -> str:
+    return " ".join(_words(flag, word))
+
+
+def _words(flag: str, word: Word | None) -> tuple[str, ...]:
     if word is None:
-        return name, None
-    value = word.value
-    if value.startswith(f"{name}="):
-        return name, value.partition("=")[2]
-    return name, value
-
-
-def _shown(name: str, word: Word | None) -> str:
-    flag, value = _flag(name, word)
-    if value is None:
-        return flag
-    return f"{flag}={value}" if word is not None and word.value.startswith(f"{name}=") else f"{flag} {value}"
-
-
-def _words(name: str, word: Word | None) -> tuple[str, ...]:
-    flag, value = _flag(name, word)
-    if value is None:
         return (flag,)
-    return (f"{flag}={value}",) if word is not None and word.value.startswith(f"{name}=") else (flag, value)
+    return (word.value,) if word.value.startswith(f"{flag}=") else (flag, word.value)
 
 
 _STAGES: Mapping[str, Callable[[_StepReader, Stage], None]] = {

@@ -116,6 +116,7 @@ AGENT_DROPPED = {
     **dict.fromkeys(("node-rank", "machine-rank"), "every node finds out which one it is"),
     **dict.fromkeys(("tee", "redirects", "r", "t", "log-dir", "role"), "each line is labelled and kept"),
     "standalone": "the same on one node",
+    "no-python": "the program is started as it is",
     "multi-gpu": "one rank for each GPU",
     "use-env": "torch's own way since 1.10",
     "max-restarts": "--restart N starts the same ranks again in the job",

@@ -121,7 +121,7 @@ class Draft:
         now = "" if value is None else shlex.join(option_words(field, [value]))
         rows = [row for row in self.rows if row.field == field and row.verdict is not Fate.DROPPED]
         if not rows:
-            self.rows.append(PortRow(0, f"(no {_named(field)})", verdict, now, reason, field))
+            self.rows.append(PortRow(0, f"(no {options_of()[field].flags[0]})", verdict, now, reason, field))
         for row in rows:
             self._revise(row, _without(verdict, value), now, reason, is_left=value is not None)
 
@@ -181,24 +181,14 @@ def _without(verdict: Fate, value: str | None) -> Fate:
 def option_words(field: str, values: Iterable[str]) -> list[str]:
     """Return a field's option as it is typed, once for each value."""
     option = options_of()[field]
-    flag = _shortest(option)
     if option.is_switch:
-        return [flag]
-    return [word for value in values for word in _written(flag, value, option)]
+        return [option.flags[0]]
+    return [word for value in values for word in _written(option, value)]
 
 
-def _shortest(option: Option) -> str:
-    return option.flags[0]
-
-
-def _written(flag: str, value: str, option: Option) -> Sequence[str]:
-    if option.whole_flags or value.startswith("-"):
-        return (f"{flag}={value}",)
-    return (flag, value)
-
-
-def _named(field: str) -> str:
-    return _shortest(options_of()[field])
+def _written(option: Option, value: str) -> Sequence[str]:
+    flag = option.flags[0]
+    return [f"{flag}={value}"] if option.whole_flags or value.startswith("-") else [flag, value]
 
 
 def line_of(words: Sequence[str], command: Sequence[str]) -> str:
