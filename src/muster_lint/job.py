@@ -10,6 +10,7 @@ from functools import cached_property
 import msgspec
 
 from muster.errors import RequestError
+from muster.words.slurm import SBATCH_FLAGS
 from muster_lint.bash import Assignment, ShellText, SimpleCommand, read_shell
 from muster_lint.launch import LaunchCommand, launches_of
 from muster_lint.values import TextSpan
@@ -296,10 +297,17 @@ def directives_of(line: str, number: int) -> Iterator[HeaderOption]:
         yield HeaderOption(_SAME.get(name, name), word, value, place, line)
 
 
+def _whole_name(name: str) -> str:
+    """Return the option that getopt takes a name for, as the beginning of that one alone: --cpus-per-tas."""
+    names = [option for option in SBATCH_FLAGS if option.startswith(name)]
+    return names[0] if len(names) == 1 else name
+
+
 def _option(word: str, next_words: list[str]) -> tuple[str, str | None, int]:
     """Return (long name, value, how many of the following words it took)."""
     if word.startswith("--"):
         name, equals, value = word[2:].partition("=")
+        name = _whole_name(name)
         if equals:
             return name, value, 0
         if name in _FLAGS_ALONE or not next_words or next_words[0].startswith("-"):

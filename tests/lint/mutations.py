@@ -132,11 +132,6 @@ SEEDS: tuple[Seed, ...] = (
         ),
     ),
     Seed("an argument that nobody asks for", ("argument-unchecked",), _sub(r"^(python train\.py)$", r"\1 --model $1")),
-    Seed(
-        "an array that nobody asks",
-        ("array-number-unread",),
-        _where("^#SBATCH", _header("--array=0-3", r"--array|SLURM_ARRAY|SLURM_JOB_?ID|RANDOM|sweep|agent|worker")),
-    ),
     # What readers of scripts saw and the rules did not, until they were told.
     Seed("a download", ("download-in-job",), _where("^#SBATCH", _before_step("wget https://example.org/data.tar"))),
     Seed(

@@ -345,11 +345,6 @@ _RIGHT = {
         "directive-twice",
         _ONE + "#SBATCH --account=<your account here>\ndate\n",
     ),
-    "a partition of TACC, whose nodes come with their GPUs": (
-        "gpus-not-asked-for",
-        _ONE + "#SBATCH --partition=gpu-a100\ncd /home1/01234/me/edm\npython t.py\n",
-    ),
-    "a partition that TACC alone has": ("gpus-not-asked-for", _ONE + "#SBATCH -p rtx\npython t.py\n"),
     "a file of the node's own folder": ("source-relative", _GPU + "source /etc/profile\npython /a/t.py\n"),
     "a port at TACC, whose nodes are whole": (
         "port-fixed",
@@ -367,11 +362,6 @@ _RIGHT = {
     "a port that another file may set": (
         "port-missing",
         _TWO + _ADDRESS + "source ./socket.sh\nsrun -K python x.py\n",
-    ),
-    "a module of CUDA for a program of CPUs": ("gpus-not-asked-for", _ONE + "module load cuda\npython x.py\n"),
-    "GPUs that somebody switched off": (
-        "gpus-not-asked-for",
-        _ONE + "##SBATCH --gres=gpu:1\nmodule load cuda\nnvidia-smi\npython x.py\n",
     ),
     "a port on a node of one's own": (
         "port-fixed",
@@ -441,8 +431,6 @@ _RIGHT = {
     "a copy that is there already": ("temporary-path-shared", _GPU + "[ -d /tmp/x ] || cp -r d /tmp/x\npython t.py\n"),
     "a log of all tasks": ("array-shares-file", _GPU + "#SBATCH -a 0-3\npython t.py $SLURM_ARRAY_TASK_ID >> log\n"),
     "a folder of each task": ("array-shares-file", _GPU + "#SBATCH -a 0-3\ncd $SLURM_ARRAY_TASK_ID\n./t > log\n"),
-    "tasks one after the other": ("array-number-unread", _GPU + "#SBATCH -a 0-3%1\npython t.py\n"),
-    "tasks of a sweep": ("array-number-unread", _GPU + "#SBATCH -a 0-3\nwandb agent x/y\n"),
     "an argument with its usage": ("argument-unchecked", _GPU + "# usage: sbatch job.sh MODEL\npython t.py $1\n"),
     "an argument that is counted": ("argument-unchecked", _GPU + "[ $# = 1 ] || exit 1\npython t.py $1\n"),
     "an argument of a function": ("argument-unchecked", _GPU + "run() {\n  python t.py $1\n}\nrun a\n"),
@@ -462,7 +450,6 @@ _RIGHT = {
     ),
     "arguments that are handed on": ("argument-unchecked", _GPU + 'python $1 "${@:2}"\n'),
     "an argument whose value is asked for": ("argument-unchecked", _GPU + "a=$1\n[[ $a != x ]] && exit 1\npython $a\n"),
-    "an array of one": ("array-number-unread", _GPU + "#SBATCH -a 1-1\npython t.py\n"),
     "a day of the year": ("pattern-in-command", _GPU + "python t.py --day $(date +%j) > o-%%j\n"),
     "loaders of a step": ("workers-beyond-cpus", _GPU + "python t.py --num_workers 4\n"),
     "two redirections": ("placeholder", _GPU + "sort <in>out\npython t.py <my_in >out\n"),
@@ -497,10 +484,6 @@ _DOUBTFUL = {
     "conda": ("conda-not-set-up", _GPU + "conda activate a\npython x.py\n"),
     "a line that may be switched off": ("directive-misspelt", _ONE + "# SBATCH --gres=gpu:1\npython x.py\n"),
     "a path that begins with nothing": ("placeholder", _ONE + 'ROOT=""\ncd "${ROOT}/code"\npython t.py\n'),
-    "a variable that a variable of a step holds": (
-        "variable-never-set",
-        _GPU + 'at=$head_ip:6379\nsrun -c4 ray start --address "$at" --block\n',
-    ),
     "a deepspeed of its own on each node": ("standalone-on-nodes", _NODES + "srun -K deepspeed t.py\n"),
     "an option that a plugin may have": ("directive-unknown", _ONE + "#SBATCH --gizmo-level=3\ndate\n"),
     "a program over several nodes": ("python-on-first-node", _TWO + "python x.py\n"),
@@ -571,11 +554,6 @@ _WRONG = {
         "one-process-many-gpus",
         _ONE + "#SBATCH --gres=gpu:2\nmpirun -np 1 python t.py\n",
     ),
-    "a placeholder for the environment": (
-        "fragile",
-        "placeholder",
-        _GPU + "source /path/to/venv/bin/activate\npython t.py\n",
-    ),
     "a function that leaves its program in the background": (
         "breaks",
         "background-without-wait",
@@ -589,7 +567,7 @@ _WRONG = {
     "one CPU that is asked for": (
         "slow",
         "one-cpu",
-        _HEAD + "#SBATCH -N1 --gres=gpu:1 --cpus-per-task=1\npython t.py\n",
+        _HEAD + "#SBATCH -N1 --gres=gpu:1 --cpus-per-task=1\npython train.py\n",
     ),
     "a step of the shell in a pipe": (
         "fragile",
@@ -747,11 +725,6 @@ _WRONG = {
         "status-lost-at-end",
         _GPU + "python a.py & pids[0]=$!\npython b.py & pids[1]=$!\nfor pid in ${pids[*]}; do\n  wait $pid\ndone\n",
     ),
-    "a variable that nothing sets": (
-        "fragile",
-        "variable-never-set",
-        _GPU + "source ~/env/bin/activate\ntorchrun --standalone t.py --step $step\n",
-    ),
     "tasks that nobody asked for": (
         "fragile",
         "slurm-variable-unset",
@@ -801,11 +774,6 @@ _WRONG = {
         "conda-not-set-up",
         _ONE + "module load cuda/12\nsource activate a\npython t.py\n",
     ),
-    "settings of a login before conda": (
-        "fragile",
-        "bashrc-in-job",
-        _ONE + "source ~/.bashrc\nconda activate a\npython t.py\n",
-    ),
     "settings of a login alone": ("style", "bashrc-in-job", _ONE + "source ~/.bashrc\npython t.py\n"),
     "a shell of an argument": ("fragile", "step-without-command", _TWO + "srun -K bash $1\n"),
     "a port that deepspeed does not read": (
@@ -819,11 +787,6 @@ _WRONG = {
         "#!/bin/bash\n#SBATCH --gpus=2\n#SBATCH --time=9\ntorchrun --nproc-per-node=2 t.py\n",
     ),
     "a copy by every task": ("fragile", "same-work-in-every-task", _TWO + "srun rsync -a d /tmp/d\n"),
-    "an option whose value nothing sets": (
-        "fragile",
-        "variable-never-set",
-        _ONE + "python t.py --out $OUTPUT_DIR --cache $HF_MODELS\n",
-    ),
     "a program that is told one GPU of eight": (
         "slow",
         "size-told-differs",
@@ -866,17 +829,11 @@ _WRONG = {
         "exit-without-status",
         _ONE + "if [ $# -ne 3 ]; then\n  echo 'Illegal number of parameters'\n  exit\nfi\ndate\n",
     ),
-    "Ray with GPUs that nobody asked for": (
-        "fragile",
-        "gpus-not-asked-for",
-        _ONE + "ray start --head --num-gpus 1\npython t.py\n",
-    ),
     "a port that may be the system's": (
         "fragile",
         "port-random",
         _ONE + "#SBATCH --gres=gpu:2\ntorchrun --nproc_per_node=2 --master_port=$RANDOM t.py\n",
     ),
-    "a path of an example": ("fragile", "placeholder", _GPU + "DATA=/path/to/imagenet\npython t.py $DATA\n"),
     "a variable set as in csh": ("fragile", "assignment-with-blanks", _GPU + "set PYTHONPATH=./\npython t.py\n"),
     "all Pythons of the node killed": ("fragile", "kill-by-name", _GPU + "pkill -9 python\npython t.py\n"),
     "a server for everybody": ("fragile", "server-open", _GPU + "vllm serve m --host 0.0.0.0\n"),
@@ -884,11 +841,6 @@ _WRONG = {
         "fragile",
         "status-lost-at-end",
         _GPU + "S=run.sh\ncd $1\n./$S\ndeactivate\n",
-    ),
-    "a container with GPUs that nobody asked for": (
-        "fragile",
-        "gpus-not-asked-for",
-        _ONE + "singularity exec --nv a.sif bash -c 'python t.py'\n",
     ),
     "four GPUs that are told one CPU": (
         "slow",
@@ -905,7 +857,6 @@ _WRONG = {
         "one-process-many-gpus",
         _HEAD + "#SBATCH --gpus=2 -c 8\npython t.py\n",
     ),
-    "a partition of dots": ("fragile", "placeholder", _ONE + "#SBATCH --partition=gpu,...\ndate\n"),
     "a drawn port in an endpoint": (
         "fragile",
         "port-random",
@@ -1021,11 +972,6 @@ _WRONG = {
         "one-process-many-gpus",
         _ONE + "#SBATCH --gpus-per-node=8\nsrun -n1 -K python t.py\n",
     ),
-    "a partition of GPUs, and none asked for": (
-        "fragile",
-        "gpus-not-asked-for",
-        _ONE + "#SBATCH --partition=gpu\npython t.py\n",
-    ),
     "a sleep behind Ray's workers": (
         "slow",
         "sleep-behind-work",
@@ -1080,7 +1026,6 @@ _WRONG = {
         "threads-too-many",
         _HEAD + "#SBATCH --nodes=1\n#SBATCH --gpus=1\nexport OMP_NUM_THREADS=${SLURM_CPUS_PER_TASK:-4}\npython x.py\n",
     ),
-    "an address that is not there": ("fragile", "placeholder", _ONE + "#SBATCH --mail-user=you@your.org\ndate\n"),
     "an option as a feature": ("breaks", "directive-value", _ONE + "#SBATCH --constraint=ntasks-per-node=8\ndate\n"),
     "a number in the name of the job": ("style", "directive-expands", _ONE + "#SBATCH --job-name=llama_%j\ndate\n"),
     "a key that bash does not reach": ("fragile", "secret-in-script", _ONE + ")\nHF_TOKEN=0123456789abcdef\n"),
@@ -1118,8 +1063,6 @@ _WRONG = {
         "threads-too-many",
         _ONE + "#SBATCH --gres=gpu:2\nexport OMP_NUM_THREADS=4\ntorchrun --standalone --nproc_per_node=2 t.py\n",
     ),
-    "a blank in a command": ("fragile", "placeholder", _GPU + "source /home/<user>/e/bin/activate\npython t.py\n"),
-    "a path at the root": ("fragile", "variable-never-set", _GPU + "D=${RUN_OUT}/x\npython t.py --out $D\n"),
     "a port in an address": ("fragile", "port-fixed", _GPU + "srun python t.py --dist-url tcp://$H:40000\n"),
     "a port by default": ("fragile", "port-fixed", _GPU + "P=${MASTER_PORT:-40000}\nsrun python t.py --port $P\n"),
     "a path of conda in a comment": (
@@ -1220,15 +1163,14 @@ def test_a_fixed_port_is_a_matter_of_style_where_the_job_has_four_gpus_of_a_node
 @pytest.mark.parametrize(
     ("lines", "severity"),
     [
-        ("#SBATCH -p gpu", "fragile"),
-        ("#SBATCH --nodes=2", "fragile"),
-        ("#SBATCH -J x", "style"),
-        ("#SBATCH -p gpu\n# sbatch --time=10 job.sh", "style"),
-        ("#SBATCH -p gpu\n# account and time come from the command line", "style"),
+        ("srun t --epochs 200", "fragile"),
+        ("srun t --max_steps=100000", "fragile"),
+        ("srun t --epochs 10", "style"),
+        ("# sbatch --time=10 job.sh\nsrun t --epochs 200", "style"),
     ],
 )
-def test_no_time_is_a_matter_of_style_where_the_line_of_sbatch_seems_to_give_it(lines: str, severity: str) -> None:
-    found = _named(f"#!/bin/bash\n{lines}\ndate\n", "no-time-limit")
+def test_no_time_is_a_matter_of_style_but_for_a_long_training(lines: str, severity: str) -> None:
+    found = _named(f"#!/bin/bash\n#SBATCH -p gpu\n{lines}\n", "no-time-limit")
     assert found is not None
     assert found.severity == severity
 

@@ -359,8 +359,6 @@ _WRONG = {
         _FOUR + "#SBATCH --cpus-per-task=8\nexport OMP_NUM_THREADS=12\n"
         "torchrun --nproc_per_node=$SLURM_GPUS_ON_NODE t.py\n",
     ),
-    "a source of sh": ("fragile", "bash-under-sh", "#! /bin/sh\n#SBATCH -N 1\nsource env.sh\npython t.py\n"),
-    "an array of sh": ("fragile", "bash-under-sh", "#!/usr/bin/env sh\n#SBATCH -N 1\na=(1 2)\npython t.py $a\n"),
     "nodes of a trainer": ("fragile", "size-told-differs", _ONE + "srun -K python t.py trainer.num_nodes=2\n"),
     "the same GPUs twice, one": (
         "style",
@@ -441,7 +439,6 @@ _WRONG = {
         "status-lost-at-end",
         _TWO + "srun $OPTIONS $(which python) t.py\npython b.py\n",
     ),
-    "a card asked by which": ("fragile", "gpus-not-asked-for", _ONE + "$(which nvidia-smi)\npython t.py\n"),
     "a script of a step beside one GPU": ("slow", "one-cpu", _ONE + "#SBATCH --gres=gpu:1\nsrun bash t.sh\n"),
     "one task, and four of each node": ("fragile", "tasks-of-node-unused", _ONE_TASK + "srun -K python t.py\n"),
     "a step of one task, and four of each node": (

@@ -15,8 +15,6 @@ _GPU = _HEAD + "#SBATCH --gres=gpu:1\n"
 _TWO = "#!/bin/bash\n#SBATCH --time=60\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n"
 
 _FOUND = {
-    "a name in a cd": ("variable-never-set", "nothing sets folder", _GPU + "cd $folder/x\npython t.py\n"),
-    "a name in a value": ("variable-never-set", "nothing sets PROG", _GPU + "export ID=$PROG\npython t.py\n"),
     "a name with another letter": (
         "variable-never-set",
         "did you mean batch_size, which nothing reads?",
@@ -61,16 +59,6 @@ _FOUND = {
         "status-lost-in-pipe",
         "what reads the pipe",
         _GPU + 'CMD="python t.py | tee log"\neval $CMD\n',
-    ),
-    "a program on PATH behind a cd": (
-        "work-elsewhere",
-        "if /data/run is missing, line 6 runs in the folder of the submission",
-        _HEAD + "cd /data/run\nsrun lmp -n 3\n",
-    ),
-    "a script of another folder behind a cd": (
-        "work-elsewhere",
-        "if $OUT is missing",
-        _GPU + "cd $OUT\npython /code/t.py --n 3\n",
     ),
     "a download": ("download-in-job", "every run fetches with wget", _GPU + "wget https://a.org/x.tar\npython t.py\n"),
     "a clone": ("download-in-job", "with git clone", _GPU + "git clone https://a.org/x.git\npython x/t.py\n"),
@@ -199,11 +187,6 @@ _FOUND = {
         "/tmp/$SLURM_JOB_ID stays on the node's own disk",
         _GPU + "mkdir -p /tmp/$SLURM_JOB_ID\npython t.py /tmp/$SLURM_JOB_ID\n",
     ),
-    "a name in front of the file that may set it": (
-        "variable-never-set",
-        "nothing sets code",
-        _GPU + "source $code/env.sh\npython t.py --step $step\n",
-    ),
     "the port that accelerate takes": (
         "port-fixed",
         "accelerate takes port 29500",
@@ -223,16 +206,6 @@ _FOUND = {
     "a log of tee": ("log-of-every-run", "wipes t.log", _GPU + "set -o pipefail\npython t.py | tee t.log\n"),
     "the port of a scheduler": ("port-fixed", "the port 8786", _HEAD + "dask-scheduler --port=8786 &\nwait\n"),
     "the port of a notebook": ("port-fixed", "the port 8888", _GPU + "P=8888\njupyter lab --port $P\n"),
-    "a name beside conda's own text": (
-        "variable-never-set",
-        "nothing sets step",
-        _GPU + 'eval "$(conda shell.bash hook)"\nconda activate x\npython eval.py --step $step\n',
-    ),
-    "the host of another shell": (
-        "variable-never-set",
-        "bash sets no HOST, but HOSTNAME",
-        _GPU + "export DB_HOST=$HOST\npython t.py\n",
-    ),
     "a meeting of another cluster, in an array": (
         "meeting-variable-unset",
         "nothing sets MASTER_ADDR",
@@ -308,11 +281,6 @@ _RIGHT = {
     ),
     "a first program that only asks": ("status-lost-at-end", _HEAD + "gmx_mpi --version\nsrun ./second\n"),
     "a package in front of the work": ("status-lost-at-end", _GPU + "python setup.py build\npython t.py\n"),
-    "a folder that the script makes": ("work-elsewhere", _HEAD + "mkdir -p /data/run\ncd /data/run\nsrun lmp -n 3\n"),
-    "a folder that is asked for": ("work-elsewhere", _HEAD + "cd /data/run || exit 1\nsrun lmp -n 3\n"),
-    "a program that misses its file": ("work-elsewhere", _HEAD + "cd /data/run\nsrun lmp -in in.melt\n"),
-    "a folder above": ("work-elsewhere", _HEAD + "cd ../..\nsrun lmp -n 3\n"),
-    "a program that looks into its folder": ("work-elsewhere", _HEAD + "cd /data/run\nmatlab -r x > log\n"),
     "a download alone": ("download-in-job", _HEAD + "wget https://a.org/x.tar\ntar xf x.tar\n"),
     "a download of what is missing": (
         "download-in-job",

@@ -99,11 +99,6 @@ _FOUND = {
         _HEAD + "ray start --head --num-cpus 64\npython t.py\n",
     ),
     "Ray's GPUs": ("ray-counts-differ", "8 GPUs", _GPU + "ray start --head --num-gpus=8\npython t.py\n"),
-    "a folder of a loop": (
-        "work-elsewhere",
-        "if $d is missing, line 7 runs in another folder",
-        _HEAD + "for d in a b; do\n  cd $d\n  somd2 x.bss\n  cd ..\ndone\n",
-    ),
     "a folder that is said to be missing": (
         "check-goes-on",
         "the script goes on",
@@ -264,7 +259,7 @@ _FOUND = {
     "one CPU for Julia": (
         "one-cpu",
         "one CPU",
-        "#!/bin/bash\n#SBATCH --time=60\n#SBATCH --gres=gpu:1\n#SBATCH -c1\nmodule load julia\njulia -O3 a/b.jl\n",
+        "#!/bin/bash\n#SBATCH --time=60\n#SBATCH --gres=gpu:1\nmodule load julia\njulia -O3 a/b.jl\n",
     ),
     "the backend of Keras": (
         "not-exported",
@@ -399,10 +394,6 @@ _RIGHT = {
         _HEAD + "#SBATCH --ntasks=4\n#SBATCH --gpus-per-task=1\n./run.sh\n",
     ),
     "Ray's own CPUs": ("ray-counts-differ", _HEAD + "ray start --head --num-cpus 4 --num-gpus 0\npython t.py\n"),
-    "a folder that is made": (
-        "work-elsewhere",
-        _HEAD + "for d in a b; do\n  mkdir $d\n  cd $d\n  somd2 x.bss\n  cd ..\ndone\n",
-    ),
     "something missing that is made": (
         "check-goes-on",
         _HEAD + "if [ ! -d $P ]; then\n  echo $P not found, creating it\nfi\npython do.py\n",

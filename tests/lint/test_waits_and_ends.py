@@ -181,13 +181,6 @@ _FOUND = {
         ("home", _ONE + 'export HOME="/tmp/srun"\n./t\n'),
         ("temporary files", _ONE + "export TMPDIR=/dev/shm/a/b\n./t\n"),
     ),
-    "one-folder-for-all-runs": (
-        ("of an array", _RUNS + "python t.py --output_dir results/run --lr $SLURM_ARRAY_TASK_ID\n"),
-        ("of an argument", _ONE + "python t.py --save-dir=out --softmax_budget $1\n"),
-        ("by a variable", _ONE + "D=out\nlr=${1:-3}\npython t.py --save-dir $D --lr $lr\n"),
-        ("the first word", _ONE + "python t.py /project/output/run --budget $1\n"),
-    ),
-    "array-number-unread": (("written by hand", _ONE + "#SBATCH --array=[2]\nn=3\npython t.py p=$n\n"),),
     "variable-never-read": (
         ("arrays", _ONE + "heads=(8 9)\nfor d in 1 2; do\n  python t.py --d $d\ndone\n"),
         ("settings", _ONE + "DATA_FILE=a\nLOG_DIR=b\npython t.py\n"),
@@ -195,7 +188,6 @@ _FOUND = {
     "one-cpu": (
         ("a sweep", _HEAD + "#SBATCH --gres=gpu:1\nwandb agent a/b/c\n"),
         ("a sweep in an image", _HEAD + "#SBATCH --gres=gpu:1\nsingularity exec --nv i.sif \\\nwandb agent a/b/c\n"),
-        ("ranks on AMD", _AMD + "srun python t.py\n"),
     ),
     "step-smaller-than-job": (
         ("CPUs", _ONE + "srun --ntasks=1 -N1 -n1 --cpus-per-task=1 python t.py --x 1 &\nwait\n"),
@@ -235,21 +227,11 @@ _FOUND = {
         ("a file", _ONE + 'if [ ! -f "$c" ]; then\n  echo look for $c\n  exit 0\nfi\n./t\n'),
     ),
     "gpus-not-asked-for": (
-        ("ROCm", _AMD + "srun python t.py\n"),
         ("an option of the program", _HEAD + "#SBATCH -N 2\n#SBATCH -n 16\nsrun python t.py --gpus 8\n"),
-        ("a variable of MIOpen", _ONE + "export MIOPEN_DISABLE_CACHE=1\n./t\n"),
-        ("a partition of one kind of node", _ONE + "#SBATCH -p dgx\npython3 gpu.py P 20\n"),
-        ("a build in a partition for GPUs", _ONE + "#SBATCH -p gpu\nmake info\nmake install\n"),
-        ("a kind behind a name", _ONE + "#SBATCH -p amda100\n./t 1\n"),
-        ("an account", _ONE + "#SBATCH -A gpu\nexport JAX_ENABLE_X64=True\npython train.py\n"),
-        ("the name of the program", _ONE + "mpirun -np 2 lmp_cuda < in.lj\n"),
-        ("the memory of JAX", _ONE + "export XLA_PYTHON_CLIENT_PREALLOCATE=false\npython t.py\n"),
         ("a comment that asks", _ONE + "# #SBATCH --gres=gpu:2\nsrun swirl --user:cuda=T --nout=100\n"),
         ("a comment that asks, and a card", _ONE + "##SBATCH --gres=gpu:2\nexport CUDA_VISIBLE_DEVICES=1\n./t\n"),
         ("the GPUs of AMD", _ONE + "export ROCR_VISIBLE_DEVICES=0,1\n./t\n"),
-        ("none in a partition of GPUs", _NONE + "#SBATCH -p gpu\npython t.py\n"),
         ("none for a launcher", _NONE + "torchrun --standalone --nproc-per-node=4 t.py\n"),
-        ("none per node", _ONE + "#SBATCH --gpus-per-node=0\nnvidia-smi\npython t.py\n"),
     ),
     "more-ranks-than-gpus": (
         ("of a task", _PER_TASK.format(1) + "srun torchrun --standalone --nproc-per-node=4 t.py\n"),
@@ -437,23 +419,6 @@ _SILENT = {
         ("made by a step", _ONE + "export HOME=/tmp/a/b\nsrun mkdir -p /tmp/a/b\n./t\n"),
         ("another disk", _ONE + "export HOME=/project/ann\n./t\n"),
     ),
-    "one-folder-for-all-runs": (
-        ("a folder each", _RUNS + "python t.py --output_dir r/$SLURM_ARRAY_TASK_ID --lr $SLURM_ARRAY_TASK_ID\n"),
-        (
-            "a name of the run",
-            _RUNS + "python t.py --output_dir r --lr $SLURM_ARRAY_TASK_ID --name $SLURM_ARRAY_TASK_ID\n",
-        ),
-        ("another input", _RUNS + "python t.py --output_dir r --input $SLURM_ARRAY_TASK_ID\n"),
-        (
-            "a folder of the job",
-            _RUNS + "cd run-$SLURM_ARRAY_TASK_ID\npython t.py --output_dir r --lr $SLURM_ARRAY_TASK_ID\n",
-        ),
-        ("no change", _ONE + "python t.py --output_dir r --lr 1\n"),
-    ),
-    "array-number-unread": (
-        ("the same number", _ONE + "#SBATCH --array=3\nn=3\npython t.py p=$n\n"),
-        ("it asks", _ONE + "#SBATCH --array=2\nn=3\npython t.py p=$n $SLURM_ARRAY_TASK_ID\n"),
-    ),
     "variable-never-read": (
         ("a loop reads it", _ONE + "heads=(8 9)\nfor h in ${heads[@]}; do\n  python t.py $h\ndone\n"),
         ("a file may read it", _ONE + "heads=(8 9)\nsource more.sh\n"),
@@ -506,12 +471,7 @@ _SILENT = {
     ),
     "gpus-not-asked-for": (
         ("a step that asks", _AMD + "srun --gpus-per-node=8 python t.py --gpus 8\n"),
-        ("a job for CPUs", _ONE + "#SBATCH --job-name=cpu-only\nmodule load rocm\n./t\n"),
-        ("JAX on CPUs", _ONE + "export XLA_PYTHON_CLIENT_PREALLOCATE=false\nexport JAX_PLATFORM_NAME=CPU\n./t 1\n"),
-        ("a comment that asks, and a look", _ONE + "##SBATCH --gres=gpu:2\nnvidia-smi\npython t.py\n"),
-        ("another program", _ONE + "python cpu_and_gpu.py\n"),
         ("a program told to use none", _ONE + "./run.sh --gpu false\n"),
-        ("no sign", _NONE + "python count.py\n"),
         ("a comment that tells how", _ONE + "# sbatch --gres=gpu:1 job.sh\nexport NCCL_DEBUG=INFO\n./t\n"),
     ),
     "more-ranks-than-gpus": (
@@ -578,22 +538,6 @@ def test_a_word_in_quotes_keeps_its_variables() -> None:
     double, single = read_shell("echo \"a $A/$B/c\" 'a $A/$B/c'").commands[0].words[1:]
     assert (double.names, single.names) == (("A", "B"), ())
     assert (double.value, single.value) == ("a $A/$B/c", "a $A/$B/c")
-
-
-def test_a_queue_that_is_chosen_by_its_length_makes_a_missing_limit_a_matter_of_style() -> None:
-    severities = []
-    for partition in ("gpu_7d1g", "long", "gpu"):
-        text = f"#!/bin/bash\n#SBATCH --partition={partition}\n#SBATCH --nodes=1\n./t 1\n"
-        severities += [each.severity for each in lint_source(source_of("j.sh", text)) if each.rule == "no-time-limit"]
-    assert severities == [Severity.STYLE, Severity.STYLE, Severity.FRAGILE]
-
-
-def test_a_whole_machine_by_its_name_is_a_matter_of_style() -> None:
-    severities = []
-    for options in ("--gres=gpu:8", "--exclusive", "--gres=gpu:1"):
-        text = f"#!/bin/bash\n#SBATCH --time=60\n#SBATCH {options}\n#SBATCH --nodelist=big\n./t 1\n"
-        severities += [each.severity for each in lint_source(source_of("j.sh", text)) if each.rule == "nodes-pinned"]
-    assert severities == [Severity.STYLE, Severity.STYLE, Severity.SLOW]
 
 
 def test_a_key_in_the_text_of_a_task_is_told_once() -> None:

@@ -172,17 +172,11 @@ _WITHOUT_CONDA = r"-|((comp\w*|nvidia|gpu|tools?|libs?|mpi|dev\w*|groupmods|core
     good=TASKS + "module load python\n" + STEP,
 )
 def find_bashrc(job: BatchScript) -> Iterator[Hit]:
-    """Yield source ~/.bashrc; of style where a failure behind it ends the job, or where no environment is activated."""
-    activates = not job.stops_at_errors and re.search(r"\b(conda|source|mamba) activate\b", job.body) is not None
-    severity = Severity.FRAGILE if activates else None
+    """Yield source ~/.bashrc."""
     for command in job.shell.commands:
-        if (
-            command.program in {"source", "."}
-            and len(command.words) > 1
-            and re.search(r"\.(bashrc|bash_profile|profile)$", command.words[1].value)
-        ):
-            behind = ", and goes on with another Python where that ends early" if activates else ""
-            yield Hit(command.place, f"the job depends on {command.words[1].value}{behind}", severity=severity)
+        name = command.words[1].value if command.program in {"source", "."} and len(command.words) > 1 else ""
+        if re.search(r"\.(bashrc|bash_profile|profile)$", name):
+            yield Hit(command.place, f"the job depends on {name}")
 
 
 @rule(

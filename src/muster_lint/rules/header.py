@@ -14,6 +14,7 @@ from muster_lint.job import BatchScript, HeaderOption, directives_of
 from muster_lint.launch import LaunchCommand, starts_python
 from muster_lint.rule import rule
 from muster_lint.values import Edit, Hit, Severity, TextSpan
+from muster_lint.works import text_of
 
 _PLUGIN_OPTIONS = frozenset(
     """
@@ -190,11 +191,7 @@ def find_unknown_options(job: BatchScript) -> Iterator[Hit]:
         if each.written.startswith("--workdir"):
             instead = "Write --chdir, its name since Slurm 17.11; -D is right for all."
             yield Hit(each.place, "sbatch has no --workdir since Slurm 19.05", instead)
-        if (
-            each.written.startswith("--")
-            and each.name not in SBATCH_FLAGS | _PLUGIN_OPTIONS
-            and not _is_prefix(each.name)
-        ):
+        if each.written.startswith("--") and each.name not in SBATCH_FLAGS | _PLUGIN_OPTIONS:
             near_name = nearest_name(each.name, sorted(SBATCH_FLAGS))
             is_slip = near_name is not None and SequenceMatcher(None, each.name, near_name).ratio() >= 0.85
             near_name = _ELSEWHERE.get(each.name) or (near_name if is_slip else None)
@@ -213,11 +210,6 @@ _ELSEWHERE = {
     "logs": "output",
 }  # fmt: skip
 """What other schedulers, and people, call an option of sbatch."""
-
-
-def _is_prefix(name: str) -> bool:
-    """Tell whether getopt takes the name as the beginning of exactly one option: --ntasks-per-n."""
-    return sum(option.startswith(name) for option in SBATCH_FLAGS) == 1
 
 
 @rule(
@@ -337,7 +329,7 @@ def _says(job: BatchScript, option: str, text: str) -> bool:
 
 @rule(
     "no-time-limit",
-    Severity.FRAGILE,
+    Severity.STYLE,
     "no time limit",
     why="The partition's default holds: minutes at some sites, the longest time at others, and no backfill for the job.",
     instead="Give --time.",
@@ -346,22 +338,19 @@ def _says(job: BatchScript, option: str, text: str) -> bool:
     good=_HEAD + "srun --kill-on-bad-exit=1 hostname\n",
 )
 def find_missing_time(job: BatchScript) -> Iterator[Hit]:
-    """Yield the first directive of a header without --time; of style where the line of sbatch itself seems to give it."""
+    """Yield the first directive of a header without --time; more than style where a program is told of a long training."""
     if not job.directives or {"time", "time-min", "reservation"} & job.header.keys():
         return
-    names = {"partition", "qos", "nodes", "ntasks", "gres", "gpus", "gpus-per-node", "mem", "array"}
+    counts = [match for each in job.all_launches for match in _COUNTS.finditer(text_of(each.command))]
+    is_long = any(int(match[2]) >= (_MANY_EPOCHS if "poch" in match[1] else _MANY_STEPS) for match in counts)
     is_told = re.search(r"^#(?!SBATCH).*(\bsbatch\b.*(--time|\s-t\s)|command line)", job.text, re.MULTILINE)
-    places = [job.header[name].value or "" for name in ("partition", "qos") if name in job.header]
-    is_timed = any(_OF_LENGTH.search(place) for place in places)  # the queue is chosen by its length
-    is_whole = names & job.header.keys() and is_told is None and not is_timed
-    yield Hit(job.directives[0].place, "the header has no --time", severity=None if is_whole else Severity.STYLE)
+    severity = Severity.FRAGILE if is_long and not is_told else None
+    yield Hit(job.directives[0].place, "the header has no --time", severity=severity)
 
 
-_OF_LENGTH = re.compile(
-    r"(?<![a-z0-9])\d+[-_]?(d|h|hr|hrs|hours?|days?|min|m|w|weeks?)(?![a-z])|\d+[dh]\d*(g|$)|short|long|debug|test|week|day\b",
-    re.IGNORECASE,
-)
-"""The names of queues that say how long a job may take."""
+_COUNTS = re.compile(r"(?:^|[\s\w-])(epochs?|steps|iter(?:s|ations)?)[= ](\d+)(?=\s|$)", re.IGNORECASE)
+"""How often a program is told to go over its data, or to take a step."""
+_MANY_EPOCHS, _MANY_STEPS = 100, 50_000
 
 
 @rule(
@@ -378,7 +367,7 @@ def find_missing_directives(job: BatchScript) -> Iterator[Hit]:
     """Yield the first line of a file that by its name is for sbatch, or that starts steps, and asks for nothing."""
     first = job.lines[0] if job.lines else ""
     is_named = job.path.endswith((".sbatch", ".slurm", ".sub", ".job", "example"))
-    reads_words = re.search(r"\$\{?[1@*]|sbatch|salloc|\bqsub\b", job.text)
+    reads_words = re.search(r"\$\{?[1@*]|sbatch|salloc|SBATCH|\bqsub\b", job.text)
     if is_named and first.startswith("#!") and not job.directives and not job.late_directives and not reads_words:
         unknown = "what sbatch is given"
         yield Hit(_whole_line(1, first), "there is no #SBATCH line, so the job asks for nothing", unknown=unknown)
@@ -439,6 +428,7 @@ def find_narrow_exports(job: BatchScript) -> Iterator[Hit]:
             directive.place,
             f"--export={directive.value} passes nothing else",
             unknown="what the login shell of the job's user sets, which sbatch then reads",
+            severity=Severity.STYLE,
         )
     for launch in job.steps:
         stage = launch.stage("step")

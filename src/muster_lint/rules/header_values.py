@@ -303,7 +303,7 @@ def find_silent_addresses(job: BatchScript) -> Iterator[Hit]:
 
 @rule(
     "placeholder",
-    Severity.FRAGILE,
+    Severity.STYLE,
     "a placeholder that was not filled in",
     why="It is only an example's: sbatch refuses such an account or partition, a path is not there, and mail reaches nobody.",
     instead="Write your own value.",

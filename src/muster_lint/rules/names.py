@@ -22,52 +22,30 @@ _HEAD = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gres=gpu:1\n#SBATCH --cpus-pe
     why="The shell puts nothing in its place: an option loses its value, or takes the next word for it.",
     instead="Set it above, or take the option out.",
     source=sources.BASH,
-    bad=_HEAD + "set -e\npython train.py --step $step\n",
-    good=_HEAD + "set -e\nstep=10\npython train.py --step $step\n",
+    bad=_HEAD + "set -e\nstep_size=10\npython train.py --step $stepsize\n",
+    good=_HEAD + "set -e\nstep_size=10\npython train.py --step $step_size\n",
 )
 def find_never_set(job: BatchScript) -> Iterator[Hit]:
-    """Yield a variable that the script reads and does not set before, where its name is hardly the environment's."""
+    """Yield a variable whose name is nearly that of another one which nothing reads, and one that is set below."""
     is_given = re.search(r"--export[= ](?!NONE|ALL\b(?!,))", job.text)
     if not job.directives or job.shell.error or is_given:
         return
     settings = _settings_of(job)
-    for hit in _never_set(job):
+    for hit in [*_misspelt(job), *_set_behind(job)]:
         if not settings or hit.place.line <= settings[0].place.line:  # what is read there may set it from there on
             yield hit
 
 
-def _never_set(job: BatchScript) -> Iterator[Hit]:
-    """Yield such variables of the whole script, whatever it reads."""
+def _misspelt(job: BatchScript) -> Iterator[Hit]:
+    """Yield each variable, in a word or in a test, where another one is called nearly so."""
     known = {each.name for each in job.assignments} | job.declared
-    works = [launch for launch in job.launches if is_work(job, launch) or launch.stage("step")]
-    words = [word for launch in works for word in launch.command.words]
-    names = {name for word in words for name in word.names}
-    values = {
-        word.place: option.value
-        for option, word in zip(words, words[1:])
-        if re.fullmatch(r"--[a-z][\w-]*", option.value) and word.lone_name and not word.from_variable
-    }
-    held = [each.value for each in job.shell.assignments if each.name in names and each.value is not None]
-    yield from _rootless_paths([*words, *held], known)
-    values_told = False
-    for word in [*words, *held]:
-        for name in word.names:
-            if name in known or not re.fullmatch(r"[A-Za-z_]\w+", name) or word.quoted == "'":
-                continue
-            before = values.get(word.place)
-            is_value = before is not None and not word.quoted and not re.search(_OF_ENVIRONMENT, name)
-            if is_value and name[0].isupper() and values_told:
-                continue  # one of several that are given from outside is enough
-            if not _has_default(word, name) and (name[0].islower() or is_value):  # in capitals: of the environment
-                values_told |= is_value
-                known.add(name)
-                effect = f"it is empty, and {before} takes the next word" if is_value else "it is empty"
-                message = f"nothing sets {name}: {effect}{_meant(job, name)}"
-                yield Hit(word.place, message, unknown="what the submitting shell exports")
-    yield from _unset_elsewhere(job, known, values_told)
-    yield from _hosts_of_other_shells(job)
+    for name, word, _ in _readings(job):
+        meant = "" if name in known or _has_default(word, name) else _meant(job, name)
+        if meant:
+            known.add(name)
+            message = f"nothing sets {name}: it is empty{meant}"
+            yield Hit(word.place_of(name), message, unknown="what the submitting shell exports")
     yield from _unset_in_tests(job, known)
-    yield from _set_behind(job)
 
 
 def reads_settings(job: BatchScript) -> bool:
@@ -84,51 +62,6 @@ def _settings_of(job: BatchScript) -> list[SimpleCommand]:
     ]
 
 
-def _rootless_paths(words: list[Word], known: set[str]) -> Iterator[Hit]:
-    """Yield the first path that begins with a variable which nothing sets, and which is hardly the environment's."""
-    for word in words:
-        match = re.match(r"(?:--?[\w-]+=)?\"?\$\{?([A-Z]\w+)\}?\"?/\w", word.text)
-        if match and match[1] not in known and not re.search(rf"{_OF_ENVIRONMENT}|{_OF_MODULES}", match[1]):
-            effect = f"{word.value} begins at the root of the file system"
-            known.add(match[1])
-            yield Hit(word.place, f"nothing sets {match[1]}: {effect}", unknown="what the submitting shell exports")
-            return
-
-
-def _unset_elsewhere(job: BatchScript, known: set[str], is_told: bool) -> Iterator[Hit]:
-    """Yield the first such variable, and the first in capitals, outside of the work's own words."""
-    told = {True: is_told, False: False}
-    for name, word, reader in _readings(job):
-        if name in known:
-            continue
-        shows = isinstance(reader, SimpleCommand) and reader.program in {"echo", "printf", "[", "[[", "test", "read"}
-        meant = _meant(job, name)
-        if (shows and not meant) or _has_default(word, name) or re.search(r"_rc$|^PS1$", name):
-            continue
-        is_asked = re.search(rf"\$\{{{name}:?[-=?+]|(\[|\btest)\s[^\n]*\$\{{?{name}\b|\bcase\s+\W*{name}\b", job.body)
-        is_named = any(re.search(rf"\b{name}\b", text) for _, text in job.shell.comments)
-        foreign = rf"{_OF_ENVIRONMENT}|{_OF_MODULES}|{_OF_SHELL}|ARGS|OPT|FLAG|EXTRA"
-        is_foreign = re.search(foreign, name) is not None or _is_of_module(job, name)
-        capital = name[0].isupper()
-        if meant or not (told[capital] or is_asked or is_named or (is_foreign and not name.islower())):
-            told[capital] = True
-            known.add(name)
-            message = f"nothing sets {name}: it is empty{meant}"
-            yield Hit(word.place_of(name), message, unknown="what the submitting shell exports")
-
-
-def _hosts_of_other_shells(job: BatchScript) -> Iterator[Hit]:
-    """Yield the first use of HOST, which csh and zsh set, and bash does not."""
-    if job.shell.assigned("HOST") or not re.match(r"#!.*\bbash\b", job.lines[0]):
-        return
-    for name, word, reader in _readings(job):
-        is_shown = isinstance(reader, SimpleCommand) and reader.program in {"echo", "printf"}
-        if name == "HOST" and not is_shown and not _has_default(word, name):
-            message = "bash sets no HOST, but HOSTNAME"
-            yield Hit(word.place_of(name), message, "Write $HOSTNAME.", unknown="what the submitting shell exports")
-            return
-
-
 def _unset_in_tests(job: BatchScript, known: set[str]) -> Iterator[Hit]:
     """Yield the first variable of a test that nothing sets, where one that nothing reads is called nearly so."""
     for number, line in enumerate(job.lines, start=1):
@@ -140,13 +73,6 @@ def _unset_in_tests(job: BatchScript, known: set[str]) -> Iterator[Hit]:
                 place = TextSpan(number, start, number, start + len(match[0]))
                 yield Hit(place, f"nothing sets {match[1]}: it is empty{meant}")
                 return
-
-
-def _is_of_module(job: BatchScript, name: str) -> bool:
-    """Tell whether a module that the script loads is called like the beginning of a variable."""
-    loads = [each for each in job.shell.commands if each.program in {"module", "ml"}]
-    parts = {part.lower() for each in loads for word in each.words[1:] for part in re.split(r"[/\W_]", word.value)}
-    return any(len(part) > 2 and name.lower().startswith(part) for part in parts)
 
 
 def _set_behind(job: BatchScript) -> Iterator[Hit]:
@@ -227,10 +153,6 @@ def _is_mentioned(job: BatchScript, name: str) -> bool:
 _MAY_BE_THERE = re.compile(
     r"(LD_LIBRARY_|PYTHON|MAN|C|LIBRARY_|PKG_CONFIG_)?PATH|\w*HOME|\w*DIR|TE?MP|USER|(CONDA|CUDA|SLURM|SCRATCH|WORK|PROJECT)\w*"
 )
-_OF_MODULES = (
-    r"ROOT|HOME$|^EB|LMOD|MODULE|STORE|GROUP|ARCHIVE|CONDA|DATA$|VIRTUAL|_INC|_LIB|_PREFIX|DIR$|BASE$|ALL_CCFR|DSDIR"
-)
-_OF_ENVIRONMENT = r"SCRATCH|HOME|USER|WORK|TMP|PWD|SLURM|PATH|HOST|TERM|LOGNAME|PROJECT|CUDA|^_|JOB|TASK|RANDOM|SYS_TYPE|PE_ENV|SYSTEMNAME"
 _OF_SHELL = (
     r"^(BASH\w*|DIRSTACK|EPOCH\w*|E?UID|FUNCNAME|GROUPS|HOSTTYPE|IFS|LANG|LC_\w+|LINENO|MACHTYPE|OPT(ARG|IND|ERR)|OSTYPE"
     r"|PIPESTATUS|PPID|PS[1-4]|REPLY|SECONDS|SHELL\w*|SHLVL|TZ|DISPLAY|EDITOR|PBS_\w+|LSB_\w+|SGE_\w+|NSLOTS"

@@ -58,7 +58,12 @@ _OPEN = re.compile(
 def find_whole_memories(job: BatchScript) -> Iterator[Hit]:
     """Yield --mem=0 in a job of one to three GPUs of a node."""
     memory, gpus = job.header.get("mem"), job.gpus_per_node or 0
-    if memory is None or not re.fullmatch(r"0+[KMGT]?B?", memory.value or "") or has_whole_nodes(job):
+    if (
+        memory is None
+        or not re.fullmatch(r"0+[KMGT]?B?", memory.value or "")
+        or has_whole_nodes(job)
+        or (job.nodes or 1) > 1
+    ):
         return
     if 0 < gpus < _MOST_NODES_HAVE and any(is_work(job, each) for each in job.launches):
         message = f"the job takes all memory of a node, and {gpus} GPU{'s' * (gpus > 1)} of it"

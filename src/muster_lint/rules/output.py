@@ -143,6 +143,8 @@ def find_overwritten_logs(job: BatchScript) -> Iterator[Hit]:
     mode = job.header["open-mode"].value or "" if "open-mode" in job.header else "t"
     if output is None or not output.value or not mode.startswith("t") or output.value.startswith("/dev/"):
         return
+    if "%x" in output.value and "job-name" not in job.header:
+        return  # the name is given to sbatch
     shared_by_array = "array" in job.header and not re.search(r"%\d*[ajAJ]", output.value)
     if not re.search(r"%\d*[jJA]|\$|<", output.value) and not shared_by_array:  # output-of-array says the other
         yield Hit(output.place, f"the next run of this job wipes {output.value}")

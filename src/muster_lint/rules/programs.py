@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterator
 
 from muster_lint import sources
-from muster_lint.gpus import OF_GPUS, signs_of_gpus, zero_of
+from muster_lint.gpus import signs_of_gpus, zero_of
 from muster_lint.job import BatchScript
 from muster_lint.launch import LaunchCommand
 from muster_lint.rule import rule
 from muster_lint.rules.names import reads_settings
 from muster_lint.sizes import has_whole_nodes, tasks_of, uses_of
 from muster_lint.values import Hit, Severity
-from muster_lint.works import MODEL_SERVER, copies, is_work, switched_off, text_of
+from muster_lint.works import MODEL_SERVER, copies, text_of
 
 _HEAD = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gres=gpu:1\n#SBATCH --cpus-per-task=4\n#SBATCH --time=01:00:00\n"
 _TWO = (
@@ -84,12 +84,6 @@ def find_shared_gpus(job: BatchScript) -> Iterator[Hit]:
             return
 
 
-def _without_read(job: BatchScript) -> str:
-    """Return the comments of a script, without the directives that sbatch reads."""
-    read = {each.place.line for each in job.directives}
-    return "\n".join(line for number, line in enumerate(job.lines, start=1) if number not in read)
-
-
 @rule(
     "gpus-not-asked-for",
     Severity.FRAGILE,
@@ -97,59 +91,27 @@ def _without_read(job: BatchScript) -> str:
     why="Where GPUs are counted (GRES) a job that asks for none sees none: torch falls back to the CPU, or stops.",
     instead="Add --gres=gpu:1, or the number that the program uses.",
     source=sources.SBATCH,
-    bad="#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\nmodule load cuda/12.4\nnvidia-smi\nset -e\npython train.py\n",
-    good="#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\n#SBATCH --gres=gpu:1\n#SBATCH --cpus-per-task=8\nmodule load cuda/12.4\npython train.py\n",
+    bad="#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\nset -e\npython train.py --gpus 1\n",
+    good="#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\n#SBATCH --gres=gpu:1\n#SBATCH --cpus-per-task=8\npython train.py --gpus 1\n",
 )
 def find_unasked_gpus(job: BatchScript) -> Iterator[Hit]:
-    """Yield the sign of GPU software in a job whose header asks for no GPU."""
-    # The header of a site's own program, or a command that a comment shows, asks for GPUs where somebody wanted them.
-    if re.search(r"^#(?!S)[A-Z]BATCH|sbatch\b.*(--gres|--gpus|-G\s)", job.text, re.MULTILINE):
+    """Yield a GPU that the script chooses, or tells its program to use, in a job whose header asks for none."""
+    other = {"tres-per-task", "tres-per-node", "batch", "constraint"}
+    none = zero_of(job)
+    is_asked = job.asks_for_gpus or other & job.header.keys() or ("gres" in job.header and none is None)
+    is_told = re.search(r"sbatch\b.*(--gres|--gpus|-G\s)", job.text) is not None
+    if not job.directives or is_asked or is_told or has_whole_nodes(job) or _ELSEWHERE.search(job.body):
         return
-    is_off = re.search(r"^#+\s*SBATCH .*(gres|gpu)", _without_read(job), re.MULTILINE) is not None
-    other = {"tres-per-task", "tres-per-node", "batch"}
-    kind = job.header["constraint"].value or "" if "constraint" in job.header else ""
-    if re.search(r"gpu|nv|[avhkp]\d{2,3}\b|rtx|tesla|volta|mi\d\d", kind, re.IGNORECASE):
-        return  # a site that gives its GPUs with the node
-    names = [
-        job.path.rpartition("/")[2],
-        *(job.header[name].value or "" for name in ("job-name", "partition") if name in job.header),
-    ]
-    if re.search(r"(?<![a-z])cpus?(?![a-z])", " ".join(names), re.IGNORECASE) and zero_of(job) is None:
+    sign = next(signs_of_gpus(job), None)
+    if sign is None or any(_asks_itself(each) for each in job.launches):
         return
-    works = [each for each in job.launches if is_work(job, each) and not each.command.in_substitution]
-    has_work = bool(works or switched_off(job) or _builds(job))
-    if not job.directives or job.asks_for_gpus or other & job.header.keys() or not has_work or has_whole_nodes(job):
-        return
-    gres, none = job.header.get("gres"), zero_of(job)
-    if (
-        (gres is not None and none is None)
-        or any(_asks_itself(each) for each in job.launches)
-        or _ELSEWHERE.search(job.body)
-    ):
-        return
-    unknown = "whether the partition gives whole nodes, or sbatch was given more"
-    partition = job.header.get("partition")
-    is_named = partition is not None and OF_GPUS.search(partition.value or "") is not None
-    if is_off and is_named:
-        return
-    account = job.header.get("account")
-    sign = (partition.place, "") if partition is not None and is_named else next(signs_of_gpus(job), None)
-    if is_off:
-        own = [each for each in signs_of_gpus(job) if re.search(r"of the program$|VISIBLE_DEVICES$|\.", each[1])]
-        sign = own[0] if own else None  # nothing but what the program itself is told
-    elif sign is None and account is not None and re.search(r"(^|_)(gpus?|dgx)$", account.value or ""):
-        sign = account.place, f"the account {account.value}"
     taken = _taken_cards(job)
-    if none is not None and sign is not None:
+    if none is not None:
         message = f"--{none.name}={none.value} asks for no GPU{taken}"
         yield Hit(none.place, message, unknown="whether the program needs one")
-    elif is_named and partition is not None:
-        message = f"the partition {partition.value} is for GPUs, but the header asks for none{taken}"
-        instead = "" if works or switched_off(job) else "Build in another partition: the compiler needs no GPU."
-        yield Hit(partition.place, message, instead, unknown=unknown)
-    elif sign is not None:
-        rest = ": the line that does so is a comment" if is_off else ""
-        yield Hit(sign[0], f"{sign[1]} is for GPUs, but the header asks for none{rest}{taken}", unknown=unknown)
+    else:
+        unknown = "whether the partition gives whole nodes, or sbatch was given more"
+        yield Hit(sign[0], f"{sign[1]} is for GPUs, but the header asks for none{taken}", unknown=unknown)
 
 
 def _taken_cards(job: BatchScript) -> str:
@@ -159,14 +121,6 @@ def _taken_cards(job: BatchScript) -> str:
         if re.fullmatch(r"[0-9]+(,[0-9]+)*,?", value):
             return f"; CUDA_VISIBLE_DEVICES={value} (line {each.place.line}) may take the cards of other jobs"
     return ""
-
-
-def _builds(job: BatchScript) -> bool:
-    """Tell whether a job that does not say that it needs no GPU builds a program."""
-    return zero_of(job) is None and any(each.program in _BUILDERS for each in job.shell.commands)
-
-
-_BUILDERS = frozenset({"make", "cmake", "nvcc", "ninja"})
 
 
 def _asks_itself(launch: LaunchCommand) -> bool:

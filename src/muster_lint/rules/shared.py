@@ -6,7 +6,7 @@ Long: one rule after the other, each with its examples.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from muster.rank.errors import HostlistError
 from muster.rank.hostlist import count
@@ -16,9 +16,9 @@ from muster_lint.bash import SimpleCommand, Word
 from muster_lint.job import BatchScript
 from muster_lint.launch import LaunchCommand
 from muster_lint.rule import rule
-from muster_lint.sizes import has_whole_nodes, scripts_beside, text_of_program
+from muster_lint.sizes import has_whole_nodes
 from muster_lint.values import Hit, Severity
-from muster_lint.works import copies, is_work, text_of, trains
+from muster_lint.works import copies, is_work, trains
 
 _HEAD = "#!/bin/bash\n#SBATCH --mem=4G\n#SBATCH --time=01:00:00\n"
 _ARRAY = _HEAD + "#SBATCH --array=0-3\n#SBATCH --output=train-%A_%a.out\n"
@@ -27,7 +27,7 @@ _STEP = "srun --kill-on-bad-exit=1 hostname\n"
 
 @rule(
     "nodes-pinned",
-    Severity.SLOW,
+    Severity.STYLE,
     "a job for nodes by their names",
     why="""The job waits for these nodes while others are free, and for good where one of them is out of service. With fewer nodes than names
     Slurm 22.05 refuses the job; 24.11 and 26.05 take as many of them as it has nodes.""",
@@ -46,13 +46,13 @@ def find_pinned_nodes(job: BatchScript) -> Iterator[Hit]:
         number = count(names)
     except HostlistError:
         return
-    message = f"the job waits for {names}, whatever else is free"
     if job.nodes is not None and job.nodes < number:
-        message = (
-            f"{number} nodes are named for a job of {job.nodes}: Slurm 22.05 refuses it, newer ones take some of them"
+        message = f"{number} nodes are named for a job of {job.nodes}"
+        yield Hit(
+            pinned.place, f"{message}: Slurm 22.05 refuses it, newer ones take some of them", severity=Severity.SLOW
         )
-    is_whole = number == 1 and (has_whole_nodes(job) or {"mincpus"} & job.header.keys())  # a group's one machine
-    yield Hit(pinned.place, message, severity=Severity.STYLE if is_whole else None)
+    else:
+        yield Hit(pinned.place, f"the job waits for {names}, whatever else is free")
 
 
 @rule(
@@ -268,135 +268,6 @@ def find_wiped_logs(job: BatchScript) -> Iterator[Hit]:
             if is_log and not (appends or each.in_loop or each.in_substitution or each.function):
                 yield Hit(each.place, f"the next run of this job wipes {_filled(job, name)}")
                 return
-
-
-@rule(
-    "array-number-unread",
-    Severity.FRAGILE,
-    "an array whose tasks do not ask for their number",
-    why="Each task of an array runs the same script: without SLURM_ARRAY_TASK_ID all of them do the same work, and write the same files.",
-    instead="Give the program $SLURM_ARRAY_TASK_ID, or remove --array.",
-    source=sources.SBATCH,
-    bad=_ARRAY + "srun --kill-on-bad-exit=1 echo part 0\n",
-    good=_ARRAY + 'srun --kill-on-bad-exit=1 echo part "$SLURM_ARRAY_TASK_ID"\n',
-)
-def find_unread_numbers(job: BatchScript) -> Iterator[Hit]:
-    """Yield --array where nothing in the script, nor in the programs beside it, asks which task this is."""
-    own = [text_of_program(path)[1] for _, path in scripts_beside(job)]
-    yield from _number_by_hand(job)
-    if _has_several_tasks(job) and not _TELLS_TASKS_APART.search("\n".join([job.body, *own])):
-        yield Hit(
-            job.header["array"].place,
-            "every task of this array does the same",
-            unknown="whether the program asks for its number itself",
-        )
-
-
-def _number_by_hand(job: BatchScript) -> Iterator[Hit]:
-    """Yield another number that is written by hand, in an array of one task that does not ask for its own."""
-    array = job.header["array"].value or "" if "array" in job.header else ""
-    index = re.fullmatch(r"\[?(\d+)\]?", array)
-    if index is None or re.search(r"SLURM_ARRAY", job.body):
-        return
-    for each in job.shell.assignments:
-        value = each.value.value if each.value is not None and not each.may_not_run else ""
-        is_index = re.fullmatch(r"[a-z]|\w*(id|idx|index|num|number|task|part|fold|run)", each.name, re.IGNORECASE)
-        if (
-            is_index
-            and value.isdigit()
-            and int(value) != int(index[1])
-            and re.search(rf"\$\{{?{each.name}\b", job.body)
-        ):
-            message = f"the task has the number {index[1]}, and the script works with {each.name}={value}"
-            yield Hit(each.place, message, unknown="whether this is the number that is meant")
-            return
-
-
-_TELLS_TASKS_APART = re.compile(
-    r"SLURM_(ARRAY|JOB_?ID)|RANDOM|\bagent\b|sweep|\bworker\b|optuna|mktemp|%a|uuid|\btune\b",
-    re.MULTILINE | re.IGNORECASE,
-)
-
-
-@rule(
-    "one-folder-for-all-runs",
-    Severity.FRAGILE,
-    "one folder of results, whatever the run is told",
-    why="The number of the task, or an argument of the script, changes the run, but not the place of its results: a later run, or one beside it, writes over them.",
-    instead="Put what changes into the name: --output_dir results/$SLURM_ARRAY_TASK_ID.",
-    source=sources.SBATCH,
-    bad=_ARRAY + 'srun --kill-on-bad-exit=1 ./train --output_dir results --lr "$SLURM_ARRAY_TASK_ID"\n',
-    good=_ARRAY
-    + 'srun --kill-on-bad-exit=1 ./train --output_dir "results/$SLURM_ARRAY_TASK_ID" --lr "$SLURM_ARRAY_TASK_ID"\n',
-)
-def find_folders_of_all_runs(job: BatchScript) -> Iterator[Hit]:
-    """Yield the first option for results of a lone work that stays the same where other words of the command vary."""
-    works = (
-        [each for each in job.launches if is_work(job, each) and not each.command.in_substitution]
-        if job.directives
-        else []
-    )
-    if not works or _has_own_folder(job):
-        return
-    varying = _varying_names(job)
-    for launch in works:
-        each = launch.command
-        told = _told(launch.stages[-1].words)
-        changes = [word for option, _, word in told if _OF_PARAMETER.search(option) and set(word.names) & varying]
-        if not changes or each.in_loop or each.function is not None or _OF_RUN.search(text_of(each)):
-            continue
-        places = [
-            entry for entry in told if _OF_RESULTS.fullmatch(entry[0]) or (not entry[0] and _IS_OUTPUT.search(entry[1]))
-        ]
-        paths = [_filled(job, value) for _, value, _ in places]
-        if places and all(re.fullmatch(r"[\w./~-]*[A-Za-z][\w./~-]*", path) for path in paths):
-            own = any("SLURM_ARRAY_TASK_ID" in word.names for word in changes)
-            message = f"{'the number of the task' if own else 'an argument'} changes the run, and {paths[0]} is the same in each"
-            yield Hit(places[0][2].place, message, unknown="whether the program makes a folder of its own")
-            return
-
-
-def _told(words: Sequence[Word]) -> list[tuple[str, str, Word]]:
-    """Return a program's options, each with its value and the word that holds it; a word alone has no option."""
-    told: list[tuple[str, str, Word]] = []
-    before = ""
-    for word in words:
-        option, equals, value = word.value.partition("=")
-        if re.match(r"--?[A-Za-z]|[a-z_.]+=", word.value):
-            before = "" if equals else option
-            told += [(option, value, word)] if equals else []
-        else:
-            told.append((before, word.value, word))
-            before = ""
-    return told
-
-
-_OF_RESULTS = re.compile(
-    r"--(out(put)?|results?|save|log|ckpts?|checkpoints?|work|run|exp(eriment)?|model_out)[-_]?(dir|folder|path|root)s?|--(out(put)?|save|default_root_dir)"
-    r"|(hydra\.run\.dir|output_dir|save_dir|log_dir)"
-)
-_IS_OUTPUT = re.compile(r"(^|/)(out(put)?s?|results?)(/|$)")
-_OF_PARAMETER = re.compile(
-    r"(^|[-_.])(lr|learning|budget|alpha|beta|gamma|lambda|drop(out)?|decay|wd|weight|layers?|hidden|batch|epochs?|dim|width|depth|temp|temperature|tau|eps"
-    r"|epsilon|ratio|rate|momentum|seed|heads?|rank|loss|optimizer|backbone|arch|noise|sigma|coeff?|penalty|reg|threshold)([-_]|$)",
-    re.IGNORECASE,
-)
-"""Options that make another run of the same work; others name its input."""
-_OF_RUN = re.compile(
-    r"(^|\s)(--)?(run|exp(eriment)?|wandb|job|task|out(put)?|save|log|model)?[-_]?(name|id|tag|suffix|prefix|version|comment|file)\b|resume|--(eval|test|continue)",
-    re.IGNORECASE,
-)
-"""Options by which a program is given a name for its run, or reads what another one has written."""
-
-
-def _varying_names(job: BatchScript) -> set[str]:
-    """Return the variables that differ between the tasks of the array, or with the arguments of the script."""
-    varying = {str(number) for number in range(1, 10)} | {"@", "*"}
-    varying |= {"SLURM_ARRAY_TASK_ID"} if _has_several_tasks(job) else set()
-    for each in job.shell.assignments:
-        if each.value is not None and set(each.value.names) & varying:
-            varying.add(each.name)
-    return varying
 
 
 @rule(

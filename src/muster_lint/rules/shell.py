@@ -69,7 +69,7 @@ _BASH_ALONE = frozenset({"source", "declare", "typeset", "shopt", "pushd", "popd
 
 @rule(
     "bash-under-sh",
-    Severity.FRAGILE,
+    Severity.STYLE,
     "words of bash in a script for sh",
     why="On Debian and Ubuntu sh is dash: dash stops at an array, and goes on without what a source would have set.",
     instead="Write #!/bin/bash in the first line.",

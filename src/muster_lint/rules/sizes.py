@@ -544,10 +544,13 @@ def find_one_cpu(job: BatchScript) -> Iterator[Hit]:
     if not job.asks_for_gpus:
         yield from _bare_ranks(job)
         return
-    if cpus is None or not _may_load(job) or any(_OF_DOCKER.match(text_of(each)) for each in job.commands):
+    texts = [text_of(each) for each in job.commands]
+    if cpus is None or not _may_load(job) or any(_WITHOUT_LOADERS.search(text) for text in texts):
         return
     gpus = job.gpus_per_node or 1
     is_told = "cpus-per-task" in job.header
+    if is_told and gpus == 1 and not any(_TRAINS.search(text) for text in texts):
+        return  # somebody chose one CPU for it
     whole = r"^#SBATCH\s+(-C|--constraint)[= ]\W*gpu\b" + ("" if is_told else "|A100:")
     is_whole = re.search(whole, job.text, re.MULTILINE) is not None
     steps = [stage for each in job.steps if (stage := each.stage("step")) is not None]
@@ -562,8 +565,13 @@ def find_one_cpu(job: BatchScript) -> Iterator[Hit]:
     yield Hit(directive.place, message, unknown="how many CPUs the site gives with a GPU")
 
 
-_OF_DOCKER = re.compile(r"(sudo )?(nvidia-)?docker(-compose)? ")
-"""What this starts runs beside the job, on CPUs that are not the job's."""
+_WITHOUT_LOADERS = re.compile(
+    r"(^|\s)(nvidia-)?docker(-compose)? |(^|[\s/])test\.py\b|reinforce|[A-Za-z]-v[0-9]\b"
+    r"|(?<![A-Za-z])(rl|drl|dqn|ppo|sac|ddpg|td3|gym|mujoco|atari|cartpole|lander)(?![a-z])",
+    re.IGNORECASE,
+)
+"""What Docker starts has CPUs that are not the job's; an agent that learns from a simulation has no data to load."""
+_TRAINS = re.compile(r"train|epoch|fine.?tun|fit\b|gan", re.IGNORECASE)
 
 _GIVES_STEP = (
     "-c", "--cpus-per-task", "--cpu-bind", "--cpu_bind", "--exclusive", "--cpus-per-gpu", "--gres", "--gpus", "-G",

@@ -184,7 +184,9 @@ def _is_one_task(job: BatchScript, stage: Stage) -> bool:
     is_on_one = stage.text("--nodes", "-N") == "1" and not stage.has(*_TASKS[:5])
     is_open = not _SIZES & job.header.keys() and re.search(r"hostnames? |SLURM_(JOB_NUM_NODES|NNODES)", job.body)
     is_told = "nodes" not in job.header and _TOLD_NODES.search(job.body)
-    return (job.has_one_task and not (is_open or is_told) and not stage.has(*_TASKS)) or (is_on_one and of_one_node)
+    asked = {stage.text(name) for name in _TASKS if stage.has(name)}
+    is_same = asked <= {"1", "$SLURM_NNODES", "$SLURM_JOB_NUM_NODES", "$SLURM_NTASKS"}
+    return (job.has_one_task and not (is_open or is_told) and is_same) or (is_on_one and of_one_node)
 
 
 _TOLD_NODES = re.compile(r"--(num_machines|nnodes|num_nodes)[= ]\W*SLURM_(JOB_NUM_NODES|NNODES)")
@@ -341,6 +343,8 @@ def find_unexported_in_script(job: BatchScript) -> Iterator[Hit]:
     for each in job.shell.assignments:
         if each.exported or each.of_command or not _is_for_programs(each.name) or each.name in by_slurm:
             continue
+        if each.value is not None and not each.value.value:
+            continue  # an exported one is emptied, another one reaches nobody
         if each.name in {"WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} and has_agent:
             continue  # an agent gives its ranks these itself
         is_used = re.search(rf"\$\{{?{each.name}\b|export\s+(\w+\s+)*{each.name}\b", _without_messages(job))
