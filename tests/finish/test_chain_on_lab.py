@@ -240,6 +240,18 @@ def test_the_last_link_says_that_it_is_the_last(chain: _Chain) -> None:
     assert chain.links() == [job]
 
 
+def test_a_last_link_that_saved_is_not_a_success(chain: _Chain) -> None:
+    """A job that waits for the success of this one would begin with half of a training."""
+    rank = 'trap "exit 0" USR1\nwhile :; do sleep 0.2; done\n'
+    size = ("-N", "1", "--ntasks-per-node", "2", "-t", "1")
+    job = chain.submit("--links", "1", "--save-before", "50s", rank=rank, size=size)
+
+    assert chain.muster("logs", "-f", job).status == 75
+    chain.wait(lambda: chain.states() == ["FAILED"])
+    story = chain.muster("why", job).stdout
+    assert "told to save: the work may not be done (--links)" in story, story
+
+
 def test_each_task_of_an_array_has_its_own(chain: _Chain) -> None:
     array = 'echo "$SLURM_ARRAY_TASK_COUNT $SLURM_ARRAY_TASK_MIN $SLURM_ARRAY_TASK_MAX" >>"array.$RANK"\n'
     job = chain.submit(

@@ -238,6 +238,21 @@ def test_a_link_ends_where_its_output_cannot_be_read() -> None:
 
 
 @pytest.mark.parametrize(
+    ("link", "decision", "told", "status"),
+    [(2, "saved", 0, 0), (3, "saved", 0, 75), (3, "end", 143, 143), (3, "end", 0, 1)],
+)
+def test_only_the_last_link_that_saved_has_a_status_of_its_own(
+    link: int, decision: str, told: int, status: int
+) -> None:
+    state = LifeState(
+        phase=LifePhase.CLOSES, until=60.0, missing=("output",), decision=decision, told=told, is_outside=True
+    )
+
+    actions = decide(LifeTerms(2, 2, link=link, links=3), state, machine.TimePassed(), 60.0)[1]
+    assert actions[-1] == machine.EndScript(status)
+
+
+@pytest.mark.parametrize(
     ("idle_links", "has_begun", "is_over"), [(1, False, False), (2, False, True), (2, True, False)]
 )
 def test_two_links_without_a_new_checkpoint_are_the_last(idle_links: int, has_begun: bool, is_over: bool) -> None:

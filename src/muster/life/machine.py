@@ -27,6 +27,9 @@ KILL_EARLY_S = 0.5
 IDLE_LINKS = 2
 """So many links in turn may end without a new checkpoint."""
 
+LEFT_UNDONE = 75
+"""The status of the last link whose ranks saved: jobs that wait for its success do not start."""
+
 _NO_PROGRESS = "no new checkpoint in two links"
 
 # What Slurm says of a job whose end may still come; each of these passes, or an operator ends it.
@@ -767,13 +770,15 @@ def end_link(terms: LifeTerms, state: LifeState, event: TimePassed) -> Result:
     if not state.is_outside:
         return _over(state, (CloseJob(state.why), WithdrawNext()))
     if terms.link >= terms.links:
-        return _over(state, (CloseJob("link %d of %d was the last" % (terms.link, terms.links), is_last=True),))
+        close = CloseJob("link %d of %d was the last" % (terms.link, terms.links), is_last=True)
+        return _over(state, (close,), status_of_saved=LEFT_UNDONE)
     decision = state.decision if state.decision == "saved" else "next"
     return _over(state._replace(decision=decision), (QueueNext(),))
 
 
-def _over(state: LifeState, actions: Tuple[Any, ...]) -> Result:
-    status = state.status if state.decision in ("done", "saved") else state.told or state.status or 1
+def _over(state: LifeState, actions: Tuple[Any, ...], status_of_saved: int = 0) -> Result:
+    failed = state.told or state.status or 1
+    status = {"done": state.status, "saved": status_of_saved}.get(state.decision, failed)
     note = NoteEnd(state.attempt, state.decision, state.first, state.why)
     return state._replace(phase=LifePhase.OVER, until=None), (note, *actions, EndScript(status))
 
