@@ -143,7 +143,7 @@ class BatchScript(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def functions(self) -> dict[str, tuple[SimpleCommand, ...]]:
         """Return the commands of each function that the script itself defines."""
-        bodies: dict[str, list[SimpleCommand]] = {}
+        bodies: dict[str, list[SimpleCommand]] = {name: [] for _, name in self.shell.bodies}
         for each in self.shell.commands:
             if each.function is not None:
                 bodies.setdefault(each.function, []).append(each)

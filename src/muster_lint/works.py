@@ -61,7 +61,8 @@ def is_work(job: BatchScript, launch: LaunchCommand) -> bool:
         return True
     last = launch.stages[-1]
     is_read = last.word.program or last.word.value.startswith("./") or last.word.value.endswith(".sh")
-    is_known = last.name in _TOOLS or last.name in job.functions or not is_read or last.word.value.startswith("-")
+    is_tool = last.name in AT_ONCE | TEXT_TOOLS | _TOOLS
+    is_known = is_tool or last.name in job.functions or not is_read or last.word.value.startswith("-")
     is_script = last.kind == "shell" and not last.has("-c") and bool(last.words)
     return is_script or (last.kind == "program" and not is_known)
 
@@ -115,13 +116,20 @@ ENDINGS = frozenset(
 )
 """Commands that may fail themselves, but that say nothing of the training before them."""
 
+TEXT_TOOLS = frozenset(
+    """
+    bc comm cut diff egrep expr file fold grep join jq ln md5sum nl paste rename seq sha256sum split tac tr uniq
+    zcat
+    """.split()  # noqa: SIM905  # a page of names, not of quotes
+)
+"""Commands that make a text of a text: between the work and the end of the script they save no status."""
+
 INSTALLERS = frozenset({"pip", "pip3", "conda", "mamba", "nvcc", "git", "make"})
 
-_TOOLS = AT_ONCE | frozenset(
+_TOOLS = frozenset(
     """
-    git make cmake gcc g++ nvcc sed awk grep egrep cut tr paste column find sort uniq wc xargs curl wget unzip
-    gunzip ln jq bc seq expr
-    basename dirname readlink realpath id groups who ps top sinfo sbatch salloc scancel exec sudo pip pip3 mamba
+    git make cmake gcc g++ nvcc sed awk column find sort wc xargs curl wget unzip gunzip basename dirname
+    readlink realpath id groups who ps top sinfo sbatch salloc scancel exec sudo pip pip3 mamba
     micromamba uv apt npm tmux screen ssh scp aws gsutil dvc wandb huggingface-cli git-lfs md5sum sha256sum lscpu
     lspci which exit return trap . [ [[ true false let local : jobs disown nohup
     """.split()  # noqa: SIM905  # a page of names, not of quotes

@@ -35,7 +35,6 @@ _RIGHT = {
         _ONE + "cat > m.lua <<EOF\nlocal root = 1\nexport CC = gcc\nEOF\npython -c '\nexport A = 1\n'\necho $root $A\n",
     ),
     "a module that may hold conda": ("conda-not-set-up", _GPU + "module load miniforge\nconda activate x\n"),
-    "a filter alone": ("status-lost-at-end", _GPU + "python t.py\ngrep x log\necho done\n"),
     "ranks of MPI": ("one-process-many-gpus", _ONE + "#SBATCH --gres=gpu:2\nmpirun -np 2 python t.py\n"),
     "a path that is told": ("placeholder", _GPU + 'echo "/path/to/data"\npython t.py\n'),
     "a file whose name the script gives it with the same rank": (

@@ -145,6 +145,10 @@ _FOUND = {
     "sweep-without-end": (("in an image", _ONE + "singularity exec --nv i.sif \\\nwandb agent a/b/c\n"),),
     "status-lost-at-end": (
         ("an installation", _ONE + "conda create -n e -y\npip install a\nconda env export > e.yml\nconda deactivate\n"),
+        ("a function that prints", _ONE + 'say() {\n  echo "$1"\n}\nsay a\n./t 1\nsay b\n'),
+        ("a function that works", _ONE + "run() {\n  ./t 1\n  echo\n}\nmain() {\n  run\n}\nmain\n"),
+        ("a function that only sets", _ONE + "keep() {\n  x=1\n}\n./t 1\nkeep\ndate\n"),
+        ("text tools behind it", _ONE + "./t 1\nn=1\ngrep x log\ndiff a b\necho $n\n"),
     ),
     "kill-under-errexit": (("at the end", _ONE + "set -e\n./s &\nP=$!\n./t 1\necho\nkill $P 2>/dev/null\n"),),
     "modules-after-environment": (
@@ -256,6 +260,10 @@ _FOUND = {
     ),
 }
 _SILENT = {
+    "status-lost-at-end": (
+        ("a function that may end early", _ONE + "end() {\n  [ -s out ] || return 1\n}\n./t 1\nend\n"),
+        ("a script that is read and piped", _ONE + "./t 1\nsource ./rest.sh | tee log\n"),
+    ),
     "check-goes-on": (
         ("it ends", _ONE + 'if [ "$#" -ne 3 ]; then echo "Illegal number of parameters"; exit 1; fi\n./t $1\n'),
         ("it is asked for more", _ONE + 'if [ "$#" -ne 0 ]; then\n  echo "using $1"\nfi\n./t $1\n'),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from msgspec import structs
+
 from muster_lint import sources
 from muster_lint.bash import SimpleCommand, Word
 from muster_lint.job import BatchScript
@@ -19,6 +21,7 @@ from muster_lint.works import (
     INSTALLERS,
     SERVER,
     STARTS_RANKS,
+    TEXT_TOOLS,
     copies,
     is_part,
     is_work,
@@ -81,6 +84,7 @@ def find_lost_status(job: BatchScript) -> Iterator[Hit]:
         return
     works = {each.command.order: each for each in job.launches if is_work(job, each)}
     main = [each for each in job.shell.commands if each.function is None and not each.in_substitution]
+    main = [inner for each in main for inner in _called(job, each)]
     hiding: SimpleCommand | None = None
     for index, each in reversed(list(enumerate(main))):
         is_asked = each.is_tested and (each.is_conditional or each.in_loop)
@@ -109,10 +113,25 @@ def find_lost_status(job: BatchScript) -> Iterator[Hit]:
             elif each.order in works and not each.is_guarded:
                 yield from _forgotten(job, works, each, main[:index])
             return
-        elif each.program not in HARMLESS | (INSTALLERS if hiding is not None else ENDINGS):
+        elif each.program not in HARMLESS | ENDINGS | (INSTALLERS | TEXT_TOOLS if hiding is not None else set()) or (
+            each.program == "source" and each.pipes_on
+        ):
             return  # what it does with the status before it is not known
         else:
             hiding = hiding or each
+
+
+def _called(job: BatchScript, call: SimpleCommand, depth: int = 0) -> list[SimpleCommand]:
+    """Return the commands that a call of the script's own function runs, where nothing in it ends it early."""
+    body = [each for each in job.functions.get(call.program, ()) if not each.in_substitution]
+    if call.program not in job.functions or depth > 3 or any(each.program in _ENDS_EARLY for each in body):
+        return [call]
+    flags = ("in_background", "in_loop", "is_conditional", "is_tested", "is_guarded", "pipes_on")
+    changes = {name: True for name in flags if getattr(call, name)}
+    return [inner for each in body for inner in _called(job, structs.replace(each, **changes), depth + 1)]
+
+
+_ENDS_EARLY = frozenset({"return", "exit", "trap", "exec"})
 
 
 def _lost_installations(job: BatchScript) -> Iterator[Hit]:
