@@ -94,7 +94,7 @@ _OF_VARIABLES = frozenset(
     """
     directive-expands variable-never-set variable-never-read meeting-variable-unset argument-unchecked array-facts
     slurm-variable-unset unset-under-nounset value-of-no-branch slurm-variable-overwritten not-exported
-    rank-in-batch-shell hostname-too-early task-variable-too-early variable-unread port-missing address-missing
+    rank-in-batch-shell hostname-too-early task-variable-too-early variable-unread port-missing
     not-bash placeholder path-not-there file-beside-script
     kind-in-arithmetic environment-of-submission no-directives source-relative environment-in-child
     """.split()  # noqa: SIM905  # a page of names, not of quotes

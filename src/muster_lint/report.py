@@ -168,8 +168,9 @@ def _painted(text: str, code: str, coloured: bool) -> str:
 
 
 def _count(findings: Sequence[LintFinding]) -> str:
-    if not findings:
-        return "nothing was found"
+    notes = sum(finding.rule == "template" for finding in findings)
+    if len(findings) == notes:
+        return f"{notes} template{'s' if notes > 1 else ''}, not judged" if notes else "nothing was found"
     counts = {severity: sum(finding.severity is severity for finding in findings) for severity in Severity}
     parts = ", ".join(f"{number} {severity}" for severity, number in counts.items() if number)
     fixable = sum(bool(finding.edits) for finding in findings)

@@ -55,7 +55,8 @@ class LintSettings(msgspec.Struct, frozen=True):
         """Tell whether a finding is reported; one of style only where it is asked for."""
         table = self.table
         ignored = [*table.ignore, *self._ignored_in(finding.path)]
-        is_wanted = _fits(finding, table.select) if table.select else finding.severity is not Severity.STYLE
+        is_default = finding.severity is not Severity.STYLE or finding.rule == "template"  # else it seems to be judged
+        is_wanted = _fits(finding, table.select) if table.select else is_default
         return is_wanted and not _fits(finding, ignored)
 
     def judged(self, finding: LintFinding) -> LintFinding | None:

@@ -26,7 +26,7 @@ def template_finding(source: SourceFile) -> LintFinding | None:
     text = source.text.splitlines()[line - 1]
     return LintFinding(
         "template",
-        Severity.FRAGILE,
+        Severity.STYLE,
         source.path,
         TextSpan(line, 1, line, len(text) + 1),
         f"{mark!r} is filled in before this is a script, so the script itself cannot be judged",

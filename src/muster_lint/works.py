@@ -88,7 +88,7 @@ def is_part(launch: LaunchCommand) -> bool:
 
 
 _PROBES = re.compile(
-    r"(^|\s)(--?(version|help|list|info|dry-run|dag|unlock)|-[hV])(\s|$)|modprobe|module|version|\bsetup|devices?\b"
+    r"(^|\s)(--?(version|help|list|info|dry-run|dag|unlock)|-[hV])(\s|$)|modprobe|module|version|\bsetup|devices?\b|which"
     r"|virtualenv|acl\b|^(lfs|spack|nodeset|gpustat|lshw|numactl -[sH]|lstopo|jobstats|quota|conda|mamba|micromamba)\b"
     r"|^poetry install\b|\binstall\b|\bactivate\b"
 )

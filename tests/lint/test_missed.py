@@ -204,8 +204,6 @@ _FOUND = {
     ),
     "a log with one name": ("log-of-every-run", "wipes t.log", _GPU + "python t.py > t.log\n"),
     "a log of tee": ("log-of-every-run", "wipes t.log", _GPU + "set -o pipefail\npython t.py | tee t.log\n"),
-    "the port of a scheduler": ("port-fixed", "the port 8786", _HEAD + "dask-scheduler --port=8786 &\nwait\n"),
-    "the port of a notebook": ("port-fixed", "the port 8888", _GPU + "P=8888\njupyter lab --port $P\n"),
     "a meeting of another cluster, in an array": (
         "meeting-variable-unset",
         "nothing sets MASTER_ADDR",

@@ -572,7 +572,8 @@ def test_a_program_that_nobody_read_may_use_all_gpus() -> None:
 
 
 def test_a_copy_behind_the_work_may_fail_with_it() -> None:
-    assert _messages(_GPU + "python t.py\ncp out.csv ~/r\n", "status-lost-at-end") == [
+    assert _messages(_GPU + "python t.py\ncp out.csv ~/r\n", "status-lost-at-end") == []
+    assert _messages(_GPU + "python t.py\ncp -r out ~/r\n", "status-lost-at-end") == [
         "the job ends with the status of 'cp' in line 7: where that goes well a failure here counts as COMPLETED"
     ]
 

@@ -148,7 +148,8 @@ def find_unprepared_jobs(job: BatchScript) -> Iterator[Hit]:
     for name in ("partition", "qos"):
         asked = job.header.get(name)
         found = _MAKES_PLACE.search((asked.value or "") if asked is not None else "")
-        if asked is not None and found and (limit is None or limit > _A_WHILE_S):
+        is_long = limit is None or limit > _A_WHILE_S
+        if asked is not None and found and is_long and not _BUILDS.search(job.body):
             what = (
                 "one of these partitions" if "," in (asked.value or "") else f"this {'QOS' if name == 'qos' else name}"
             )
@@ -163,4 +164,5 @@ _MAKES_PLACE = re.compile(
 )
 _GOES_ON = re.compile(r"\btrap\b|scontrol requeue|resume|restart|_from_checkpoint|auto_?load|load_?from", re.IGNORECASE)
 """Signs of a job that goes on from where it was."""
+_BUILDS = re.compile(r"^\s*(cmake|make|ninja|\./configure|spack install)\b", re.MULTILINE)
 _A_WHILE_S = 3600

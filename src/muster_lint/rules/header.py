@@ -227,7 +227,8 @@ def find_bare_words(job: BatchScript) -> Iterator[Hit]:
     lines: set[int] = set()
     for each in job.directives:
         is_option = each.written.startswith("-") or each.written == "\\"  # sbatch takes a last backslash for nothing
-        if not is_option and each.place.line not in lines:
+        is_blank = re.search(r"<[A-Za-z][^>]*>|\{[A-Za-z][^}]*\}", each.line)  # a word of one that a person fills in
+        if not is_option and not is_blank and each.place.line not in lines:
             lines.add(each.place.line)
             yield Hit(each.place, f"{each.written!r} is not an option")
 
@@ -250,12 +251,11 @@ def find_missing_interpreter(job: BatchScript) -> Iterator[Hit]:
         yield Hit(
             place, "a byte order mark stands before #!, so sbatch refuses the script", "Save the file without it."
         )
-    if (job.directives or job.late_directives) and not first.startswith("#!"):
+    is_head = re.search(r"^#!.*\n#SBATCH", "\n".join(job.lines[:20]), re.MULTILINE) is not None
+    if (job.directives or (job.late_directives and is_head)) and not first.startswith("#!"):
         is_late = any(line.lstrip("\ufeff").startswith("#!") for line in job.lines)
         edits = () if is_late else (Edit(TextSpan(1, 1, 1, 1), "#!/bin/bash\n"),)
-        unknown = "" if job.directives else "whether sbatch gets this text: its directives stand behind commands"
-        message = "sbatch refuses a script that does not begin with #!"
-        yield Hit(_whole_line(1, first), message, edits=edits, unknown=unknown)
+        yield Hit(_whole_line(1, first), "sbatch refuses a script that does not begin with #!", edits=edits)
 
 
 @rule(

@@ -217,7 +217,6 @@ def _fixed_ports(job: BatchScript) -> Iterator[Hit]:
         yield Hit(stage.word.place, f"{reads} takes port 29500, as in every job", instead)
     if not agents:
         yield from _server_ports(job, said)
-        yield from _ports_of_services(job, said)
     works = [each.command.words for each in job.all_launches if trains(each)]
     values = [each.value for each in job.shell.assignments if each.value is not None]
     for word in [*values, *(word for words in works for word in words)]:
@@ -265,25 +264,6 @@ def _server_ports(job: BatchScript, said: set[str]) -> Iterator[Hit]:
         if port.isdigit() and port not in said:
             said.add(port)
             yield Hit(word.place, f"the port {port} is the same in every job")
-
-
-def _ports_of_services(job: BatchScript, said: set[str]) -> Iterator[Hit]:
-    """Yield the first literal port that a notebook, a board, a scheduler or a Python program is told to take."""
-    for each in job.all_launches:
-        text = " ".join(job.shell.filled(word.value) for word in each.command.words)
-        match = re.search(r"\s--?(\w+[-_])?port[= ]([1-9]\d{3,4})(?!\d)", text)
-        serves = trains(each) or _SERVICES.search(text)
-        if match and match[2] not in said and serves and not each.command.in_substitution and (job.nodes or 1) == 1:
-            said.add(match[2])
-            place = next((word.place for word in each.command.words if match[2] in word.value), each.command.place)
-            yield Hit(place, f"the port {match[2]} is the same in every job")
-            return
-
-
-_SERVICES = re.compile(
-    r"\b(jupyter\S*|tensorboard|dask[- ](scheduler|worker)|mongod|redis-server|rserver|code-server|streamlit|uvicorn|gunicorn|ollama"
-    r"|llama-server|mlflow|http\.server|ipython|ray start --head)\b"
-)
 
 
 def _ports_of(job: BatchScript, stage: Stage | None) -> Iterator[tuple[str, TextSpan]]:
@@ -390,40 +370,3 @@ def find_literal_sizes(job: BatchScript) -> Iterator[Hit]:
         told = each.value.value if each.name == "WORLD_SIZE" and each.value is not None and is_read else ""
         if told.isdigit() and int(told) not in {0, 1, size}:
             yield Hit(each.place, f"WORLD_SIZE={told}, and {beside}")
-
-
-@rule(
-    "address-missing",
-    Severity.FRAGILE,
-    "ranks of srun, and no MASTER_ADDR",
-    why="""init_process_group with env:// reads MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE. srun sets none of them: it stops unless the program sets
-    them from Slurm's variables.""",
-    instead="Export MASTER_ADDR and MASTER_PORT; let the program read its rank from SLURM_PROCID. Or start torchrun with srun.",
-    source=sources.TORCH_C10D,
-    bad=TASKS + "srun --kill-on-bad-exit=1 python train_ddp.py\n",
-    good=TASKS + _FIRST + _PORT + "srun --kill-on-bad-exit=1 python train_ddp.py\n",
-)
-def find_missing_addresses(job: BatchScript) -> Iterator[Hit]:
-    """Yield steps of several ranks of a program that its name calls DDP, where the script names no meeting point."""
-    reads_files = any(
-        each.program in {"source", "."} and "activate" not in each.words[-1].value for each in job.shell.commands
-    )
-    if reads_files or _MEETS_ELSEWHERE.search(job.body) or any(each.stage("agent") for each in job.all_launches):
-        return
-    if (job.tasks_per_node or 1) * (job.nodes or 1) < 2:
-        return
-    for launch in job.steps:
-        step = launch.stage("step")
-        is_ddp = launch.script is not None and re.search(
-            r"(?<![a-z])ddp(?![a-z])|distributed", launch.script.value.lower()
-        )
-        is_one = step is None or step.text("-n", "--ntasks") == "1" or launch.command.in_substitution
-        if is_ddp and not is_one and not launch.unknown:
-            unknown = "whether the program sets it from Slurm's variables"
-            yield Hit(launch.command.place, "nothing here sets MASTER_ADDR for its ranks", unknown=unknown)
-
-
-_MEETS_ELSEWHERE = re.compile(
-    r"MASTER_ADDR|dist.?(url|init)|init.?method|--launcher|lightning|mpi|horovod", re.IGNORECASE
-)
-"""The signs of ranks that are told their meeting point in another way."""

@@ -16,6 +16,7 @@ from muster_lint.bash import SimpleCommand, Word
 from muster_lint.job import BatchScript
 from muster_lint.launch import LaunchCommand
 from muster_lint.rule import rule
+from muster_lint.site import seconds_of
 from muster_lint.sizes import has_whole_nodes
 from muster_lint.values import Hit, Severity
 from muster_lint.works import copies, is_work, trains
@@ -147,7 +148,11 @@ def _left_at_limit(job: BatchScript) -> Iterator[Hit]:
         is_last = each.program == "rm" and each.order > max(works) and not (each.function or each.in_substitution)
         for word in each.words[1:] if is_last else ():
             path = _filled(job, word.value)
-            if path in made and re.match(r"/(tmp|var/tmp|dev/shm|scratch|local\w*)/", path) and "SLURM_JOB" in path:
+            if (
+                path in made
+                and re.match(r"/(tmp|var/tmp|dev/shm|scratch|local\w*)/", path)
+                and "SLURM_JOB" in path.rpartition("/")[2]
+            ):
                 message = f"at the time limit, or when the job is cancelled, {path} stays: this line alone removes it"
                 yield Hit(each.place, message, unknown="whether the site clears it")
                 return
@@ -232,6 +237,7 @@ _OF_INPUT = re.compile(
 )
 _OF_EVERY_RUN = re.compile(r"^\$\{?(PWD|HOME|SLURM_SUBMIT_DIR)\}?/")
 _LITERAL = re.compile(r"(?!/(tmp|dev|var)/)(\.{1,2}/|/|~/)?[\w./-]+")
+_A_TEST_S = 600
 _WRITERS = frozenset({"echo", "cat", "printf", "scontrol", "srun", "sed", "envsubst", "hostname", "awk", "head", "jq"})
 
 
@@ -247,8 +253,9 @@ _WRITERS = frozenset({"echo", "cat", "printf", "scontrol", "srun", "sed", "envsu
 )
 def find_wiped_logs(job: BatchScript) -> Iterator[Hit]:
     """Yield the first log with a fixed name that a program of the work, or tee behind it, opens and empties."""
-    if not job.directives or _has_own_folder(job) or _has_several_tasks(job):
-        return  # array-shares-file says the last
+    limit = seconds_of(job.header["time"].value or "") if "time" in job.header else None
+    if not job.directives or _has_own_folder(job) or _has_several_tasks(job) or (limit and limit <= _A_TEST_S):
+        return  # array-shares-file says the last but one
     works = {each.command.order: each for each in job.launches if is_work(job, each)}
     piped = {each.command.pipe for each in works.values() if each.command.pipes_on}
     for each in job.shell.commands:
@@ -260,10 +267,14 @@ def find_wiped_logs(job: BatchScript) -> Iterator[Hit]:
             appends = re.search(rf">>\s*[\"']?{re.escape(name)}", job.lines[each.place.end_line - 1])
             path = _filled(job, name)
             path = _OF_EVERY_RUN.sub("/", path)
-            is_log = _LITERAL.fullmatch(path) and re.search(
-                r"\.(log|out|err|txt|res)$|\blog|(results?|scores?|metrics|timings?|bench\w*)[\w-]*\.\w+$",
-                path,
-                re.IGNORECASE,
+            is_log = (
+                _LITERAL.fullmatch(path)
+                and not re.search(r"(run|exp|v)[-_]?\d", path)
+                and re.search(
+                    r"\.(log|out|err|txt|res)$|\blog|(results?|scores?|metrics|timings?|bench\w*)[\w-]*\.\w+$",
+                    path,
+                    re.IGNORECASE,
+                )
             )
             if is_log and not (appends or each.in_loop or each.in_substitution or each.function):
                 yield Hit(each.place, f"the next run of this job wipes {_filled(job, name)}")

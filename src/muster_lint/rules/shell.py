@@ -40,10 +40,9 @@ def find_syntax_errors(job: BatchScript) -> Iterator[Hit]:
     if not asked.ok:
         blank = re.search(r"(?<!<)<[A-Za-z][\w ./-]*>", "".join(job.lines[place.line - 1 : place.line]))
         instead = f"Write your own value for {blank[0]}: bash takes < and > for redirections." if blank else ""
-        unknown = "whether a program fills it in" if blank else ""
-        if not (blank or job.directives):
-            unknown = "whether this text is a script: it begins with no directive"
-        yield Hit(place, "the text is not bash from here on", instead, unknown=unknown)
+        severity = Severity.STYLE if blank else None
+        if job.directives:  # else it may be no script
+            yield Hit(place, "the text is not bash from here on", instead, severity=severity)
 
 
 def _knows_patterns(job: BatchScript, place: TextSpan) -> bool:

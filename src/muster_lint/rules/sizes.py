@@ -12,6 +12,7 @@ from muster_lint.job import BatchScript
 from muster_lint.launch import LaunchCommand, Stage
 from muster_lint.rule import rule
 from muster_lint.samples import AGENT, MEET, NODES, STEP, TASKS, TIME
+from muster_lint.site import seconds_of
 from muster_lint.sizes import (
     NODES_OF_AGENT,
     RANKS_OF_AGENT,
@@ -549,13 +550,14 @@ def find_one_cpu(job: BatchScript) -> Iterator[Hit]:
         return
     gpus = job.gpus_per_node or 1
     is_told = "cpus-per-task" in job.header
-    if is_told and gpus == 1 and not any(_TRAINS.search(text) for text in texts):
-        return  # somebody chose one CPU for it
-    whole = r"^#SBATCH\s+(-C|--constraint)[= ]\W*gpu\b" + ("" if is_told else "|A100:")
-    is_whole = re.search(whole, job.text, re.MULTILINE) is not None
+    limit = seconds_of(job.header["time"].value or "") if "time" in job.header else None
+    if (is_told and gpus == 1 and not any(_TRAINS.search(text) for text in texts)) or (limit and limit <= _A_TEST_S):
+        return  # somebody chose one CPU for it, or tries it out
+    is_whole = re.search(r"^#SBATCH\s+(-C|--constraint)[= ]\W*gpu\b", job.text, re.MULTILINE) is not None
+    is_whole = (is_whole and "shared" not in job.text) or (gpus > 3 and not is_told and "A100:" in job.text)
     steps = [stage for each in job.steps if (stage := each.stage("step")) is not None]
     sized = ("-c", "--cpus-per-task", "--cpu-bind", "--cpu_bind", "--exclusive", "--cpus-per-gpu")
-    if cpus > gpus or (is_whole and gpus > 3) or any(stage.has(*sized) for stage in steps):
+    if cpus > gpus or is_whole or any(stage.has(*sized) for stage in steps):
         return
     tasks = ("ntasks-per-node",) if (job.tasks_per_node or 1) > 1 else ()
     names = ("cpus-per-task", "cpus-per-gpu", *tasks, "gres", "gpus", "gpus-per-node", "gpus-per-task")
@@ -571,6 +573,7 @@ _WITHOUT_LOADERS = re.compile(
     re.IGNORECASE,
 )
 """What Docker starts has CPUs that are not the job's; an agent that learns from a simulation has no data to load."""
+_A_TEST_S = 600
 _TRAINS = re.compile(r"train|epoch|fine.?tun|fit\b|gan", re.IGNORECASE)
 
 _GIVES_STEP = (

@@ -175,12 +175,18 @@ _FILTERS = frozenset({"tee", "grep", "egrep", "sed", "awk", "ts", "cat", "tail"}
 
 
 def _hidden(work: SimpleCommand, hiding: SimpleCommand) -> Iterator[Hit]:
-    """Yield work whose status another command hides, but for a job that is CANCELLED whatever failed."""
+    """Yield work whose status another command hides, but for a job that is CANCELLED, or FAILED, whatever failed."""
     name = hiding.program if hiding.program != "exit" else "exit 0"
     message = f"the job ends with the status of {name!r} in line {hiding.place.line}"
     condition = "where that goes well " if hiding.program in _NEEDS_FILES else ""
-    if not cancels_itself(hiding):
+    if not cancels_itself(hiding) and not _needs_its_file(hiding):
         yield Hit(work.place, f"{message}: {condition}a failure here counts as COMPLETED")
+
+
+def _needs_its_file(command: SimpleCommand) -> bool:
+    """Tell whether a copy of one named file ends the job: it fails where the work has not written that file."""
+    name = command.words[1].value if command.program in {"cp", "mv"} and len(command.words) == 3 else ""
+    return re.search(r"slurm-|SLURM_JOB|\.log$|[*?]|^-", name) is None and "." in name.rpartition("/")[2]
 
 
 def cancels_itself(command: SimpleCommand) -> bool:

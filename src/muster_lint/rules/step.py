@@ -547,7 +547,7 @@ def find_lone_python(job: BatchScript) -> Iterator[Hit]:
             trains(launch)
             and not launch.stage("agent")
             and launch.script is not None
-            and not re.search(r"launch|submit|prep|download|convert", launch.script.value)
+            and not re.search(r"launch|submit|prep|download|convert|deepy", launch.script.value)
             and not launch.command.in_substitution
             and not launch.command.function
             and not _starts_steps(launch)
