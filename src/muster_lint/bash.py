@@ -679,6 +679,9 @@ class _BashReader:
         for child in node.named_children:
             if child.type == "heredoc_body":
                 self.heredocs.append((self._place(child), self._text(child)))
+            elif child.prev_sibling is not None and child.prev_sibling.type in {"&&", "||"}:
+                self.walk(child, msgspec.structs.replace(inside, is_guarded=True))
+                continue
             elif child.type == "pipeline":  # what follows the word of the here-document in its line
                 self.walk_children(child, inside)
                 continue

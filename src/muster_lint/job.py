@@ -287,12 +287,14 @@ def directives_of(line: str, number: int) -> Iterator[HeaderOption]:
         words = shlex.split(line.removeprefix("#SBATCH"), comments=True)
     except ValueError:
         words = line.removeprefix("#SBATCH").split()
-    index = 0
+    index, end = 0, len("#SBATCH")
     while index < len(words):
         word = words[index]
         name, value, used_words = _option(word, words[index + 1 : index + 2])
         index += 1 + used_words
-        column = max(0, line.find(word.partition("=")[0], len("#SBATCH"))) + 1
+        head = word.partition("=")[0]
+        column = max(0, line.find(head, end)) + 1
+        end = column + len(head) - 1
         place = TextSpan(number, column, number, len(line) + 1 if index >= len(words) else column + len(word))
         yield HeaderOption(_SAME.get(name, name), word, value, place, line)
 

@@ -81,7 +81,7 @@ def _settings(draft: Draft, way: Route) -> None:
     text = "; ".join(kept_texts)
     words = _plain_words(text)
     new = words if words is not None else ("bash", "-c", text)
-    for row in [row for row in draft.rows if row.now.startswith("bash -c") and row.what.endswith("…")]:
+    for row in [row for row in draft.rows if row.now.startswith("bash -c")]:
         draft.replace(row, row.verdict, " ".join(new), row.why)
     draft.command = new
 

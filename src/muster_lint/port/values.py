@@ -132,7 +132,7 @@ class Draft:
         values[place : place + 1] = [] if value is None else [value]
         old_words = shlex.join(option_words(field, [old]))
         now = "" if value is None else shlex.join(option_words(field, [value]))
-        for row in [row for row in self.rows if row.field == field and row.now == old_words]:
+        for row in [row for row in self.rows if row.now == old_words]:
             self._revise(row, _without(verdict, value), now, reason, is_left=value is not None)
 
     def _revise(self, row: PortRow, verdict: Fate, now: str, reason: str, *, is_left: bool) -> None:
