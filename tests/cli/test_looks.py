@@ -23,6 +23,7 @@ from muster.follow.cases import JobCase
 from muster.follow.find_output import find_output
 from muster.follow.heard import Accounting, Heard
 from muster.follow.scheduler import Answer, Scheduler
+from muster.follow.watch import JobOutput
 from muster.look.cluster import UNNAMED
 from muster.model.failure import Failure, FailureKind
 from muster.runner import ProgramResult
@@ -335,6 +336,36 @@ def test_a_rank_that_failed_beside_a_dead_node_is_not_called_the_first(
     for failure, is_there in ((replace(own, kind=FailureKind.NODE), False), (replace(own, host=None), True)):
         monkeypatch.setattr(why, "_failure", lambda _, failure=failure: (None, failure))
         assert ("which of them" in "\n".join(why._ended(JobCase("7", failed, None)))) is is_there
+
+
+@pytest.mark.parametrize(
+    ("launcher", "ends", "words"),
+    [
+        ("srun", {"1.0": "0 begins\n0 1\n", "1.1": "1 begins\n1 0\n"}, "before: rank 1 on n2 ended with status 0"),
+        ("srun", {"1.0": "0 begins\n0 1\n", "1.1": "1 begins\n1 143\n"}, "before: which one is not known"),
+        (
+            "torchrun",
+            {"1.0": "0 begins\n0 1\n", "1.1": "1 begins\n1 0\n"},
+            "before: each rank on n2 ended with status 0",
+        ),
+        ("torchrun", {"1.0": "0 begins\n0 1\n"}, "before: which one is not known"),
+        ("unheard-of", {"1.1": "1 begins\n1 0\n"}, "before: which one is not known"),
+    ],
+)
+def test_a_rank_that_had_left_with_0_is_named_where_ranks_say_their_ends(
+    launcher: str, ends: dict[str, str], words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name, text in ends.items():
+        (tmp_path / "ranks/7.1.1").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "ranks/7.1.1" / name).write_text(text)
+    own = Failure("rank 0 on n1: exit status 1", "n1", (0,), 1, "")
+    monkeypatch.setattr(
+        why, "last_words", lambda *_: ["[/gloo/transport/tcp/pair.cc:553] Connection closed by peer [::1]:4"]
+    )
+    monkeypatch.setattr(why, "_failure", lambda _: (JobOutput(tmp_path, launcher=launcher), own))
+    case = JobCase("7", job("FAILED", node_list="n[1-2]", nodes=2), Run("7", tmp_path, "train"))
+
+    assert words in "\n".join(why._ended(case))
 
 
 @pytest.mark.parametrize(

@@ -207,18 +207,19 @@ def test_why_says_that_ranks_cannot_be_looked_at(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
-    ("heard", "is_asked"),
+    ("heard", "state", "words"),
     [
-        (Heard(silent=True, accounting=Accounting.ANSWERED), False),
-        (Heard(silent=False, accounting=Accounting.ANSWERED), True),
-        (Heard(silent=False), True),
-        (Heard(), True),
+        (Heard(silent=True, accounting=Accounting.ANSWERED), "RUNNING", "at: the Slurm controller does not answer"),
+        (Heard(silent=False, accounting=Accounting.ANSWERED), "RUNNING", "srun ended"),
+        (Heard(silent=False), "RUNNING", "srun ended"),
+        (Heard(), "RUNNING", "srun ended"),
+        (Heard(), "SUSPENDED", "at: a suspended job starts no step"),
     ],
 )
-def test_no_step_is_tried_where_the_controller_was_silent_a_moment_ago(
-    heard: Heard, is_asked: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_no_step_is_tried_where_none_would_start(
+    heard: Heard, state: str, words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The srun of each task of an array waited for it: 52 s for three tasks on a lab."""
+    """Each srun waited for it: 52 s for three tasks and a silent controller on a lab, 62 s for a suspended job."""
     asked: list[str] = []
 
     def ask(job: str, *_: Any) -> list[Any]:
@@ -226,10 +227,11 @@ def test_no_step_is_tried_where_the_controller_was_silent_a_moment_ago(
         raise RequestError("srun ended", hint="x")
 
     monkeypatch.setattr("muster_check.stacks.ask.ask_job", ask)
-    (line,) = why.explain_running(_logged(tmp_path)._replace(heard=heard))
+    case = _logged(tmp_path)._replace(heard=heard, job=replace(_JOB, state=state_of(state)))
+    (line,) = why.explain_running(case)
 
-    assert bool(asked) is is_asked
-    assert line.endswith("srun ended" if is_asked else "at: the Slurm controller does not answer")
+    assert bool(asked) is (words == "srun ended")
+    assert line.endswith(words)
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,7 @@ def _ended(case: JobCase) -> Iterator[str]:
     yield from _of_status(job, failure)
     lines = last_words(output, failure)
     if failure is not None and failure.tasks and tells_of_peer(lines):
-        yield "  its last lines tell of another rank that had gone before: which one is not known"
+        yield f"  its last lines tell of another rank that had gone before: {_gone_before(case, output)}"
     if lines:
         owner_words = f"of rank {failure.tasks[0]}" if failure is not None and failure.tasks else "of its output"
         owner_words += f", role {failure.role}" if failure is not None and failure.role else ""
@@ -266,6 +266,20 @@ def _failure_of_a_step(case: JobCase) -> Failure | None:
     failure = _failure(case)[1]
     is_own_end = failure is not None and failure.kind in {FailureKind.TASKS, FailureKind.AGENT, FailureKind.NODE}
     return failure if is_own_end and failure is not None and failure.status != _SIGTERM else None
+
+
+def _gone_before(case: JobCase, output: JobOutput | None) -> str:
+    """Return which rank said that it ended with status 0, or the host whose agent did, which waits for its ranks."""
+    from muster.launchers import known_launcher
+
+    launcher = known_launcher(output.launcher) if output is not None and not output.roles else None
+    for host, file in case.files_of_ends() if launcher is not None else ():
+        ends = file.read_text(errors="replace").splitlines() if file.is_file() else []
+        rank = next((line.partition(" ")[0] for line in ends if line.endswith(" 0")), None)
+        if rank is not None:
+            who = f"each rank on {host}" if launcher is not None and launcher.agent else f"rank {rank} on {host}"
+            return f"{who} ended with status 0"
+    return "which one is not known"
 
 
 def _output(case: JobCase) -> JobOutput | None:

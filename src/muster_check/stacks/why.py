@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from muster.cli.job_words import plain
-from muster.errors import MusterError, SchedulerSilent
+from muster.errors import MusterError, SchedulerSilent, SiteError
 from muster.follow.cases import JobCase
 from muster.follow.heard import Accounting
 from muster.follow.packs import directory_of_row
@@ -57,6 +57,8 @@ def look_at_ranks(case: JobCase) -> tuple[Verdict, tuple[str, ...]]:
     if case.heard.silent and case.heard.accounting is Accounting.ANSWERED:
         # Each srun would wait for the controller as long as the question before did: of an array, for each task.
         raise SchedulerSilent("the Slurm controller does not answer", hint="ask again later")
+    if job.state.name == "SUSPENDED":
+        raise SiteError("a suspended job starts no step", hint="scontrol resume JOB, by an operator")
     question = StackQuestion(
         find_spy(os.environ),
         rounds=3,
