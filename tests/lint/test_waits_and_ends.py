@@ -182,6 +182,8 @@ _FOUND = {
         ),
     ),
     "folder-not-made": (
+        ("logs", _ONE + "x=a\ntime srun ./t > ./logs/${x}.txt 2>&1\n"),
+        ("logs that are looked at", _ONE + "find ./x-logs/a -size +1k\n./t > ./x-logs/a\n"),
         ("home", _ONE + 'export HOME="/tmp/srun"\n./t\n'),
         ("temporary files", _ONE + "export TMPDIR=/dev/shm/a/b\n./t\n"),
     ),
@@ -423,6 +425,11 @@ _SILENT = {
         ("another file", _ONE + "if [ ! -f /tmp/d ]; then\n  cp e /tmp/other/e\nfi\n./t /tmp/d\n"),
     ),
     "folder-not-made": (
+        ("a folder of Slurm's log", _ONE + "#SBATCH -o logs/%j\n./t > logs/a\n"),
+        ("a folder that is made", _ONE + "mkdir -p logs\n./t > logs/a\n"),
+        ("a folder that brings files", _ONE + "./t -c logs/conf > logs/a\n"),
+        ("a folder of results", _ONE + "./t > 03_output/a\n"),
+        ("a whole path", _ONE + "./t > /w/logs/a\n"),
         ("made", _ONE + 'export TMPDIR=/tmp/a/b\nmkdir -p "$TMPDIR"\n./t\n'),
         ("made by a step", _ONE + "export HOME=/tmp/a/b\nsrun mkdir -p /tmp/a/b\n./t\n"),
         ("another disk", _ONE + "export HOME=/project/ann\n./t\n"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 from muster_lint import sources
 from muster_lint.bash import Branch
@@ -12,7 +13,7 @@ from muster_lint.launch import LaunchCommand
 from muster_lint.rule import rule
 from muster_lint.sizes import has_whole_nodes
 from muster_lint.values import Hit, Severity
-from muster_lint.works import copies, text_of
+from muster_lint.works import copies, is_work, text_of
 
 _HEAD = "#!/bin/bash\n#SBATCH --mem=4G\n#SBATCH --time=01:00:00\nset -e\n"
 _COPY = "cp data.tar /tmp/data.tar"
@@ -102,14 +103,15 @@ _OWN = re.compile(r"SLURM_(JOB|ARRAY|TMPDIR|PROCID|LOCALID)|\$\$|RANDOM")
     "folder-not-made",
     Severity.FRAGILE,
     "a folder for programs that nobody makes",
-    why="Programs write their settings, caches and temporary files there without a question: where the folder is missing they stop, or write elsewhere.",
+    why="Programs write their settings, caches and temporary files there without a question: where the folder is missing they stop, or write elsewhere. The shell does not start a program whose output it cannot open.",
     instead='Make it first, on each node that uses it: srun --ntasks-per-node=1 mkdir -p "$HOME".',
     source=sources.BASH,
     bad=_HEAD + 'export TMPDIR="/tmp/ann/work"\nsrun --kill-on-bad-exit=1 ./train\n',
     good=_HEAD + 'export TMPDIR="/tmp/ann/work"\nmkdir -p "$TMPDIR"\nsrun --kill-on-bad-exit=1 ./train\n',
 )
 def find_missing_folders(job: BatchScript) -> Iterator[Hit]:
-    """Yield HOME or TMPDIR in a folder of the node that no command of the script makes."""
+    """Yield HOME or TMPDIR in a folder of the node that no command of the script makes, and a file in such a folder."""
+    yield from _files_in_missing_folders(job)
     made = [text_of(each) for each in job.commands if each.program in {"mkdir", "install", "mktemp"}]
     made += [text_of(each) for each in job.commands if "mkdir" in text_of(each)]
     for each in job.shell.assignments if job.directives else ():
@@ -122,3 +124,36 @@ def find_missing_folders(job: BatchScript) -> Iterator[Hit]:
                 each.place, f"no command makes {path}, which {each.name} names", unknown="whether the nodes have it"
             )
             return
+
+
+def _files_in_missing_folders(job: BatchScript) -> Iterator[Hit]:
+    """Yield the first program whose output goes to a relative folder for logs that the script names nowhere else."""
+    if not job.directives or _MAKES_FOLDERS.search(job.body):
+        return
+    works = [each.command for each in job.launches if is_work(job, each) and not each.command.in_substitution]
+    rest = re.sub(r"[{}]", "", job.shell.filled(job.text))
+    for file in [_filled(job, file) for each in job.shell.commands for file in each.writes]:
+        rest = rest.replace(file, "")
+    for each in works:
+        for name in each.writes:
+            folder = _filled(job, name).removeprefix("./").rpartition("/")[0]
+            program = next((word.program for word in each.words if word.program != "time"), "") or "the program"
+            is_there = any((place / folder).is_dir() for place in (Path(), Path(job.path).parent))
+            if (
+                not re.fullmatch(r"\w[\w.+/-]*", folder)
+                or not re.search("logs?(/|$)", folder, re.IGNORECASE)
+                or is_there
+            ):
+                continue
+            if f"{folder}/" not in rest:
+                message = f"where {folder} is missing, {program} does not start"
+                yield Hit(
+                    each.place, message, f"Write mkdir -p {folder} above it.", unknown="whether the folder is there"
+                )
+            return
+
+
+_MAKES_FOLDERS = re.compile(
+    r"mkdir|makedirs|\binstall -d|\bgit clone|\b(tar|unzip|rsync|mktemp|ln)\b|\bcp -\w*[ra]|\bmv\b"
+)
+"""Signs of a command that makes folders, or brings them."""
