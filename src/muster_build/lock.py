@@ -87,11 +87,8 @@ def build_lock(order: LockOrder, python: Path, environment: Mapping[str, str], s
     """Write the lock, and fill the wheelhouse; returns how many packages there are."""
     if order.output is None:
         raise RequestError("no file is named for the lock", hint="-o LOCK")
-    if order.requirements.suffix in {".yml", ".yaml"}:
-        raise RequestError(
-            "a conda file is only judged: conda alone finds out which builds go together",
-            hint="conda env export --prefix DIR writes the builds of an environment that conda has made of it",
-        )
+    hint = "conda env export --prefix DIR writes the builds of an environment that conda has made of it"
+    refuse_conda(order.requirements, hint)
     target = list(_target(order))
     _check_places(order.output, order.wheelhouse)
     source = offline_words(order.find_links, offline=order.offline)
@@ -104,7 +101,7 @@ def build_lock(order: LockOrder, python: Path, environment: Mapping[str, str], s
         draft.write_text("".join(f"{line}\n" for line in [*_index_lines(order.requirements), *lines]))
         if order.wheelhouse is not None:
             order.wheelhouse.mkdir(parents=True, exist_ok=True)
-            say(f"fetching {len(lines)} wheels into {order.wheelhouse}")
+            say(f"fetching {len(lines)} wheel{'s' * (len(lines) != 1)} into {order.wheelhouse}")
             download_options = ["--dest", str(order.wheelhouse), "--require-hashes", "--requirement", str(draft)]
             download = [word for word in target if not word.startswith("--target")]
             pip(
@@ -114,6 +111,12 @@ def build_lock(order: LockOrder, python: Path, environment: Mapping[str, str], s
     finally:
         draft.unlink(missing_ok=True)
     return len(lines)
+
+
+def refuse_conda(file: Path, hint: str) -> None:
+    """Refuse a file of conda's environments where pip would read it."""
+    if file.suffix in {".yml", ".yaml"}:
+        raise RequestError("a conda file is only judged: conda alone finds out which builds go together", hint=hint)
 
 
 def _check_places(output: Path, wheelhouse: Path | None) -> None:

@@ -38,6 +38,8 @@ def pip(python: Path, words: Sequence[str], environment: Mapping[str, str], runn
     if clashing:
         hint = "name versions that go together, or leave one of them to pip"
         raise RequestError(f"these do not go together: {clashing[1]}", hint=hint)
+    if error_lines[0].startswith("Invalid requirement: "):
+        raise RequestError(f"pip {words[0]}: {error_lines[0]}", hint="correct that line")
     raise CommandFailed(["pip"], result.status, "", f"pip {words[0]}: {error_lines[0]}", hint=_NO_WAY_OUT)
 
 

@@ -20,7 +20,7 @@ import msgspec
 from muster.errors import CommandFailed, RequestError
 from muster.runner import Runner, checked, run
 from muster_build.draft import digest_of_inputs, digest_of_path, is_up_to_date, remove
-from muster_build.lock import look_at_pins, notes_on
+from muster_build.lock import look_at_pins, notes_on, refuse_conda
 from muster_build.pip import offline_words, pip
 
 Say = Callable[[str], None]
@@ -83,6 +83,7 @@ def build_venv(order: VenvOrder, environment: Mapping[str, str], say: Say, *, ru
         )
     inputs = _inputs(order, program)
     for file in order.requirements:
+        refuse_conda(file, f"conda env create --prefix DIR --file {file}, then --conda DIR")
         for note in notes_on(look_at_pins(file, order.gpu_kind)):
             say(f"{file}: {note}")
     record = order.directory / RECORD

@@ -256,7 +256,7 @@ def _environment(command: LabCommand, identity: _Identity) -> dict[str, str]:
     environment = {key: value for key, value in command.environment.items() if not key.startswith(_FOREIGN)}
     if not Path("/etc/slurm/slurm.conf").exists():
         environment["SLURM_CONF"] = str(paths.CONFIG / "slurm.conf")
-    environment |= {LAB_SITE: paths.SITE.read_text(), LAB_FOLDERS: "\n".join(view.read_shown())}
+    environment |= {LAB_SITE: paths.SITE.read_text(), LAB_FOLDERS: "\n".join([*view.read_shown(), str(paths.HOMES)])}
     if command.host in {None, config.LOGIN}:
         # The login host has the machine's /tmp, where a lab of somebody else's has its own /tmp/ompi.login.0.
         environment |= dict.fromkeys(_SESSION_FOLDERS, str(paths.LOGIN_TEMPORARY))

@@ -122,3 +122,6 @@ def test_a_conda_file_is_judged_and_not_locked(tmp_path: Path) -> None:
     assert "warning: not pinned" in judged.stderr
     assert (refused.status, (tmp_path / "lock.yml").exists()) == (2, False)
     assert "conda env export" in refused.stderr
+    built = run_muster(["build", "venv", "--requirements", "env.yml", "v"], env=os.environ, cwd=tmp_path)
+    assert (built.status, (tmp_path / "v").exists()) == (2, False)
+    assert "hint: conda env create --prefix DIR --file env.yml" in built.stderr

@@ -43,6 +43,7 @@ _BROKEN = (
     [
         (_MISSING, RequestError, "no package index has, for this Python and machine, a==3", "look at name"),
         (_BROKEN + _MISSING, CommandFailed, "the package index was not reached", "--offline --wheelhouse"),
+        ("ERROR: Invalid requirement: 'a b' (from line 1 of r.txt)\n", RequestError, "'a b'", "correct that line"),
         (_CLASH, RequestError, "these do not go together: a==1 and a==2", "versions that go together"),
     ],
 )

@@ -36,6 +36,18 @@ def test_it_matches_its_line_and_not_the_one_that_is_like_it(signature: Signatur
     assert signature.remedy
 
 
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("RuntimeError: CUDA error: out of memory", "torch-oom"),
+        ("torch.AcceleratorError: CUDA error: out of memory", "torch-oom"),
+    ],
+)
+def test_another_spelling_of_the_line_is_known(line: str, name: str) -> None:
+    (cause,) = read_log([line.encode()]).causes
+    assert cause.signature.id == name
+
+
 @pytest.mark.parametrize("signature", ALL, ids=lambda each: each.id)
 def test_a_log_with_that_line_alone_is_explained(signature: Signature) -> None:
     report = read_log([b"epoch 1", signature.line.encode(), b"epoch 2"])

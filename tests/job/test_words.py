@@ -77,6 +77,7 @@ def test_a_host_is_a_host(host: str) -> None:
         ("--gpus 4", "--gpus leaves open", "-g GPUS_PER_NODE"),
         ("-G 4", "--gpus leaves open", "-g GPUS_PER_NODE"),
         ("--gpus-per-task 1", "breaks peer access", "-g GPUS_PER_NODE"),
+        ("--tasks-per-node 2", "no option --tasks-per-node", "--ntasks-per-node N"),
         ("--cpus 4", "no option --cpus", "-c N"),
         ("--dry-run", "no option --dry-run", "muster plan"),
         ("--wait", "would hold the submission", "muster run"),

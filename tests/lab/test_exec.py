@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from muster.rank.contract import LAB_FOLDERS
 from muster.runner import checked, end_group, run, start
 from plugins.labs import Lab
 from plugins.real_user import real_user
@@ -160,6 +161,8 @@ def test_an_ordinary_lab_user_is_somebody_else_with_a_home_of_their_own(either_l
         either_lab.exec(["sh", "-c", 'id -un; cd; pwd; touch here; srun sh -c "id -un; ls ~"'], user="alice")
     )
     assert said.stdout == "alice\n/run/muster-lab/home/alice\nalice\nhere\n"
+    shown_folders = checked(either_lab.exec(["printenv", LAB_FOLDERS], user="alice")).stdout.splitlines()
+    assert "/run/muster-lab/home" in shown_folders, "else every launch from it is warned"
 
 
 def test_a_lab_keeps_its_users_when_the_machine_replaces_its_own_list(either_lab: Lab) -> None:

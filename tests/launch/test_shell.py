@@ -77,6 +77,7 @@ def test_a_shell_heeds_what_is_set_of_the_site_and_has_the_cores_of_its_gpus(lab
     told = lab.exec([MUSTER, "shell", "-g", "1", "--", "printenv", "SLURM_CPUS_PER_TASK"])
     assert told.status == 0, told.stderr
     assert told.stdout.strip() == "2", "as Slurm shows its nodes: 8 CPUs for 4 GPUs"
+    assert "srun: error" not in told.stderr, "no terminal is asked for where there is none"
 
 
 @pytest.mark.lab

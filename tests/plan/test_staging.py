@@ -148,7 +148,7 @@ def test_an_image_is_not_asked_to_bind_what_its_engine_would_split(project: Path
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--stage", "none"], "--stage none does not exist"),
+        (["--stage", "none"], "--stage none: there is no such folder or file"),
         (["--stage", "."], "contains the working directory"),
         (["--stage", ".."], "contains the working directory"),
         (["--stage-out", ".."], "contains the working directory"),

@@ -150,6 +150,7 @@ _MEANT = {
     "--node-rank": "omit it: every rank finds out which rank it is",
     "--rdzv-endpoint": "omit it, or give --master-addr HOST --master-port PORT",
     "--rehearse": "muster run --rehearse -- COMMAND rehearses one launch; then type it with submit",
+    "--tasks-per-node": "--ntasks-per-node N: the ranks of each node",
     "--standalone": "omit it, or give --here: all ranks run on this machine",
 }
 

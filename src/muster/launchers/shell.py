@@ -31,7 +31,7 @@ class Shell(Launcher):
 
     def flags(self, plan: Plan) -> tuple[Flag, ...]:
         flags = [
-            Flag("--pty", Reason("a terminal, with job control")),
+            Flag(Fragment("${muster_pty:+--pty}"), Reason("a terminal, with job control, where this is one")),
             Flag("--nodes=1", Reason("the first node of the job")),
             Flag("--ntasks=1", Reason("one shell")),
             Flag("--overlap", Reason("steps that are started from the shell share its resources")),
@@ -51,4 +51,5 @@ class Shell(Launcher):
     def step(self, plan: Plan, words: tuple[Word, ...]) -> Iterator[str]:
         """Yield the step with nothing of Muster between it and its terminal."""
         del plan
+        yield "muster_pty='' && [ ! -t 0 ] || muster_pty=yes"
         yield f"exec {fold(words)}"

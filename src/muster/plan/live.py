@@ -175,8 +175,7 @@ def live_notes(asked: Asked, ask: Ask, used_keys: Collection[str]) -> Iterator[N
     if used.is_exclusive and gpus and counts and gpus < counts[-1] and site.profile.request.sharing != "exclusive":
         words = f"the job has all {' or '.join(map(str, counts))} GPUs of a node, and uses {gpus}"
         yield Note(f"{used.name} gives whole nodes ({SAID_HERE}): {words}")
-    if kinds and asked.request.gpus_per_node == 0 and all(kind.gpu_count for kind in kinds):
-        choice = choose_partition(cluster, replace(ask, partition=None))
-        other = f": -p {choice.partition} has nodes without" if choice.partition else ""
-        where = "" if choice.partition else ": no partition without GPUs takes it"
-        yield Note(f"no GPU is asked for, and all nodes of {used.name} have GPUs{other}{where}", warning=True)
+    other = choose_partition(cluster, replace(ask, partition=None)).partition
+    if other and kinds and asked.request.gpus_per_node == 0 and all(kind.gpu_count for kind in kinds):
+        text = f"no GPU is asked for, and all nodes of {used.name} have GPUs: -p {other} has nodes without"
+        yield Note(text, warning=True)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from muster.plan.accelerate import AccelerateConfig
 
 # Their command is a recipe of their own, which the program itself starts.
-_OWN_COMMANDS = {"llamafactory-cli", "axolotl"}
-_PER_NODE = {"nproc_per_node", "ntasks_per_node", "n_proc_per_node", "npernode", "ppn", "ranks_per_node"}
+_OWN_COMMANDS = {"llamafactory-cli": "llamafactory.launcher", "axolotl": "axolotl.cli.train"}
+_PER_NODE = {"nproc_per_node", "nproc", "ntasks_per_node", "n_proc_per_node", "npernode", "ppn", "ranks_per_node"}
 _NODES = {"nnodes", "num_machines", "num_nodes", "nodes", "N"}
 _IN_ALL = {"num_processes", "np", "n", "ntasks", "world_size"}
 # What Muster does by itself.
@@ -144,12 +144,8 @@ def refuse_launcher(
         sizes.in_all = sizes.in_all or (str(config.processes) if config.processes else None)
         sizes.nodes = sizes.nodes or (str(config.machines) if (config.machines or 1) > 1 else None)
     if nested.name in _OWN_COMMANDS:
-        size_words = (
-            f"{nested.name} starts its own ranks: give it the nodes one rank each, --ntasks-per-node 1, if it has to be"
-        )
-        return RequestError(
-            _sentence(nested, place), hint=f"start the training script it calls with --launcher torchrun; {size_words}"
-        )
+        module_words = f"--launcher torchrun -- python -m {_OWN_COMMANDS[nested.name]} FILE"
+        return RequestError(_sentence(nested, place), hint=f"let Muster start its module: {module_words}")
     before_words = "let Muster start it"
     if nested.recipe:
         before_words = f"copy the recipe, tune cp {nested.recipe} {nested.recipe}.py, and let Muster start it"
@@ -211,6 +207,8 @@ def _options(link: StartedProgram, words: Sequence[str]) -> Iterator[tuple[str, 
             option.value is None or word.startswith(f"{option.name}=") or word == f"{option.name}{option.value}"
         )
         name = option.name.lstrip("-").replace("-", "_")
+        if name == "n" and link.name.startswith("composer"):
+            name = "nproc"  # the ranks of a node, which for all others is the number of all
         yield name, word if is_one_word else f"{option.name} {option.value}", option.value or ""
 
 

@@ -101,7 +101,7 @@ def _environment(
 def _data(name: str, staging_facts: StagingFacts, directory: str) -> Staged:
     kind, path = staging_facts.kinds.get(name, "missing"), staging_facts.real_paths.get(name, name)
     if kind == "missing":
-        raise RequestError(f"--stage {name} does not exist", hint="a folder or a file that this host sees")
+        raise RequestError(f"--stage {name}: there is no such folder or file", hint="name one that this host sees")
     if directory in staging_facts.real_paths and _lies_in(staging_facts.real_paths[directory], path):
         raise RequestError(
             f"--stage {name} contains the working directory: what ranks write there would stay on the nodes",

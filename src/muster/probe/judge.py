@@ -69,9 +69,8 @@ def _ranks(plan: Plan, rank_answers: Sequence[Seen]) -> Iterator[Point]:
     if len(hosts) != plan.shape.nodes or len(places) != planned_ranks:
         yield Point(ok=False, text=f"{planned_ranks} ranks came to {len(places)} places on {len(hosts)} hosts")
         return
-    yield Point(
-        ok=True, text=f"{planned_ranks} ranks on {len(hosts)} hosts, each with a rank and a local rank of its own"
-    )
+    text = f"{planned_ranks} rank{'s' * (planned_ranks != 1)} on {len(hosts)} host{'s' * (len(hosts) != 1)}"
+    yield Point(ok=True, text=f"{text}, each with a rank and a local rank of its own")
 
 
 def _meeting(plan: Plan, rank_answers: Sequence[Seen]) -> Iterator[Point]:

@@ -236,7 +236,8 @@ def _threads(host: str, seats: Sequence[BoundRank]) -> Optional[Finding]:
                 WARNING,
                 f"{subject} on {host}: OMP_NUM_THREADS={sharing[0].threads},"
                 f" so {threads} threads on {_count(cpus, 'CPU')}",
-                "leave OMP_NUM_THREADS to Muster, which counts the cores of the mask",
+                "leave OMP_NUM_THREADS to Muster, which counts the cores of the mask;"
+                " where Muster set it (--variables): -c 1, or fewer ranks on a node",
                 (host,),
             )
     return None

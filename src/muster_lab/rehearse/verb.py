@@ -59,7 +59,8 @@ def rehearse(launch: TypedLaunch, *, is_asked: bool, ranks: int | None, quiet: b
     rehearsed = for_lab(bare, profile, _has_program, lambda path: _exists(Path(path)))
     make_rank_library(rehearsed.plan.rank_library)
     hidden = [*not_shown(queued, profile), *lost_parts, *rehearsed.taken_out]
-    say(f"a rehearsal for {profile.name}: a lab with its queues and rules, {queued.shape.nodes} hosts", quiet=quiet)
+    hosts = f"{queued.shape.nodes} host{'s' * (queued.shape.nodes != 1)}"
+    say(f"a rehearsal for {profile.name}: a lab with its queues and rules, {hosts}", quiet=quiet)
     with rehearsal_lab(_spec(profile, queued), os.environ, lambda text: say(text, quiet=quiet)) as place:
         _asked_of_sbatch(place, queued)
         points = _probed(place, rehearsed.plan)
