@@ -160,7 +160,7 @@ def test_the_rank_that_srun_names_is_the_cause_and_not_that_the_step_was_ended(t
     assert lines[0] == "first: rank 2 on node2: exit status 6"
     assert lines[1].strip() == "srun: error: node2: task 2: Exited with exit code 6"
     assert "muster logs JOB --rank 2" in lines[2]
-    assert any(line.startswith("after it: the step was ended") for line in lines)
+    assert any(line.startswith("after it: the job, its script or a step was told to end") for line in lines)
     assert json.loads(told(log, "--json").stdout)["first_failure"]["ranks"] == [2]
 
 

@@ -338,6 +338,16 @@ def test_a_rank_that_failed_beside_a_dead_node_is_not_called_the_first(
         assert ("which of them" in "\n".join(why._ended(JobCase("7", failed, None)))) is is_there
 
 
+@pytest.mark.parametrize("is_well", [True, False])
+def test_a_script_that_alone_was_told_to_end_is_not_told_as_its_ranks(is_well: bool, tmp_path: Path) -> None:
+    """Seen on a lab after scancel --batch --signal=TERM: each rank had ended with 0."""
+    if is_well:
+        (tmp_path / "well").write_text("1\tn1\n")
+    case = JobCase("7", job("FAILED", node_list="n1", nodes=1), Run("7", tmp_path, "train"))
+
+    assert ("all of its ranks ended with status 0" in "\n".join(why._ended(case))) is is_well
+
+
 @pytest.mark.parametrize(
     ("launcher", "ends", "words"),
     [

@@ -134,6 +134,7 @@ def _ended(case: JobCase) -> Iterator[str]:
             yield "    hint: --ready-within gives it longer, --ready names another sign: muster docs roles"
     elif job is not None and job.node_list:
         yield f"  on {job.node_list}"
+        yield from _of_script(case)
     if names_no_node:
         yield from _unnamed_node(case)
     yield from _of_status(job, failure)
@@ -225,6 +226,12 @@ def _which_node(job: SlurmJob) -> Iterator[str]:
         subject = ", ".join(down) if down else "none of them"
         now_words = f"; {subject} {'are' if len(down) > 1 else 'is'} down now"
     yield f"  Slurm does not say which of them failed{now_words}"
+
+
+def _of_script(case: JobCase) -> Iterator[str]:
+    """Yield that the script alone did not end well, as after scancel --batch, or a copy back that failed."""
+    if case.folder is not None and (case.folder / "well").is_file():
+        yield "  all of its ranks ended with status 0: the script itself ended with another"
 
 
 def _of_status(job: SlurmJob | None, failure: Failure | None) -> Iterator[str]:
