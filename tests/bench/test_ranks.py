@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from muster.runner import run
+
 pytestmark = pytest.mark.torch
 
 ONE_ROW = ("--parts", "nodes", "--collective", "all_reduce", "--sizes", "64KiB", "--trials", "3")
@@ -58,6 +60,13 @@ def test_one_rank_has_no_bus_bandwidth_and_says_why(tmp_path: Path) -> None:
     done = finished(tmp_path, "--ntasks-per-node", "1", *ONE_ROW)
     assert done.returncode == 0, done.stderr
     assert "all_reduce: n/a, there is one rank only" in done.stderr
+
+
+def test_a_torch_without_gpus_is_told_in_a_sentence() -> None:
+    code = "import sys; from muster_bench.ranks.series import main; sys.exit(main(['{}']))"
+    done = run([sys.executable, "-c", code], env={**os.environ, "MUSTER_GPUS": "1", "CUDA_VISIBLE_DEVICES": ""})
+    assert done.stderr.startswith("muster: error: GPUs were asked for (MUSTER_GPUS=1), but ")
+    assert (done.status, "Traceback" in done.stderr) == (2, False)
 
 
 def test_more_bytes_than_memory_are_refused_before_anything_is_allocated(tmp_path: Path) -> None:

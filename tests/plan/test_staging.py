@@ -152,6 +152,7 @@ def test_an_image_is_not_asked_to_bind_what_its_engine_would_split(project: Path
         (["--stage", "."], "contains the working directory"),
         (["--stage", ".."], "contains the working directory"),
         (["--stage-out", ".."], "contains the working directory"),
+        (["--stage", "data", "--stage-out", "data/out"], "lies in --stage data, which is packed as it is now"),
         (["--stage-out", "train.py"], "--stage-out train.py is a file"),
         (["--stage-env", "--venv", "none"], "but they have none of their own"),
         (["--stage-env", "--venv", "not-there"], "there is no folder not-there"),

@@ -133,6 +133,12 @@ def _out(request: Request, facts: Facts, staging_facts: StagingFacts) -> str | N
                 f"--stage-out {name} contains the working directory, where Muster makes the run directories",
                 hint="name a folder of its own: --stage-out out",
             )
+    for data in request.stage:
+        if _lies_in(path, staging_facts.real_paths.get(data, data)):
+            raise RequestError(
+                f"--stage-out {name} lies in --stage {data}, which is packed as it is now",
+                hint="name a folder beside it: --stage-out out",
+            )
     return path
 
 

@@ -176,12 +176,10 @@ def _show(series: Series, judgements: Sequence[Judgement], findings: Sequence[Re
             say(share.text, quiet=words.quiet)
         for sentence in dict.fromkeys(f"{absence.collective}: n/a, {absence.reason}" for absence in series.absent):
             say(sentence, quiet=words.quiet)
-        for reason in dict.fromkeys(
-            f"{judgement.verdict}, by {judgement.against}: {judgement.reason}"
-            for judgement in judgements
-            if judgement.verdict != "unjudged"
-        ):
-            say(reason, quiet=words.quiet)
+        for (place, collective, _, _, size, *_), judgement in zip_equal(map(cells, series.rows), judgements):
+            if judgement.verdict != "unjudged":
+                sentence = f"{judgement.verdict}, by {judgement.against}: {judgement.reason}"
+                say(f"{collective} {size}, {place}: {sentence}", quiet=words.quiet)
     unjudged = dict.fromkeys(judgement.reason for judgement in judgements if judgement.verdict == "unjudged")
     if unjudged and len(unjudged) <= 3:
         say(f"not judged: {'; '.join(unjudged)}", quiet=words.quiet)
