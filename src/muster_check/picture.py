@@ -94,7 +94,7 @@ def _cards(node: Node) -> list[tuple[str, int | None]]:
     return devices or [
         (interface["name"], interface.get("numa"))
         for interface in node.get("interfaces", [])
-        if interface.get("numa") is not None and interface["name"] != "lo"
+        if interface.get("numa") is not None
     ]
 
 

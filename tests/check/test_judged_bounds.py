@@ -105,6 +105,29 @@ def _unresolved_own_name(ranks: Ranks, _expected: dict[str, Any]) -> None:
         rank["trouble"] = "Name or service not known"
 
 
+def _of_all_shared(told: str) -> Break:
+    def change(ranks: Ranks, _expected: dict[str, Any]) -> None:
+        for host in ("node1", "node2"):
+            node(ranks, host)["shared"] = {"/w": told}
+
+    return change
+
+
+def _also_far(ranks: Ranks, _expected: dict[str, Any]) -> None:
+    for rank, mask in zip(ranks[4:], ("8-11", "12-15", "4-7", "0-3")):
+        rank["mask"] = mask
+    for gpu in node(ranks)["gpus"][2:]:
+        gpu["numa"] = None
+
+
+def _one_card_more(ranks: Ranks, _expected: dict[str, Any]) -> None:
+    node(ranks)["devices"].append({**node(ranks)["devices"][0], "name": "mlx5_7"})
+
+
+def _without_rank_0(ranks: Ranks, _expected: dict[str, Any]) -> None:
+    del ranks[:4]
+
+
 def _also_a_rank_gone(ranks: Ranks, _expected: dict[str, Any]) -> None:
     for rank in ranks[4:]:
         rank["trouble"] = "No route to host"
@@ -188,6 +211,22 @@ def _also_a_rank_gone(ranks: Ranks, _expected: dict[str, Any]) -> None:
         (_masks("0-15", "0-3", "4-7", "8-11"), "binding", "", {}),
         (_masks("0-3", "0-15", "4-7", "8-11"), "binding", "", {}),
         (_masks("0-3", "3-7", "8-11", "12-15"), "binding", "WARNING ranks 4 and 5 on node2 share the CPUs 3", {}),
+        (_masks("0-3", "0-3", "4-7", "4-7"), "binding", "WARNING ranks 4 and 5 on node2 have the same CPUs 0-3", {}),
+        (_masks("0-15", "0-15", "0-3", "4-7"), "binding", "", {}),
+        (_masks("0", "1", "2", "3"), "binding", "", {}),
+        (env(OMP_NUM_THREADS=""), "threads", "", {}),
+        (env(CUDA_VISIBLE_DEVICES="7"), "binding", "", {}),
+        (env(ROCR_VISIBLE_DEVICES="0", HIP_VISIBLE_DEVICES="GPU-a", CUDA_VISIBLE_DEVICES="0"), "variables", "", {}),
+        (_all(env(NCCL_NET="Socket"), _of_cards(state="DOWN")), "variables", "BROKEN NCCL_NET=Socket: NCCL", {}),
+        (_all(env(NCCL_NET="Socket"), _of_cards(state="DOWN")), "variables", "", {"fabric": "ethernet"}),
+        (_of_cards(layer="Ethernet"), "RoCE address", "", {}),
+        (of_software("torch", ""), "versions", "BROKEN torch differs: 2.13.0 on node1; none on node2", {}),
+        (_of_all_shared("not there: no"), "shared directory", "", {}),
+        (of_name("node2", addresses=[]), "names", "BROKEN node2 does not know the name node2", {}),
+        (_also_far, "binding", "BROKEN rank 4 on node2 runs on CPUs 8-11, but its GPU 0 hangs on 0-7 (and 1", {}),
+        (_one_card_more, "RDMA cards", "", {"nodes": 3}),
+        (_one_card_more, "RDMA cards", "BROKEN mlx5_7 is not there on node1", {}),
+        (_without_rank_0, "meeting", "", {}),
     ],
 )  # fmt: skip
 def test_what_is_said_at_a_limit(change: Break, what: str, says: str, shape: dict[str, Any]) -> None:
@@ -224,6 +263,7 @@ def test_what_is_said_at_a_limit(change: Break, what: str, says: str, shape: dic
         ({"NCCL_IB_TIMEOUT": "25"}, "after 16.0 min", {}),
         ({"NCCL_MIN_NCHANNELS": "8", "NCCL_MAX_NCHANNELS": "8"}, "", {}),
         ({"NCCL_MIN_NCHANNELS": "8"}, "", {}),
+        ({"NCCL_MAX_NCHANNELS": "8"}, "", {}),
         ({"NCCL_NET_GDR_LEVEL": "0"}, "", {"nodes": 1}),
         ({"NCCL_SOCKET_IFNAME": "lo"}, "", {"nodes": 1}),
         ({"TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC": "59"}, "is ended", {}),

@@ -6,16 +6,18 @@ import json
 import os
 import sys
 import time
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from muster.runner import end_group, start
 from muster_check.stacks.ask import StackQuestion, ask_here
 from muster_check.stacks.firm import OPEN_S, ends_after_s, is_still
-from muster_check.stacks.judge import judge
-from muster_check.stacks.move import Doing, Movement, movements
-from muster_check.stacks.pulse import read_pulses
-from muster_check.stacks.read import Round, read_rounds
+from muster_check.stacks.judge import _hanging, judge
+from muster_check.stacks.move import Doing, Movement, _doing, _doing_of_main_thread, movements
+from muster_check.stacks.pulse import Beat, read_pulses
+from muster_check.stacks.read import Frame, RankStack, Round, Signs, read_rounds
 
 _TORCH = "/env/lib/python3.11/site-packages/torch"
 _OWN = (("load", "/home/a/data.py", 44),)
@@ -366,3 +368,119 @@ def test_a_silent_node_ends_an_attempt_soon_only_where_the_ranks_that_are_seen_w
     rounds = _rounds(*ranks) if ranks else ()
     assert judge(rounds, 2, silent_nodes=["node2"], silent_ranks=[1]).is_hang
     assert ends_after_s(movements(rounds) if rounds else (), 20) == seconds
+
+
+_INSIDE = (("_engine_run_backward", f"{_TORCH}/autograd/graph.py", 7), ("train", "/home/a/train.py", 120))
+_COMPILER = Signs(children=(("nvcc", "R"),))
+_GPU = Signs(has_gpu=True)
+
+
+def _seen(*stacks: Stack, gil: bool = False, kept: bool = False, signs: Signs | None = None) -> list[RankStack]:
+    frames = [tuple(Frame(name, file, line) for name, file, line in stack) for stack in stacks]
+    return [
+        RankStack(0, 2, "n", 9, "R", each, (("MainThread", each),), signs=signs or Signs(), owns_gil=gil, is_kept=kept)
+        for each in frames
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seen", "cpu", "rate", "doing"),
+    [
+        (_seen(_OWN, _OWN), 0.02, 2048, Doing.RESTS),
+        (_seen(_OWN, _OWN), 0.021, 2048, Doing.MOVES),
+        (_seen(_OWN, _OWN), 0.0, 2049, Doing.READS),
+        (_seen(_OWN, _OTHER), 0.002, 0, Doing.RESTS),
+        (_seen(_OWN, _OTHER), 0.0021, 0, Doing.MOVES),
+        (_seen(_OWN, ()), 0.0021, 0, Doing.RESTS),
+        (_seen(_OWN, _OWN, gil=True), 0.05, 0, Doing.SPINS),
+        (_seen(_OWN, _OWN, gil=True), 0.049, 0, Doing.MOVES),
+        (_seen(_OWN, _OWN, gil=True, kept=True), 0.05, 0, Doing.MOVES),
+        (_seen(_OWN, (("load", "/home/a/data.py", 47),), gil=True), 0.05, 0, Doing.SPINS),
+        (_seen(_OWN, (("load", "/home/a/data.py", 48),), gil=True), 0.05, 0, Doing.MOVES),
+        (_seen(_OWN, _OTHER, gil=True), 0.05, 0, Doing.MOVES),
+        (_seen(_OWN, (*_OWN, *_BESIDE), gil=True), 0.05, 0, Doing.MOVES),
+        (_seen(_OWN, _OWN, signs=_COMPILER), 0.02, 0, Doing.RESTS),
+        (_seen(_OWN, _OWN, signs=_COMPILER), 0.021, 0, Doing.COMPILES),
+        (_seen(_REDUCE, _REDUCE), 0.021, 2049, Doing.MOVES),
+        (_seen(_REDUCE, _REDUCE), 0.021, 2048, Doing.WAITS),
+        (_seen(_REDUCE, _REDUCE), 0.02, 2049, Doing.WAITS),
+        (_seen(_REDUCE, _REDUCE, signs=_GPU), 0.021, 2049, Doing.WAITS),
+        (_seen(_INSIDE, _INSIDE), 0.021, 0, Doing.MOVES),
+        (_seen(_INSIDE, _INSIDE), 0.02, 0, Doing.WAITS),
+    ],
+)
+def test_what_a_rank_does_is_told_at_each_limit(seen: list[RankStack], cpu: float, rate: float, doing: Doing) -> None:
+    assert _doing(seen, cpu, rate, None) is doing
+
+
+def _beat(**values: Any) -> Beat:
+    nothing = Beat(10.0, 0, 0, 0, False, None, None, frozenset(), False, 0.0, False)
+    return replace(nothing, **values)
+
+
+@pytest.mark.parametrize(
+    ("seen", "beat", "doing"),
+    [
+        (_seen(_OWN, _OWN), _beat(bytes=20_480), Doing.RESTS),
+        (_seen(_OWN, _OWN), _beat(bytes=20_481), Doing.READS),
+        (_seen(_OWN, _OWN, gil=True), _beat(spent_ns=500 * _MS), Doing.SPINS),
+        (_seen(_OWN, _OWN, gil=True), _beat(spent_ns=499 * _MS), Doing.RESTS),
+        (_seen(_OWN, _OWN, _OWN), _beat(spent_ns=500 * _MS), Doing.CALLS),
+        (_seen(_OWN, _OWN), _beat(spent_ns=500 * _MS), Doing.MOVES),
+        (_seen(_OWN, _OWN, _OWN), _beat(seconds=1.5, spent_ns=500 * _MS), Doing.CALLS),
+        (_seen(_OWN, _OWN, _OWN), _beat(seconds=1.4, spent_ns=500 * _MS), Doing.MOVES),
+        (_seen(_OWN, _OTHER), _beat(times=5, spent_ns=0), Doing.RESTS),
+        (_seen(_OWN, _OWN), _beat(times=4), Doing.MOVES),
+        (_seen(_OWN, _OWN), _beat(seconds=5.0, times=4), Doing.MOVES),
+        (_seen(_OWN, _OWN), _beat(seconds=4.9, times=4), Doing.RESTS),
+        (_seen(_OWN, _OTHER), _beat(times=50, spent_ns=20 * _MS), Doing.RESTS),
+        (_seen(_OWN, _OTHER), _beat(times=50, spent_ns=21 * _MS), Doing.MOVES),
+        (_seen(_OWN, _OWN), _beat(times=50, spent_ns=21 * _MS), Doing.RESTS),
+        (_seen(_OWN, _OWN), _beat(times=41, period_s=0.5), Doing.RESTS),
+        (_seen(_OWN, _OWN), _beat(times=42, period_s=0.5), Doing.MOVES),
+        (_seen(_OWN, _OWN), _beat(times=9, waits_for_ever=True), Doing.MOVES),
+        (_seen(_POOL, _POOL), _beat(below_works=True), Doing.MOVES),
+        (_seen(_OWN, _OWN), _beat(below_works=True, times=9), Doing.MOVES),
+    ],
+)
+def test_what_a_main_thread_does_is_told_at_each_limit(seen: list[RankStack], beat: Beat, doing: Doing) -> None:
+    assert _doing_of_main_thread(seen, beat) is doing
+
+
+def test_a_process_that_begins_between_two_looks_goes_on() -> None:
+    text = "".join(
+        f"@node 0 n {number} {number}.0\n{_look(number, _OWN).replace('node1 100', f'node1 {100 + number}')}@done 0\n"
+        for number in (1, 2)
+    )
+    assert [each.doing for each in movements(read_rounds(text))] == [Doing.MOVES]
+
+
+def _stands(rank: int, stack: Stack = _OWN, **words: object) -> Movement:
+    frames = tuple(Frame(name, file, line) for name, file, line in stack)
+    state, signs = str(words.get("state", "S")), words.get("signs", Signs())
+    assert isinstance(signs, Signs)
+    place = RankStack(rank, 4, "n", 9, state, frames, (("MainThread", frames),), signs=signs)
+    return Movement(place, Doing.WAITS if stack is _REDUCE else Doing.RESTS, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("moved", "size", "sentence"),
+    [
+        ([_stands(0), _stands(1)], 3, "ranks 0-1 on n do not go on at data.py:44 (load); rank 2 has no process"),
+        ([_stands(0, _REDUCE)], 2, "rank 1 has no process; 1 rank waits in all_reduce at train.py:120 (train)"),
+        (
+            [_stands(0, _REDUCE), _stands(1), _stands(2, _OTHER)],
+            3,
+            "rank 1 on n does not go on at data.py:44 (load); 1 rank waits in all_reduce at train.py:120 (train)",
+        ),
+        ([_stands(0, state="D")], 1, "rank 0 on n waits for a file system at data.py:44 (load)"),
+        (
+            [_stands(0, state="D", signs=Signs(file="/x"))],
+            1,
+            "rank 0 on n waits for a file system (/x) at data.py:44 (load)",
+        ),
+        ([_stands(0, signs=Signs(file="/x"))], 1, "rank 0 on n does not go on at data.py:44 (load)"),
+    ],
+)
+def test_who_keeps_the_others_waiting(moved: list[Movement], size: int, sentence: str) -> None:
+    assert _hanging(moved, size, ()).sentence == sentence

@@ -65,7 +65,7 @@ def _listed(text: Optional[str]) -> Optional[List[str]]:
     return None if text is None else [item.strip() for item in text.split(",") if item.strip()]
 
 
-def device_of(rank: Rank, gpus: Sequence[Gpu] = ()) -> Optional[int]:
+def device_of(rank: Rank, gpus: Sequence[Gpu]) -> Optional[int]:
     """Return the node's number of the GPU that a script's set_device(LOCAL_RANK) takes; None: not known by number."""
     visible = visible_of(rank["environment"])
     if visible is None:
@@ -131,7 +131,7 @@ def _crowded(host: str, seats: Sequence[BoundRank]) -> Optional[Finding]:
     cores: Set[int] = set()
     for seat in bound:
         cores |= seat.cores
-    if not bound or len(cores) >= len(bound):
+    if len(cores) >= len(bound):
         lonely = [seat for seat in bound if len(seat.cores) == 1 and (seat.threads or 0) > 1]
         if not lonely:
             return None
@@ -229,7 +229,7 @@ def _threads(host: str, seats: Sequence[BoundRank]) -> Optional[Finding]:
         by_mask.setdefault(seat.cpus, []).append(seat)
     for cpus, sharing in by_mask.items():
         threads = sum(seat.threads or 1 for seat in sharing)
-        if any(seat.threads for seat in sharing) and threads > max(len(cpus), len(sharing)):
+        if threads > max(len(cpus), len(sharing)):
             subject = f"rank {sharing[0].rank}" if len(sharing) == 1 else f"{len(sharing)} ranks"
             return Finding(
                 "threads",
@@ -248,7 +248,7 @@ def _far_from_gpu(host: str, node: Node, seats: Sequence[BoundRank], world: Chec
     far_seats = []
     for seat in seats:
         near = _near_cpus(seat.gpu, node.get("gpus", []), world.expected.get("gpu_numa", []), domains)
-        if seat.bound and near and not near & seat.cpus:
+        if near and not near & seat.cpus:
             far_seats.append((seat, near))
     if not far_seats:
         return None

@@ -82,7 +82,7 @@ def _device_of_rank(rank: Rank, gpus: Sequence[Gpu], owners: Dict[Tuple[str, ...
 def judge_present(world: CheckedWorld) -> Iterator[Finding]:
     """Judge whether each node has as many GPUs as the others, and as many as were asked for."""
     counts = {node["host"]: len(node.get("gpus", [])) for node in world.nodes}
-    if not counts or not any(counts.values()):
+    if not any(counts.values()):
         return
     wanted_count = max(*counts.values(), world.expected.get("gpus", 0))
     missing = [host for host, count in counts.items() if count < wanted_count]

@@ -55,7 +55,7 @@ class MeetingPoint:
             self._socket = _listening(port)
             self.port = int(self._socket.getsockname()[1])
         except OSError as error:
-            self.squatter = error.strerror or str(error)
+            self.squatter = error.strerror
         if other_count == 0:
             self._all.set()
         threading.Thread(target=self._accept, daemon=True).start()
@@ -208,10 +208,8 @@ def _measure(connection: socket.socket, clock: Clock, *, speed: bool) -> Link:
         ticks.append((round_trip_s, answered_s - (asked_s + round_trip_s / 2)))
     round_trip, offset = min(ticks)
     link = Link(offset_s=round(offset, 4), round_trip_s=round(round_trip, 6))
-    if speed:
-        link["bytes_per_s"] = 0.0
     for _ in range(_TRIES if speed else 0):
-        link["bytes_per_s"] = max(link["bytes_per_s"], round(_speed(connection)))
+        link["bytes_per_s"] = max(link.get("bytes_per_s", 0.0), round(_speed(connection)))
         if link["bytes_per_s"] > _SURELY_FAST_BYTES_PER_S:
             break
     connection.sendall(b"e")
@@ -221,10 +219,10 @@ def _measure(connection: socket.socket, clock: Clock, *, speed: bool) -> Link:
 def _speed(connection: socket.socket) -> float:
     """Return the bytes a second of a burst, two pieces on their way at any time."""
     start_s = time.monotonic()
-    asked_count = received = 0
-    while received < asked_count or asked_count == 0:
-        is_late = time.monotonic() - start_s > _SENDING_S
-        while asked_count < _PIECES and asked_count - received < 2 and not (is_late and asked_count):
+    connection.sendall(b"n")
+    asked_count, received = 1, 0
+    while received < asked_count:
+        if asked_count < _PIECES and time.monotonic() - start_s <= _SENDING_S:
             connection.sendall(b"n")
             asked_count += 1
         _exactly(connection, len(_PIECE))

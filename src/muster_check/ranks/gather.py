@@ -2,6 +2,7 @@
 is started but the vendor's tool. `root` is another tree to read: a recorded one. Long: a list of short gatherers.
 """
 
+import itertools
 import os
 import re
 import resource
@@ -271,7 +272,7 @@ def _software(root: str) -> Dict[str, str]:
     system = os.uname()
     release = re.search(r'^PRETTY_NAME="?([^"\n]*)', _read(os.path.join(root, "etc/os-release")), re.MULTILINE)
     software = {
-        "glibc": (os.confstr("CS_GNU_LIBC_VERSION") or "").rpartition(" ")[2] if _has_glibc() else "",
+        "glibc": str(os.confstr(_GLIBC)).rpartition(" ")[2] if _GLIBC in os.confstr_names else "",
         "kernel": system.release,
         "machine": system.machine,
         "system": release.group(1) if release else "",
@@ -282,12 +283,11 @@ def _software(root: str) -> Dict[str, str]:
     return {name: value for name, value in software.items() if value}
 
 
+_GLIBC = "CS_GNU_LIBC_VERSION"
+
+
 def _driver(root: str, places: Tuple[str, ...]) -> str:
     return next((text for text in (_read(os.path.join(root, place)) for place in places) if text), "")
-
-
-def _has_glibc() -> bool:
-    return "CS_GNU_LIBC_VERSION" in os.confstr_names
 
 
 def _packages() -> Dict[str, str]:
@@ -384,7 +384,8 @@ def _leftovers(environment: Mapping[str, str]) -> List[str]:
     old = time.time() - 600
     for name in _names("/dev/shm"):
         if name.startswith(("nccl-", "cuda.shm.", "psm2_shm", "torch_")):
-            paths += [path for path in [f"/dev/shm/{name}"] if _is_old(path, user, old) and not _is_open(path)]
+            path = f"/dev/shm/{name}"
+            paths += [path] if _is_old(path, user, old) and not _is_open(path) else []
     for part in _LOCKED:
         top = environment.get("TORCH_EXTENSIONS_DIR") if "torch" in part else None
         folder = top or os.path.join(environment.get("HOME", "/nowhere"), part)
@@ -402,9 +403,7 @@ def _leftovers(environment: Mapping[str, str]) -> List[str]:
 
 
 def _locks(folder: str) -> Iterator[str]:
-    for depth, (parent, folders, files) in enumerate(os.walk(folder)):
-        if depth > 200:
-            return
+    for parent, folders, files in itertools.islice(os.walk(folder), 200):
         del folders[50:]
         for name in files:
             if name == "lock" or name.endswith(".lock"):

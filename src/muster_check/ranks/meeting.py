@@ -136,7 +136,7 @@ def _differing(world: CheckedWorld) -> Iterator[Finding]:
                 hosts_by_answer.setdefault(lookup["name"], {}).setdefault(outside, []).append(node["host"])
     for name, answers in hosts_by_answer.items():
         groups = list(answers)
-        if len(groups) > 1 and not set(groups[0]).intersection(*groups[1:]):
+        if not set(groups[0]).intersection(*groups[1:]):
             odd = odd_hosts(answers.values())
             evidence = "; ".join(f"{addresses[0]} on {hosts_in_words(hosts)}" for addresses, hosts in answers.items())
             yield Finding(
@@ -191,7 +191,7 @@ def judge_clocks(world: CheckedWorld) -> Iterator[Finding]:
         if abs(offset) > _CLOCKS_S + link.get("round_trip_s", 0.0):
             ahead[rank["host"]] = offset
     other_hosts = {rank["host"] for rank in world.ranks[1:]} - {rank["host"] for rank in world.ranks[:1]}
-    if other_hosts and set(ahead) == other_hosts and len(other_hosts) > 1:
+    if set(ahead) == other_hosts and len(other_hosts) > 1:
         ahead = {world.ranks[0]["host"]: -sorted(ahead.values())[len(ahead) // 2]}
     for host, offset in ahead.items():
         way = "ahead" if offset > 0 else "behind"

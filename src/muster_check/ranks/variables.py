@@ -145,8 +145,7 @@ def _net_is_socket(environment: Environment, place: Surroundings) -> Optional[Sa
     active = [device["name"] for device in place.node.get("devices", []) if device.get("state") == "ACTIVE"]
     if name_is_rdma(place.fabric) or active:
         network = f"the RDMA devices {', '.join(active)}" if active else f"a {place.fabric} fabric"
-        by_plugin = place.fabric in ("slingshot", "efa") and settings == ["NCCL_IB_DISABLE=1"]
-        if by_plugin:
+        if place.fabric in ("slingshot", "efa") and settings == ["NCCL_IB_DISABLE=1"]:
             return None  # its plugin speaks to that fabric, not NCCL's own InfiniBand transport
         return Said(
             BROKEN,
@@ -202,7 +201,7 @@ def _ll128_on_slingshot(environment: Environment, place: Surroundings) -> Option
         return None
     is_asked = "LL128" in protocols.split(",")
     version = place.node.get("software", {}).get("nccl", "")
-    affected = not protocols and version != "" and _numbers(version) >= (2, 27, 3)
+    affected = not protocols and _numbers(version) >= (2, 27, 3)
     gpus = {gpu.get("kind") for gpu in place.node.get("gpus", [])}
     if not is_asked and not (affected and _NCCL_OWN in gpus):
         return None

@@ -172,7 +172,7 @@ def _working(moved: Sequence[Movement], busy: Sequence[Movement]) -> Verdict:
     kind = JobCondition.COMPILES if compiling else JobCondition.WORKS
     share = "" if len(busy) == len(moved) else f" of {len(moved)}"
     what = _what(busy)
-    if waiting and len(busy) < len(moved):
+    if waiting:
         doing = "compiles" if compiling else "works"
         first = busy[0].stack
         subject = _who([each.stack for each in busy])
@@ -185,7 +185,7 @@ def _working(moved: Sequence[Movement], busy: Sequence[Movement]) -> Verdict:
     verb = "it compiles" if compiling else "it goes on, with hardly any work" if is_idle else "it works"
     unseen = busy[0].stack.unseen
     # A loop that never ends uses a core too: only its line tells it from work.
-    if unseen and all(each.stack.unseen and each.doing is Doing.MOVES for each in busy):
+    if all(each.stack.unseen and each.doing is Doing.MOVES for each in busy):
         sentence = f"it runs: {_count(len(busy), 'rank')}{share} {what}; work and an endless loop look alike"
         return Verdict(kind, f"{sentence}, since {UNKNOWN_LINE}: {unseen}", unseen=unseen)
     return Verdict(kind, f"{verb}: {_count(len(busy), 'rank')}{share} {what}")
@@ -227,7 +227,7 @@ def _hanging(moved: Sequence[Movement], size: int, programs: Sequence[ProgramOfR
     present = {each.stack.rank for each in moved} | {program.rank for program in programs}
     missing = sorted(set(range(size)) - present)
     spinning = {each.stack.rank for each in moved if each.doing is Doing.SPINS}
-    if missing and (waiting or not others):
+    if missing and waiting:
         return _for_the_missing(waiting, missing)
     if others:
         late = _latest(others, waiting, size)
@@ -266,11 +266,9 @@ def _parts_by_state(group: Group) -> list[Group]:
 
 
 def _for_the_missing(waiting: Sequence[Group], missing: Sequence[int]) -> Verdict:
-    who = ranks_in_words(missing)
     has = "has" if len(missing) == 1 else "have"
-    where = waiting[0].where if waiting else None
-    wait = f"; {_waiting(waiting)}" if waiting else ""
-    return Verdict(JobCondition.GONE, f"{who} {has} no process{wait}", tuple(missing), "", where)
+    sentence = f"{ranks_in_words(missing)} {has} no process; {_waiting(waiting)}"
+    return Verdict(JobCondition.GONE, sentence, tuple(missing), "", waiting[0].where)
 
 
 def _latest(others: Sequence[Group], waiting: Sequence[Group], size: int) -> Group:
