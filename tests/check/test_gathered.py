@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import fcntl
+import mmap
 import os
 import socket
 import struct
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +20,7 @@ from muster_check.origins import _values
 from muster_check.picture import _symbol
 from muster_check.ranks import exchange, gate, gather
 from muster_check.ranks.binding import BoundRank, device_of, visible_of
+from muster_check.ranks.cpulist import cpu_set
 from muster_check.ranks.exchange import Clock, MeetingPoint
 from muster_check.ranks.fabric import chosen_by
 from muster_check.ranks.facts import Rank
@@ -184,6 +187,37 @@ def test_old_locks_that_nobody_holds_are_left_over(tmp_path: Path) -> None:
     assert not gather._is_old(str(tmp_path / "gone"), os.getuid(), old + 1)
 
 
+def test_shared_memory_is_left_over_where_it_is_old_and_no_process_has_it() -> None:
+    with (
+        tempfile.NamedTemporaryFile(prefix="torch_", dir="/dev/shm") as new,
+        tempfile.NamedTemporaryFile(prefix="torch_", dir="/dev/shm") as left,
+        tempfile.NamedTemporaryFile(prefix="torch_", dir="/dev/shm") as held,
+    ):
+        for file in (left, held):
+            file.write(b"x")
+            file.flush()
+            os.utime(file.name, (1, 1))
+        with mmap.mmap(held.fileno(), 1):
+            told = gather._leftovers({"HOME": "/nowhere"})
+    assert left.name in told
+    assert not {new.name, held.name} & set(told)
+
+
+@pytest.mark.parametrize(
+    ("text", "cpus"),
+    [
+        ("0-2,5", {0, 1, 2, 5}),
+        ("x-3", set()),
+        ("3-x", set()),
+        ("0-1048576", set()),
+        ("1048575", {1048575}),
+        ("", set()),
+    ],
+)
+def test_a_list_of_cpus_is_read_or_is_none(text: str, cpus: set[int]) -> None:
+    assert cpu_set(text) == cpus
+
+
 def test_a_file_that_a_process_has_mapped_is_open() -> None:
     library = next(line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if ".so" in line)
     assert gather._is_open(library)
@@ -202,7 +236,9 @@ def test_a_library_to_be_preloaded_that_is_not_there_is_told(tmp_path: Path) -> 
 
 
 def test_the_secret_of_an_address_is_not_told() -> None:
-    told = gather.variables_in_force({"NCCL_NET": "x", "OTHER": "y", "NCCL_URL": "http://a:b@c/d"})
+    told = gather.variables_in_force(
+        {"NCCL_NET": "x", "OTHER": "y", "NCCL_URL": "http://a:b@c/d", "OMPI_MCA_ess_x": "z"}
+    )
     assert told == {"NCCL_NET": "x", "NCCL_URL": "http://…@c/d"}
 
 

@@ -125,7 +125,10 @@ def test_stacks_are_taken_in_turn(tmp_path: Path) -> None:
         ),
         ("srun: error: Unable to create step for job 7: Job/step already completing or completed", "it has ended"),
         ("srun: error: Unable to create step for job 7: Invalid job id specified", "it has ended"),
+        ("srun: error: Unable to create step for job 7: Job/step expired", "it has ended"),
+        ("srun: error: Unable to create step for job 7: Step creation is disabled", "takes no further step"),
         ("srun: error: Unable to create step for job 7: Access/permission denied", "belongs to another user"),
+        ("srun: error: Unable to create step for job 7: Invalid user id", "belongs to another user"),
     ],
 )
 def test_what_slurm_refuses_is_a_sentence_with_what_to_do(said: str, sentence: str) -> None:

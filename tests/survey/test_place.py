@@ -54,6 +54,7 @@ def test_engines_of_a_compute_node_count_before_those_of_the_login_node(tmp_path
     site = drafted(tmp_path, node={"engines": "apptainer\npyxis", "arch": "x86_64"})
     assert list(site.profile.containers) == ["apptainer", "pyxis"]
     assert site.origin("containers.pyxis.engine").source is not None
+    assert "# seen on a compute node" in (tmp_path / "tinker.toml").read_text()
 
 
 @pytest.mark.parametrize(

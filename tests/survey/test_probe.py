@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -78,6 +78,46 @@ def test_the_draft_holds_what_slurm_cannot_say(tmp_path: Path) -> None:
     assert origin.trust == "V"
 
 
+LSCPU = "\n".join(f"{cpu},{cpu},{cpu // 32},{cpu // 32}" for cpu in range(64))
+_TOPOLOGY = "\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n"
+_INSIDE = {"self": SELF, "lscpu": LSCPU, "arch": "x86_64"}
+_ASKED: dict[str, dict[str, Any]] = {
+    "the login node alone": {},
+    "a silent cluster": {"cluster": None, "answers": {"shares": "ada|1\nbob|2"}, "refused": {"cluster": "no answer"}},
+    "modules of other kinds": {
+        "answers": {"modules": "@@ tmod\n/apps:\n/apps/CUDA/1\nCUDA/1\nnot one/2\nGCC/13:\nx/\nPyTorch/2(default)\n"}
+    },
+    "modules of none": {"answers": {"modules": "CUDA/12"}},
+    "NVIDIA": {
+        "node": {
+            **_INSIDE, "nvidia": "0, A100, 40960\nbroken", "interfaces": "lo eth0 hsn0", "hcas": "mlx5_0",
+            "topology": f"{_TOPOLOGY}GPU0\tX\tNV4\t0-31\t0\tN/A\nGPU1\tNV4\tX\t32-63\t1\tN/A\n",
+        }
+    },
+    "NVIDIA with two domains for a GPU": {
+        "node": {**_INSIDE, "topology": f"{_TOPOLOGY}GPU0\tX\tNV4\t0-31\t0-1\tN/A\nGPU1\tNV4\tX\t32-63\t1\tN/A\n"}
+    },
+    "NVIDIA with a short row": {"node": {**_INSIDE, "topology": f"{_TOPOLOGY}GPU0\tX\nGPU1\tX\tX\t0\t1\tN/A\n"}},
+    "NVIDIA without domains": {"node": {**_INSIDE, "topology": "\tGPU0\tCPU Affinity\nGPU0\tX\t0-31\n"}},
+    "AMD": {"node": {**_INSIDE, "rocm": "GPU[0] : (Topology) Numa Node: 3\nGPU[1] : (Topology) Numa Node: 1\n"}},
+    "Intel": {"node": {**_INSIDE, "xpu": '{"device_name": "Max 1550"}', "interfaces": "bond0 docker0"}},
+    "Ethernet": {"node": {**_INSIDE, "interfaces": "en0", "hcas": "mlx5_0", "link_layers": "Ethernet"}},
+    "two link layers": {"node": {**_INSIDE, "hcas": "a b", "link_layers": "Ethernet InfiniBand"}},
+    "no fabric": {"node": {**_INSIDE, "interfaces": "lo"}},
+    "Omni-Path": {"node": {**_INSIDE, "interfaces": "ib0", "link_layers": "Omni"}},
+}  # fmt: skip
+
+
+def test_all_that_a_draft_says(golden: Callable[[Path, str], None]) -> None:
+    drafts = {name: draft(asked_alone(**more), "tinker") for name, more in _ASKED.items()}
+    usual = set(drafts["the login node alone"].splitlines())
+    lines = [
+        f"{name}: {' ⏎ '.join(line for line in text.splitlines() if number == 0 or line not in usual)}"
+        for number, (name, text) in enumerate(drafts.items())
+    ]
+    golden(Path(__file__).parent.parent / "golden/drafted.txt", "\n".join([*lines, ""]))
+
+
 @pytest.mark.parametrize("node", [{}, {"self": SELF, "arch": "x86_64"}], ids=["login node", "--job"])
 def test_with_a_draft_slurm_still_picks_the_queue(tmp_path: Path, node: dict[str, str]) -> None:
     """The draft may describe a kind of node: a job without a partition is planned as without the draft."""
@@ -107,9 +147,6 @@ def test_what_was_not_learned_is_named_and_not_guessed(tmp_path: Path) -> None:
     assert "a job of a minute" in text
     profile = drafted(tmp_path, asked_alone()).profile
     assert (profile.fabric.kind, profile.network.internet) == (None, None)
-
-
-LSCPU = "\n".join(f"{cpu},{cpu},{cpu // 32},{cpu // 32}" for cpu in range(64))
 
 
 def test_a_compute_node_adds_its_numa_domains_gpus_and_fabric(tmp_path: Path) -> None:
