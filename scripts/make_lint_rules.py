@@ -65,7 +65,6 @@ _TITLES = {
     "batch_host": "The batch host",
     "answers": "Questions that nobody answers, texts of Slurm",
     "slips": "Slips of the hand",
-    "ray": "Ray",
     "environment": "Modules, environments, containers",
     "containers": "What a container does not get",
     "fetched": "What a job fetches, and what it starts outside of itself",

@@ -93,10 +93,10 @@ def _as_sbatch_reads(job: BatchScript, text: str) -> str:
 _OF_VARIABLES = frozenset(
     """
     directive-expands variable-never-set variable-never-read meeting-variable-unset argument-unchecked array-facts
-    slurm-variable-unset unset-under-nounset value-of-no-branch slurm-variable-overwritten not-exported
+    slurm-variable-unset unset-under-nounset not-exported
     rank-in-batch-shell hostname-too-early task-variable-too-early variable-unread port-missing
     not-bash placeholder path-not-there file-beside-script
-    kind-in-arithmetic environment-of-submission no-directives source-relative environment-in-child
+    environment-of-submission no-directives source-relative environment-in-child
     """.split()  # noqa: SIM905  # a page of names, not of quotes
 )
 """The rules on what variables hold, and on what lies beside the script."""

@@ -41,7 +41,6 @@ _ROOMS = (
     "batch_host",
     "answers",
     "slips",
-    "ray",
     "environment",
     "containers",
     "fetched",

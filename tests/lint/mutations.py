@@ -449,11 +449,6 @@ SEEDS: tuple[Seed, ...] = (
         ("not-exported",),
         _where(_PLAIN, _before_step("MASTER_ADDR=$(hostname)", unless="MASTER_|head=")),
     ),
-    Seed(
-        "a number of ranks",
-        ("world-size-literal",),
-        _where(_PLAIN, _before_step("export WORLD_SIZE=12", unless="WORLD_SIZE")),
-    ),
     Seed("an open if", ("not-bash",), _sub(r"\Z", "if [ -f x ]; then\n")),
     Seed("an open quote", ("not-bash",), _sub(r"\Z", "echo 'done\n")),
     Seed("an assignment with blanks", ("assignment-with-blanks",), _before_step("DATA = /scratch/data")),
@@ -461,11 +456,6 @@ SEEDS: tuple[Seed, ...] = (
         "a folder that may not be there",
         ("cd-may-fail",),
         _before_step("cd /scratch/project/run\nrm -rf old", unless="set -e|cd "),
-    ),
-    Seed(
-        "a temporary folder of one host",
-        ("temporary-folder-of-batch-host",),
-        _where(r"nodes=[2-9]", _before_step("export TRITON_CACHE_DIR=$(mktemp -d)", unless="mktemp")),
     ),
     Seed(
         "conda without its function",
@@ -489,16 +479,6 @@ SEEDS: tuple[Seed, ...] = (
         "an endless time-out",
         ("nccl-ib-timeout",),
         _before_step("export NCCL_IB_TIMEOUT=100", unless="NCCL_IB_TIMEOUT"),
-    ),
-    Seed(
-        "errors that nobody hears",
-        ("async-errors-off",),
-        _before_step("export TORCH_NCCL_ASYNC_ERROR_HANDLING=0", unless="ASYNC"),
-    ),
-    Seed(
-        "the old name for it",
-        ("async-errors-off",),
-        _before_step("export NCCL_ASYNC_ERROR_HANDLING=0", unless="ASYNC"),
     ),
     Seed("no InfiniBand", ("fabric-off",), _before_step("export NCCL_IB_DISABLE=1", unless="DISABLE")),
     Seed("no peer access", ("fabric-off",), _before_step("export NCCL_P2P_DISABLE=1", unless="DISABLE")),

@@ -54,12 +54,6 @@ _FOUND = {
         _TWO + "srun bash -c 'if true; then date; fi; sleep $SLURM_LOCALID; python t.py'\n",
         _TWO + "srun bash -c 'sleep $LOCAL_RANK; python t.py'\n",
     ),
-    "server-not-awaited": (_GPU + "vllm serve m &\npython t.py\n",),
-    "temporary-folder-of-batch-host": (
-        _TWO + "export D=$(mktemp -d)\n" + _RUN,
-        _TWO + "export D=$(mktemp --directory)\n" + _RUN,
-        _TWO + "export D=$(mktemp -d -q)\n" + _RUN,
-    ),
     "not-bash": (
         _ONE + "if x; then\n",
         _ONE + "f() { shopt -s extglob; }\nls !(a)\n",
@@ -81,7 +75,6 @@ _FOUND = {
     ),
     "variable-unread": (_GPU + "export NCLL_DEBUG=INFO\npython t.py\n",),
     "fabric-off": (_TWO + "export NCCL_IB_DISABLE=1\n" + _RUN, _FOUR + "export NCCL_P2P_DISABLE=1\npython t.py\n"),
-    "slurm-variable-overwritten": (_TWO + "export SLURM_NTASKS=4\n" + _RUN, _TWO + "SLURM_NTASKS=$((2 * 2))\n" + _RUN),
     "slurm-variable-misspelt": (_TWO + "srun -K python t.py $SLURM_NTAKS\n",),
     "slurm-variable-unset": (
         _HEAD + "#SBATCH --nodes=1\nsrun -K python t.py $SLURM_CPUS_PER_TASK\n",
@@ -133,10 +126,6 @@ _FOUND = {
         _GPU + "ps ax | grep t.py | xargs kill\npython t.py\n",
         _GPU + "kill $(lsof -ti :8000)\npython t.py\n",
     ),
-    "vendor-mixed": (
-        _GPU + "module load rocm\napptainer exec --nv i.sif python t.py\n",
-        _GPU + "module load cuda\napptainer exec --rocm i.sif python t.py\n",
-    ),
     "server-open": (_GPU + "vllm serve m --host 0.0.0.0\n", _GPU + "python -m gradio --host=0.0.0.0\n"),
     "meeting-variable-unset": (_TWO + "srun -K python t.py --addr $MASTER_ADDR\n",),
     "container-without-gpus": (
@@ -151,8 +140,6 @@ _FOUND = {
     ),
     "install-in-job": (_TWO + "srun -K bash -c 'pip install x; python t.py'\n", _GPU + "pip install x\npython t.py\n"),
     "one-process-many-gpus": (_FOUR + "vllm serve m\n",),
-    "ray-blocks": (_GPU + "ray start --head --block\npython t.py\n",),
-    "ray-start-nowhere": (_GPU + "ray start --num-gpus 1\n",),
     "workers-beyond-cpus": (_GPU + "python t.py --num_workers 5\n", _GPU + "python t.py --num_workers=5\n"),
     "srun-cpus-per-task": (_GPU + "srun -K python t.py\n", _GPU + "srun -K torchrun t.py\n"),
     "port-fixed": (
@@ -160,7 +147,6 @@ _FOUND = {
         _GPU + "torchrun --rdzv_endpoint a:29501 t.py\n",
         _GPU + "export MASTER_PORT=29500\npython t.py\n",
     ),
-    "world-size-literal": (_TWO + "export WORLD_SIZE=4\n" + _RUN,),
     "address-by-ip-guess": (
         _TWO + "export MASTER_ADDR=$(hostname -I)\n" + _RUN,
         _TWO + "export MASTER_ADDR=$(hostname -i)\n" + _RUN,
@@ -243,19 +229,6 @@ _NOT_FOUND = {
         _TWO + "srun bash -c 'if [ $LOCAL_RANK = 0 ]; then sleep 9; fi; python t.py'\n",
         _TWO + "srun bash -c 'while [ $LOCAL_RANK = 0 ]; do sleep 9; done; python t.py'\n",
     ),
-    "server-not-awaited": (
-        _GPU + "vllm serve m &\nx=$(python t.py)\n",
-        _GPU + "vllm serve m &\nsleep 60\npython t.py\n",
-        _GPU + "vllm serve m &\npython t.py &\nwait\n",
-    ),
-    "temporary-folder-of-batch-host": (
-        _TWO + "export D=$(mktemp -d --tmpdir=/s)\n" + _RUN,
-        _TWO + "export D=$(mktemp -d -p /s)\n" + _RUN,
-        _TWO + "D=$(mktemp -d)\n" + _RUN,
-        _ONE + "export D=$(mktemp -d)\n" + _RUN,
-        _TWO + "export D=$(mktemp -d)\ndate\n",
-        _TWO + "export D=$(mktemp)\n" + _RUN,
-    ),
     "not-bash": (
         _ONE + "shopt -s extglob\nls !(a)\n",
         _ONE + "shopt -qs extglob\nshopt -s extglob globstar\nls !(a)\n",
@@ -283,14 +256,6 @@ _NOT_FOUND = {
         _TWO + "export NCCL_IB_DISABLE=0\n" + _RUN,
         _GPU + "export NCCL_IB_DISABLE=1\npython t.py\n",
         _TWO + "export FI_PROVIDER=efa\nexport NCCL_IB_DISABLE=1\n" + _RUN,
-    ),
-    "slurm-variable-overwritten": (
-        _TWO + "export SLURM_NTASKS=8\n" + _RUN,
-        _TWO + "if x; then SLURM_NTASKS=$((2 * 2)); fi\n" + _RUN,
-        _TWO + "SLURM_NTASKS=4 " + _RUN,
-        _TWO + "if x; then export SLURM_NTASKS=4; fi\n" + _RUN,
-        _TWO + "SLURM_NTASKS=$((SLURM_NTASKS * 1))\n" + _RUN,
-        _HEAD + "export SLURM_NTASKS=4\n" + _RUN,
     ),
     "slurm-variable-misspelt": (
         _TWO + "SLURM_NTAKS=1\nsrun -K python t.py $SLURM_NTAKS\n",
@@ -375,14 +340,6 @@ _NOT_FOUND = {
         _GPU + "ls | xargs kill\npython t.py\n",
         _GPU + "ps ax | grep t.py | xargs echo\npython t.py\n",
     ),
-    "vendor-mixed": (
-        _GPU + "module load rocm cuda\napptainer exec --nv i.sif python t.py\n",
-        _GPU + "module load rocm\napptainer exec --rocm i.sif python t.py\n",
-        _GPU + "module load rocm\napptainer exec --nv --rocm i.sif python t.py\n",
-        _GPU + "module load cuda\napptainer exec i.sif python t.py\n",
-        _GPU + "module load cuda\napptainer exec --nv --rocm i.sif python t.py\n",
-        _GPU + "echo rocm\napptainer exec --nv i.sif python t.py\n",
-    ),
     "server-open": (_GPU + "vllm serve m --host 127.0.0.1\n", _GPU + "python t.py --host 0.0.0.0\n"),
     "meeting-variable-unset": (
         _TWO + "srun -K python t.py --addr ${MASTER_ADDR:-a}\n",
@@ -421,26 +378,6 @@ _NOT_FOUND = {
         _FOUR + "vllm serve m $MORE\n",
         _FOUR + "vllm serve m &\nvllm serve n &\nwait\n",
     ),
-    "ray-blocks": (
-        _GPU + "ray start --head --block &\npython t.py\n",
-        _GPU + "ray start --head\npython t.py\n",
-        _GPU + "ray start --head --block\n",
-        _GPU + "python t.py\nray start --head --block\n",
-        _GPU + "ray start --head --block || true\npython t.py\n",
-        _GPU + "while x; do ray start --head --block; done\npython t.py\n",
-        _GPU + "x=$(ray start --head --block)\npython t.py\n",
-        _GPU + "f() { ray start --head --block; }\npython t.py\n",
-        _GPU + "if x; then ray start --head --block; fi\npython t.py\n",
-        _GPU + "ray start --head --block\nf() { python t.py; }\n",
-        _GPU + "timeout 60 ray start --head --block\npython t.py\n",
-        _GPU + "ray start --block\npython t.py\n",
-    ),
-    "ray-start-nowhere": (
-        _GPU + "ray start --head\n",
-        _GPU + "ray start --address=a:1\n",
-        _GPU + "ray start $MORE\n",
-        _GPU + 'ray start x "$HOW"\n',
-    ),
     "workers-beyond-cpus": (
         _GPU + "python t.py --num_workers 4\n",
         _GPU + "python t.py --num_things 5\n",
@@ -458,12 +395,6 @@ _NOT_FOUND = {
         _GPU + "torchrun --rdzv_endpoint a t.py\n",
         _GPU + "torchrun --standalone t.py\n",
         _GPU + 'torchrun "--${FLAG}" t.py\n',
-    ),
-    "world-size-literal": (
-        _TWO + "export WORLD_SIZE=8\n" + _RUN,
-        _TWO + "export WORLD_SIZE=1\n" + _RUN,
-        _TWO + "export WORLD_SIZE=4\nsrun torchrun t.py\n",
-        _TWO + "WORLD_SIZE=4\n" + _RUN,
     ),
     "signal-to-steps-only": (
         _ONE + "#SBATCH --signal=B:USR1@60\ntrap save USR1\n" + _RUN,
@@ -565,7 +496,6 @@ _MORE_FOUND = {
         _NODES + "torchrun t.py\n",
         _NODES + "accelerate launch t.py\n",
     ),
-    "ray-driver-everywhere": (_TWO + "ray start --head\nsrun python t.py\n",),
     "threads-too-many": (
         _ONE + "export OMP_NUM_THREADS=5\npython t.py\n",
         _ONE + "OMP_NUM_THREADS=5 python t.py\n",
@@ -651,17 +581,6 @@ _MORE_NOT_FOUND = {
         _NODES + "ssh b torchrun --nnodes 2 t.py\n",
         _NODES + "srun date\ntorchrun --nnodes 2 t.py\n",
         _NODES + "deepspeed --hostfile h t.py\n",
-    ),
-    "ray-driver-everywhere": (
-        _TWO + "ray start --head\nsrun -n 1 python t.py\n",
-        _TWO + "ray start --head\nsrun -N 1 python t.py\n",
-        _TWO + "ray start --head\nsrun -w n1 python t.py\n",
-        _TWO + "ray start --head\nsrun python t.py $SLURM_PROCID\n",
-        _TWO + "ray start --head\nx=$(srun python t.py)\n",
-        _TWO + "ray start --head\npython t.py\n",
-        _TWO + "srun python t.py\n",
-        _TWO + "ray start --head\nsrun python\n",
-        _GPU + "ray start --head\nsrun python t.py\n",
     ),
     "threads-too-many": (
         _ONE + "export OMP_NUM_THREADS=4\npython t.py\n",

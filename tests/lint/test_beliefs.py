@@ -54,19 +54,6 @@ BELIEFS = {
         "echo $(sinfo -V) ${SLURM_GPUS_PER_TASK-unset}",
         r"^(?!.*(22\.05\S* unset|(24\.11|26\.05)\S* 1))slurm",
     ),
-    "slurm-variable-overwritten": (_TWO, "export SLURM_NTASKS=1; srun echo one | wc -l", r"(?m)^1$"),
-    "slurm-variable-overwritten, nodes": (_TWO, "export SLURM_NNODES=1; srun echo one | wc -l", r"(?m)^2$"),
-    "slurm-variable-overwritten, NPROCS": (_TWO, "export SLURM_NPROCS=1; srun echo one | wc -l", r"(?m)^2$"),
-    "slurm-variable-overwritten, of a node": (
-        _TWO,
-        "export SLURM_NTASKS_PER_NODE=2; srun echo one | wc -l",
-        r"(?m)^2$",
-    ),
-    "slurm-variable-overwritten, JOB_NUM_NODES": (
-        "-N2 -n2",
-        "export SLURM_JOB_NUM_NODES=1; srun hostname | sort -u | wc -l",
-        r"(?m)^[01]$",
-    ),
     "output-folder, chdir": ("--chdir=none", "pwd", r"(?m)^/tmp$"),
     "tasks-of-node-unused": ("-N2 -n1", "echo $SLURM_NNODES $SLURM_NTASKS", "1 1"),
     "srun-cpus-per-task": (

@@ -162,11 +162,6 @@ _RIGHT = {
         "task-variable-too-early",
         _NODES + 'A="--node_rank $SLURM_PROCID"\nsrun -K torchrun $A --rdzv-backend=c10d --nnodes=2 t.py\n',
     ),
-    "a server that is asked": (
-        "server-not-awaited",
-        _GPU + "vllm serve m &\nuntil curl -s localhost:8000; do sleep 1; done\npython t.py\n",
-    ),
-    "Ray's head in the foreground": ("server-not-awaited", _GPU + "ray start --head\npython t.py\n"),
     "torchrun alone on its node": ("port-fixed", _GPU + "torchrun --standalone --nproc_per_node=1 t.py\n"),
     "vLLM on all GPUs": (
         "one-process-many-gpus",
@@ -676,11 +671,6 @@ _WRONG = {
         _ONE + "python x.py --a 1 \\\n\n    --b 2\n",
     ),
     "a byte order mark": ("breaks", "no-interpreter", "\ufeff" + _ONE + "date\n"),
-    "the wrong maker": (
-        "breaks",
-        "vendor-mixed",
-        _GPU + "module load rocm/6.0\nsrun -K -c 4 apptainer exec --nv a.sif python x.py\n",
-    ),
     "a torchrun that waits for others": (
         "hangs",
         "agent-on-first-node",
@@ -934,11 +924,6 @@ _WRONG = {
         "style",
         "srun-cpus-per-task",
         _NODES + "#SBATCH -c 8\nsrun -N1 -n1 ray start --head --block &\nsleep 9\npython t.py\n",
-    ),
-    "Ray's head is not awaited": (
-        "fragile",
-        "server-not-awaited",
-        _GPU + "srun ray start --head --block &\npython t.py\n",
     ),
     "Ray's port": (
         "fragile",

@@ -229,16 +229,6 @@ _FOUND = {
         "the shell ends with the status of 'echo'",
         _GPU + "set -e\nsingularity exec --nv i.sif bash -c 'python t.py; echo done'\n",
     ),
-    "a status under set -e": (
-        "status-behind-errexit",
-        "set -e ends the script if line 7 fails",
-        _GPU + "set -euo pipefail\npython t.py\n\nstatus=$?\necho $status\n",
-    ),
-    "a loop that asks under set -e": (
-        "status-behind-errexit",
-        "set -e ends the script",
-        _GPU + "set -o errexit\nuntil [ $ret -eq 0 ]; do\n  python t.py\n  ret=$?\ndone\n",
-    ),
 }
 
 
@@ -359,12 +349,6 @@ _RIGHT = {
         "status-lost-at-end",
         _GPU + "singularity exec --nv i.sif bash -c 'python t.py && python u.py'\n",
     ),
-    "a status where set -e is off": (
-        "status-behind-errexit",
-        _GPU + "set -e\nset +e\npython t.py\nstatus=$?\nexit $status\n",
-    ),
-    "a status that is kept": ("status-behind-errexit", _GPU + "set -e\npython t.py || status=$?\nstatus=$?\n"),
-    "a status of a test": ("status-behind-errexit", _GPU + "set -e\nif grep x y; then date; fi\nstatus=$?\n"),
     "a value that is the option's": ("variable-never-read", _GPU + "epochs=90\npython t.py --epochs 90\n"),
 }
 

@@ -58,11 +58,6 @@ _FOUND = {
         _GPU + "pip install numpy\n#!python t.py\n#python u.py\n",
     ),
     "packages of a job of comments": ("install-in-job", "pip", _GPU + "pip install numpy\n#python t.py\n"),
-    "a folder that is removed with its results": (
-        "results-removed",
-        "what line 7 wrote into /scratch/$SLURM_JOB_ID is removed",
-        _HEAD + "DIR=/scratch/${SLURM_JOB_ID}\nmkdir $DIR\nbash solve.sh $DIR\nrm -rf $DIR\n",
-    ),
     "work on the node's disk": (
         "results-on-node-disk",
         "nothing is copied out of it",
@@ -93,12 +88,6 @@ _FOUND = {
         "one CPU",
         "#!/bin/bash\n#SBATCH --time=60\n#SBATCH --gres=gpu:1\ngmx mdrun -ntmpi 1 -deffnm a\n",
     ),
-    "Ray's CPUs": (
-        "ray-counts-differ",
-        "64 CPUs, and the header asks for 4",
-        _HEAD + "ray start --head --num-cpus 64\npython t.py\n",
-    ),
-    "Ray's GPUs": ("ray-counts-differ", "8 GPUs", _GPU + "ray start --head --num-gpus=8\npython t.py\n"),
     "a folder that is said to be missing": (
         "check-goes-on",
         "the script goes on",
@@ -130,16 +119,6 @@ _FOUND = {
         "truncates",
         _HEAD + "python t.py\nscontrol requeue $SLURM_JOB_ID\n",
     ),
-    "a requeue whatever happened": (
-        "requeued-for-ever",
-        "comes back for ever",
-        _HEAD + 'srun t.py\nif [ "$S" == "RUNNING" ]; then\n  scontrol requeue $SLURM_JOB_ID\nfi\n',
-    ),
-    "a failure that comes back": (
-        "requeued-for-ever",
-        "for ever",
-        _HEAD + "python t.py || scontrol requeue $SLURM_JOB_ID\n",
-    ),
     "a name of an array that is off": (
         "array-facts",
         "4294967294",
@@ -156,16 +135,6 @@ _FOUND = {
         "VQ/VQ/",
         _HEAD + 'ROOT=VQ\nS=$ROOT/data\ncd $ROOT\npython t.py a.root="$S" b="$ROOT/c.yaml"\n',
     ),
-    "a dashboard for everyone": (
-        "service-for-everyone",
-        "ray start",
-        _GPU + "ray start --head --dashboard-host=0.0.0.0\npython t.py\n",
-    ),
-    "an editor for everyone": (
-        "service-for-everyone",
-        "code-server",
-        _GPU + "code-server --bind-addr 0.0.0.0:9 --auth none\n",
-    ),
     "the memory of a node": ("memory-of-whole-node", "all memory", _GPU + "#SBATCH --mem=0\npython t.py\n"),
     "Ray that is stopped on a node": ("kill-by-name", "ray stop --force", _GPU + "python t.py\nray stop --force\n"),
     "Ray's own port": ("port-fixed", "6379", _GPU + "ray start --head --num-cpus=4\npython t.py\n"),
@@ -176,21 +145,10 @@ _FOUND = {
     ),
     "a key that nobody types": ("asks-a-person", "wandb asks", _GPU + 'srun bash -c "\nwandb login\npython t.py\n"\n'),
     "a token that nobody types": ("asks-a-person", "token", _GPU + "huggingface-cli login\npython t.py\n"),
-    "a number in a text of Slurm": (
-        "text-of-slurm",
-        "N is cut out",
-        _GPU + "N=$(scontrol show job $SLURM_JOBID | grep gres | awk -F: '{print $3}')\npython t.py $N\n",
-    ),
     "a Python of the shell": (
         "environment-of-submission",
         "which python this is",
         _GPU + "module load gcc/8 cuda/10 cudnn\nsrun python ../t.py\n",
-    ),
-    "a CUDA by hand": (
-        "cuda-of-another-place",
-        "/usr/local/cuda/bin before the module of line 5",
-        _GPU.replace("#SBATCH --gres=gpu:1\n", "module load cuda\nexport CUDA_HOME=/usr/local/cuda\n")
-        + "export PATH=$CUDA_HOME/bin:$PATH\npython t.py\n",
     ),
     "arguments of a text": (
         "arguments-split-again",
@@ -205,11 +163,6 @@ _FOUND = {
         _GPU + "W=https://x.org/a.pt\npython t.py --weights $W\n",
     ),
     "an environment that is brought up to date": ("install-in-job", "uv run", _GPU + "~/.local/bin/uv run t.py\n"),
-    "a script in an image": (
-        "script-in-image",
-        "line 7 wants scontrol",
-        _GPU + "#SBATCH --container-image=a.sqsh\nscontrol show hostnames\nsrun python t.py\n",
-    ),
     "a folder that the last line removes": (
         "left-on-node",
         "/scratch/$SLURM_JOB_ID stays",
@@ -219,12 +172,6 @@ _FOUND = {
         "gpus-for-data",
         "a GPU for create_tfrec.py",
         _GPU + "virtualenv e\ntar -xf a.tar\npython /home/model/create_tfrec.py\n",
-    ),
-    "a list that neither branch sets": (
-        "value-of-no-branch",
-        "l is empty",
-        _HEAD
-        + 'n=$(echo "$1")\nif [ $n = 1 ]; then\n  l=(1 2)\nfi\nif [ $n = 2 ]; then\n  l=(3)\nfi\n./solve ${l[$2]}\n',
     ),
     "an environment for nothing": (
         "work-switched-off",
@@ -367,18 +314,6 @@ _RIGHT = {
     "another program": ("work-switched-off", _GPU + "#python t.py\n./run.sh\n"),
     "a sentence on a program": ("work-switched-off", _GPU + "# python is loaded here\nhostname\n"),
     "a file that may do the work": ("work-switched-off", _GPU + "#python t.py\nsource run.sh\n"),
-    "results that are copied": (
-        "results-removed",
-        _OWN.format("./solve /tmp/$SLURM_JOB_ID\ncp -r /tmp/$SLURM_JOB_ID out\n"),
-    ),
-    "a folder of input": (
-        "results-removed",
-        _OWN.format("cp -r d /tmp/$SLURM_JOB_ID\n./solve /tmp/$SLURM_JOB_ID\n"),
-    ),
-    "a folder for temporary files": (
-        "results-removed",
-        _OWN.format("sort --tmpdir /tmp/$SLURM_JOB_ID a\n./s --tmp /tmp/$SLURM_JOB_ID\n"),
-    ),
     "work that is told where": ("results-on-node-disk", _HEAD + "cd $SLURM_TMPDIR\npython a.py --out /project/out\n"),
     "a short job with a copy": (
         "results-on-node-disk",
@@ -393,7 +328,6 @@ _RIGHT = {
         "one-process-many-tasks",
         _HEAD + "#SBATCH --ntasks=4\n#SBATCH --gpus-per-task=1\n./run.sh\n",
     ),
-    "Ray's own CPUs": ("ray-counts-differ", _HEAD + "ray start --head --num-cpus 4 --num-gpus 0\npython t.py\n"),
     "something missing that is made": (
         "check-goes-on",
         _HEAD + "if [ ! -d $P ]; then\n  echo $P not found, creating it\nfi\npython do.py\n",
@@ -410,18 +344,6 @@ _RIGHT = {
         "requeue-overwrites",
         _HEAD + "#SBATCH --open-mode=append\npython t.py\nscontrol requeue $SLURM_JOB_ID\n",
     ),
-    "a requeue that counts": (
-        "requeued-for-ever",
-        _HEAD + "python t.py\n[ ${SLURM_RESTART_COUNT:-0} -gt 3 ] || scontrol requeue $SLURM_JOB_ID\n",
-    ),
-    "a requeue of a trap": (
-        "requeued-for-ever",
-        _HEAD + "again() {\n  scontrol requeue $SLURM_JOB_ID\n}\ntrap again USR1\npython t.py &\nwait\n",
-    ),
-    "a requeue that asks for the status": (
-        "requeued-for-ever",
-        _HEAD + "python t.py\nif [ $? -eq 85 ]; then\n  scontrol requeue $SLURM_JOB_ID\nfi\n",
-    ),
     "a name of a task that is used": (
         "array-facts",
         _HEAD + "#SBATCH -o %A_%a.out\npython t.py $SLURM_ARRAY_TASK_ID\n",
@@ -434,11 +356,6 @@ _RIGHT = {
     "a whole path": ("path-not-there", _HEAD + "R=$PWD/a\ncd $R\npython t.py $R/b\n"),
     "a folder of results in the folder": ("path-not-there", _HEAD + "R=a\ncd $R\npython t.py --out $R\n"),
     "a folder that is left": ("path-not-there", _HEAD + "R=a\ncd $R\ncd ..\npython t.py $R/b\n"),
-    "a dashboard of this host": (
-        "service-for-everyone",
-        _GPU + "ray start --head --dashboard-host=127.0.0.1\npython t.py\n",
-    ),
-    "an editor with a password": ("service-for-everyone", _GPU + "code-server --bind-addr 0.0.0.0:9\n"),
     "all of a node": ("memory-of-whole-node", _GPU + "#SBATCH --mem=0\n#SBATCH --exclusive\npython t.py\n"),
     "a key of a variable": ("asks-a-person", _GPU + "export WANDB_API_KEY=$K\nwandb login\npython t.py\n"),
     "a token of an option": ("asks-a-person", _GPU + "huggingface-cli login --token $HF_TOKEN\npython t.py\n"),
@@ -447,39 +364,18 @@ _RIGHT = {
     "a Python of an image": ("environment-of-submission", _GPU + "srun --container-image=a.sqsh python t.py\n"),
     "a Python of a module": ("environment-of-submission", _GPU + "module load python/3.11\npython t.py\n"),
     "a Python of a login shell": ("environment-of-submission", _GPU.replace("bash", "bash -l", 1) + "python t.py\n"),
-    "a CUDA of the site's own": (
-        "cuda-of-another-place",
-        _GPU + "export PATH=/usr/local/cuda/bin:$PATH\npython t.py\n",
-    ),
-    "a CUDA behind that of the module": (
-        "cuda-of-another-place",
-        _GPU + "module load cuda\nexport PATH=$PATH:/usr/local/cuda/bin\npython t.py\n",
-    ),
     "arguments that are quoted": (
         "arguments-split-again",
         _GPU + 'Q=$(printf "%q " "$@")\nsrun bash -c "cd /w; python t.py $Q"\n',
     ),
     "a synced environment": ("install-in-job", _GPU + "uv run --no-sync t.py\n"),
     "an address of a server": ("download-in-job", _GPU + "python t.py --url http://localhost:80/a.pt\n"),
-    "an image of the step": ("script-in-image", _GPU + "srun --container-image=a.sqsh python t.py\n"),
     "a folder that a trap removes": (
         "left-on-node",
         _HEAD + "mkdir /tmp/$SLURM_JOB_ID\ntrap 'rm -rf /tmp/$SLURM_JOB_ID' EXIT\n./solve /tmp/$SLURM_JOB_ID\n",
     ),
     "a conversion on a GPU": ("gpus-for-data", _GPU + "python convert_all.py --device cuda\n"),
     "a conversion and its training": ("gpus-for-data", _GPU + "python convert_all.py\npython fit.py\n"),
-    "a list that an else sets": (
-        "value-of-no-branch",
-        _HEAD + "if [ $1 = 1 ]; then\n  l=(1 2)\nelse\n  l=(3)\nfi\n./solve ${l[$2]}\n",
-    ),
-    "a list with a value before": (
-        "value-of-no-branch",
-        _HEAD + "l=(0)\nif [ $1 = 1 ]; then\n  l=(1 2)\nfi\n./solve ${l[$2]}\n",
-    ),
-    "an option that may be empty": (
-        "value-of-no-branch",
-        _HEAD + "if [ $1 = 1 ]; then\n  o=--a\nelif [ $1 = 2 ]; then\n  o=--b\nfi\n./solve $o\n",
-    ),
     "a look at an environment": ("work-switched-off", _GPU + "conda activate fl\nconda list\n"),
     "a copy to another folder": ("copy-may-fail", _GPU + "cp -r data /tmp/a\npython t.py --d /tmp/ab/c\n"),
     "a token of a notebook": ("secret-in-script", _GPU + "echo http://localhost/?token=$TOKEN\npython t.py\n"),
@@ -504,10 +400,6 @@ _RIGHT = {
         _GPU + "(srun ./a 1)&\npython t.py 1\npython u.py 2\nscancel $SLURM_JOBID\n",
     ),
     "a look at the devices": ("status-lost-at-end", _GPU + "lshw -C display | tail\npython t.py 1\n"),
-    "a size in a name": (
-        "world-size-literal",
-        _NODES + 'WORLD_SIZE=16\nNAME="a_gpus${WORLD_SIZE}"\nsrun sh -c "python t.py --job-name ${NAME}"\n',
-    ),
     "GPUs of each CPU": ("one-process-many-gpus", _MANY + "srun -n1 python t.py --gpus_per_cpu 4\n"),
     "batches of each device": ("one-process-many-gpus", _MANY + "python t.py --per_device_train_batch_size 4\n"),
     "GPUs without dashes": ("one-process-many-gpus", _MANY + "python t.py gpus='0,1' lr=1\n"),

@@ -97,13 +97,6 @@ _FOUND = {
         ("with all that contains", _IMAGE.format("", "--containall")),
         ("ranks", _TWO_RANKS + "srun singularity exec --nv -e i.sif python3 t.py\n"),
     ),
-    "kind-in-arithmetic": (
-        ("with $", _KIND + "W=$(( $SLURM_NNODES * $SLURM_GPUS_PER_NODE ))\n./t $W\n"),
-        ("in braces", _KIND + "((W = ${SLURM_GPUS_PER_NODE} * 2))\n./t $W\n"),
-        ("of the job", _ONE + "#SBATCH --gpus=a100:8\nW=$((SLURM_GPUS / 2))\n./t $W\n"),
-        ("by another name", _KIND + "G=$SLURM_GPUS_PER_NODE\nexport W=$(($G*2))\n./t $W\n"),
-        ("of a launcher", _KIND + "torchrun --standalone --nproc_per_node=$SLURM_GPUS_PER_NODE t.py\n"),
-    ),
     "address-is-a-list": (
         (
             "a dash",
@@ -150,7 +143,6 @@ _FOUND = {
         ("a function that only sets", _ONE + "keep() {\n  x=1\n}\n./t 1\nkeep\ndate\n"),
         ("text tools behind it", _ONE + "./t 1\nn=1\ngrep x log\ndiff a b\necho $n\n"),
     ),
-    "kill-under-errexit": (("at the end", _ONE + "set -e\n./s &\nP=$!\n./t 1\necho\nkill $P 2>/dev/null\n"),),
     "modules-after-environment": (
         ("PATH", _ONE + "conda activate x\nexport PATH=/usr/local/bin:$PATH\npython t.py\n"),
     ),
@@ -320,15 +312,6 @@ _SILENT = {
         ("without a clean environment", _IMAGE.format("", "-B /a")),
         ("the whole node", _IMAGE.format("", "-e").replace("gpu:1", "gpu:8")),
     ),
-    "kind-in-arithmetic": (
-        ("the number alone", _KIND + "W=$((2 * ${SLURM_GPUS_PER_NODE##*:}))\n./t $W\n"),
-        ("no kind", _ONE + "#SBATCH --gpus-per-node=8\nW=$((2 * SLURM_GPUS_PER_NODE))\n./t $W\n"),
-        ("another option", _ONE + "#SBATCH --gres=gpu:a100:8\nW=$((2 * SLURM_GPUS_PER_NODE))\n./t $W\n"),
-        ("no arithmetic", _KIND + "./t $SLURM_GPUS_PER_NODE $((1 + 1))\n"),
-        ("set anew", _KIND + "SLURM_GPUS_PER_NODE=8\nW=$((2 * SLURM_GPUS_PER_NODE))\n./t $W\n"),
-        ("another name", _KIND + "W=$((2 * SLURM_GPUS_PER_NODES))\n./t $W\n"),
-        ("a comment", _KIND + "# W=$((2 * SLURM_GPUS_PER_NODE))\n./t\n"),
-    ),
     "tasks-as-cpus": (
         ("one rank", _ONE + "#SBATCH --ntasks-per-node=1\npython t.py c.py --launcher=slurm\n"),
         ("ranks of srun", _RANKS + "srun python t.py c.py --launcher=slurm\n"),
@@ -393,12 +376,6 @@ _SILENT = {
     "sweep-without-end": (
         ("a count", _ONE + "wandb agent --count 4 a/b/c\n"),
         ("a signal before the end", _ONE + "#SBATCH --signal=B:USR1@60\ntrap : USR1\nwandb agent a/b/c & wait; wait\n"),
-    ),
-    "kill-under-errexit": (
-        ("its end is told", _ONE + "set -e\n./s &\n./t 1\nkill $! || true\n"),
-        ("no errexit", _ONE + "./s &\n./t 1\nkill $!\n"),
-        ("a question", _ONE + "set -e\n./s &\n./t 1\nkill -0 $!\n"),
-        ("errexit is off again", _ONE + "set -e\n./s &\n./t 1\nset +e\nkill $!\n"),
     ),
     "modules-after-environment": (
         ("before it", _ONE + "export PATH=/usr/bin:$PATH\nconda activate x\npython t.py\n"),

@@ -6,55 +6,14 @@ import re
 from collections.abc import Iterator
 
 from muster_lint import sources
-from muster_lint.bash import SimpleCommand
 from muster_lint.job import BatchScript
 from muster_lint.rule import rule
 from muster_lint.site import seconds_of
 from muster_lint.values import Hit, Severity
-from muster_lint.works import is_work, text_of
+from muster_lint.works import is_work
 
 _HEAD = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\n#SBATCH --open-mode=append\n"
 _WORK = "srun --kill-on-bad-exit=1 ./train\n"
-
-
-@rule(
-    "requeued-for-ever",
-    Severity.FRAGILE,
-    "a job that puts itself back into the queue without a limit",
-    why="A run that fails at once each time comes back again and again, until somebody cancels it.",
-    instead='Count: [ "${SLURM_RESTART_COUNT:-0}" -lt 5 ] && scontrol requeue "$SLURM_JOB_ID"; or ask how the work ended.',
-    source=sources.SBATCH,
-    bad=_HEAD + _WORK + 'if [ "$STATE" = RUNNING ]; then\n    scontrol requeue "$SLURM_JOB_ID"\nfi\n',
-    good=_HEAD
-    + "set -e\n"
-    + _WORK
-    + 'if [ "${SLURM_RESTART_COUNT:-0}" -lt 5 ]; then\n    scontrol requeue "$SLURM_JOB_ID"\nfi\n',
-)
-def find_endless_requeues(job: BatchScript) -> Iterator[Hit]:
-    """Yield the first requeue, or submission of the script by itself, where nothing counts and nothing asks for the status."""
-    if not job.directives or _LIMITS.search(job.body) or job.stops_at_errors:
-        return
-    for each in job.shell.commands:
-        starts = [place.line for place, _ in job.shell.blocks if place.line <= each.place.line <= place.end_line]
-        around = job.lines[min([*starts, each.place.line - 3]) - 1 : each.place.line]
-        is_asked = each.is_guarded and not each.is_conditional
-        if each.function is None and not is_asked and _comes_back(job, each) and not _COUNTS.search("\n".join(around)):
-            message = "a run that fails each time comes back for ever"
-            yield Hit(each.place, message, unknown="whether what this branch asks for ends it")
-            return
-
-
-_LIMITS = re.compile(r"RESTART|MAX_|max_|attempt|retr(y|ies)|--dependency|SLURM_EXIT|-d after", re.IGNORECASE)
-_COUNTS = re.compile(r"count|-(lt|le|gt|ge)\b|\$\?|\(\(.*[<>]|timeout|124", re.IGNORECASE)
-
-
-def _comes_back(job: BatchScript, command: SimpleCommand) -> bool:
-    """Tell whether a command requeues the job, or submits its own script."""
-    text, name = text_of(command), job.path.rpartition("/")[2]
-    last = command.words[-1].value
-    return text.startswith("scontrol requeue") or (
-        command.program == "sbatch" and (last in {"$0", "${0}", "$BASH_SOURCE"} or last.rpartition("/")[2] == name)
-    )
 
 
 @rule(

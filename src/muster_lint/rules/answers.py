@@ -58,27 +58,6 @@ def _question_of(job: BatchScript, text: str) -> str:
 
 
 @rule(
-    "text-of-slurm",
-    Severity.FRAGILE,
-    "a number that is cut out of a text of Slurm",
-    why="What scontrol prints is for people, and changes: gres:gpu:2 became gres/gpu:2. Where the text differs the variable is empty.",
-    instead="Use Slurm's variables: $SLURM_GPUS_ON_NODE, $SLURM_JOB_NUM_NODES, $SLURM_CPUS_ON_NODE, $SLURM_JOB_CPUS_PER_NODE.",
-    source="SchedMD/slurm src/api/job_info.c (TresPerNode)",
-    bad=_HEAD
-    + "GPUS=$(scontrol show job $SLURM_JOB_ID | grep gres | awk -F: '{print $3}')\nsrun --kill-on-bad-exit=1 ./train --gpus $GPUS\n",
-    good=_HEAD + "GPUS=$SLURM_GPUS_ON_NODE\nsrun --kill-on-bad-exit=1 ./train --gpus $GPUS\n",
-)
-def find_cut_texts(job: BatchScript) -> Iterator[Hit]:
-    """Yield the first value that is cut out of what scontrol or squeue shows of the job's GPUs."""
-    for each in job.assignments if job.directives else ():
-        text = " ".join(each.value.substitutions) if each.value is not None else ""
-        if re.search(r"scontrol\s+(-\w+\s+)*show\s+job\b.*\|.*(gres|tres)", text, re.IGNORECASE | re.DOTALL):
-            message = f"{each.name} is cut out of scontrol's text for people, whose form changed with Slurm's versions"
-            yield Hit(each.place, message, unknown="which Slurm runs it")
-            return
-
-
-@rule(
     "arguments-split-again",
     Severity.FRAGILE,
     "arguments in the text of another shell",

@@ -498,38 +498,3 @@ _CHOOSES = re.compile(
 def _given_elsewhere(job: BatchScript) -> bool:
     """Tell whether an option of the header names an image, or the environment that the job gets."""
     return bool({"container", "container-image", "image", "get-user-env", "uenv", "export"} & job.header.keys())
-
-
-@rule(
-    "cuda-of-another-place",
-    Severity.FRAGILE,
-    "a CUDA by hand in front of that of the module",
-    why="The module has put its CUDA into PATH. A path that is written by hand comes before it: compilers and libraries are then of another version, or not there.",
-    instead="Remove the lines: the module sets CUDA_HOME, PATH and LD_LIBRARY_PATH. Or load no module.",
-    source="TACC-Lmod/Lmod docs/source/010_user.rst (a module prepends to PATH)",
-    bad=TASKS
-    + "module load cuda/12.4 python\nexport CUDA_HOME=/usr/local/cuda\nexport PATH=$CUDA_HOME/bin:$PATH\n"
-    + STEP,
-    good=TASKS + "module load cuda/12.4 python\n" + STEP,
-)
-def find_second_cudas(job: BatchScript) -> Iterator[Hit]:
-    """Yield PATH or LD_LIBRARY_PATH with a literal CUDA folder of the host in front, behind a module of CUDA."""
-    loads = [each for each in job.shell.commands if each.program in {"module", "ml"} and _brings_cuda(each)]
-    for each in job.shell.assignments if loads and job.directives else ():
-        text = job.shell.filled(each.value.value) if each.value is not None else ""
-        is_first = re.match(r"/(usr/local|opt)/cuda[\w.-]*(/\w+)?:\$\{?(PATH|LD_LIBRARY_PATH)", text)
-        if (
-            each.name in {"PATH", "LD_LIBRARY_PATH"}
-            and is_first
-            and each.order > loads[0].order
-            and not each.may_not_run
-        ):
-            yield Hit(each.place, f"it puts {text.partition(':')[0]} before the module of line {loads[0].place.line}")
-            return
-
-
-def _brings_cuda(command: SimpleCommand) -> bool:
-    words = [word.value for word in command.words[1:]]
-    return (
-        bool(words) and words[0] in {"load", "add"} and any(re.match(r"(cuda|CUDA)(/|$)", word) for word in words[1:])
-    )

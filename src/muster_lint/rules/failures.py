@@ -13,7 +13,7 @@ from muster_lint.job import BatchScript
 from muster_lint.launch import LaunchCommand
 from muster_lint.rule import rule
 from muster_lint.values import Hit, Severity, TextSpan
-from muster_lint.works import is_part, is_work, text_of
+from muster_lint.works import is_part, is_work
 
 _HEAD = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\n"
 _WORK = "srun --kill-on-bad-exit=1 ./solve {}"
@@ -143,32 +143,6 @@ def _is_failure_of(branch: Branch, command: SimpleCommand) -> bool:
     asked = condition.lstrip("! ")
     is_alone = not re.search(r"\|\||&&|;\s*\S|\|", asked)
     return is_alone and wanted is negated and asked.startswith(command.words[0].text)
-
-
-@rule(
-    "kill-under-errexit",
-    Severity.FRAGILE,
-    "a kill whose failure makes a good job fail",
-    why="kill fails where the process has ended by itself: under set -e the script ends there, and a job whose work went well counts as FAILED.",
-    instead='Write kill "$pid" 2>/dev/null || true.',
-    source=sources.BASH,
-    bad=_HEAD + f'set -e\n./serve &\nserver=$!\n{_WORK.format(1)}\nkill "$server"\n',
-    good=_HEAD + f'set -e\n./serve &\nserver=$!\n{_WORK.format(1)}\nkill "$server" || true\n',
-)
-def find_deadly_kills(job: BatchScript) -> Iterator[Hit]:
-    """Yield the last kill of a program in the background that is behind the work, where set -e is on."""
-    if not job.directives or not job.sets("errexit", "e") or re.search(r"\bset \+e|\bset \+o errexit", job.body):
-        return
-    works = [each.command.order for each in job.launches if is_work(job, each) and not each.command.in_background]
-    starters = [each.order for each in job.shell.commands if each.in_background]
-    for each in reversed(job.shell.commands):
-        asked = each.is_tested or each.is_guarded or each.is_conditional or each.function or each.in_loop
-        if each.program == "kill" and not (asked or each.in_substitution or "-0" in text_of(each)):
-            if works and starters and min(works) < each.order and min(starters) < each.order:
-                yield Hit(
-                    each.place, "set -e ends the job here if the process is gone", unknown="whether it still runs"
-                )
-            return
 
 
 @rule(

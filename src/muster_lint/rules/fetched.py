@@ -139,30 +139,6 @@ def find_docker(job: BatchScript) -> Iterator[Hit]:
 
 
 @rule(
-    "script-in-image",
-    Severity.FRAGILE,
-    "an image for the batch script that starts steps",
-    why="With --container-image in the header pyxis runs the batch script itself in the image, where srun, scontrol and the modules of the site are missing.",
-    instead="Give the options of the container to srun: srun --container-image=… --container-mounts=….",
-    source="NVIDIA/pyxis README.md (srun, sbatch and the batch script in the container)",
-    bad=_HEAD.replace("set -e\n", "")
-    + "#SBATCH --container-image=train.sqsh\nsrun --kill-on-bad-exit=1 python train.py\n",
-    good=_HEAD.replace("set -e\n", "") + "srun --container-image=train.sqsh --kill-on-bad-exit=1 python train.py\n",
-)
-def find_scripts_in_images(job: BatchScript) -> Iterator[Hit]:
-    """Yield --container-image in the header of a script that asks Slurm itself, or loads modules."""
-    image = job.header.get("container-image")
-    asks = [each for each in job.shell.commands if each.program in {"srun", "scontrol", "module", "sbatch"}]
-    asks += [each.command for each in job.steps]
-    if image is not None and asks:
-        first = min(asks, key=lambda each: each.place)
-        message = (
-            f"the script itself runs in this image, and line {first.place.line} wants {text_of(first).split()[0]} there"
-        )
-        yield Hit(image.place, message, unknown="what the image holds, and how the site set pyxis up")
-
-
-@rule(
     "environment-in-child",
     Severity.FRAGILE,
     "settings that are read by a shell of their own",

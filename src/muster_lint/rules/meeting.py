@@ -10,7 +10,7 @@ import msgspec
 from muster_lint import sources
 from muster_lint.bash import Word
 from muster_lint.job import BatchScript
-from muster_lint.launch import Stage, launches_of
+from muster_lint.launch import Stage
 from muster_lint.rule import rule
 from muster_lint.samples import STEP, TASKS
 from muster_lint.sizes import has_whole_nodes
@@ -345,28 +345,3 @@ def find_missing_ports(job: BatchScript) -> Iterator[Hit]:
         ):
             unknown = "whether the program has a port of its own"
             yield Hit(each.place, "MASTER_PORT is not set anywhere", unknown=unknown)
-
-
-@rule(
-    "world-size-literal",
-    Severity.FRAGILE,
-    "the number of ranks as a literal",
-    why="When the header changes, the ranks wait for ranks that do not exist, or some ranks are too many.",
-    instead="Use Slurm's number: export WORLD_SIZE=$SLURM_NTASKS.",
-    source=sources.SBATCH,
-    bad=TASKS + _FIRST + _PORT + "export WORLD_SIZE=16\n" + STEP,
-    good=TASKS + _FIRST + _PORT + "export WORLD_SIZE=$SLURM_NTASKS\n" + STEP,
-)
-def find_literal_sizes(job: BatchScript) -> Iterator[Hit]:
-    """Yield WORLD_SIZE with a number, where no agent sets it for its ranks."""
-    inside = [each for launch in job.launches if launch.inner is not None for each in launches_of(launch.inner)]
-    if any(launch.stage("agent") for launch in [*job.all_launches, *inside]):
-        return
-    size = (job.nodes or 0) * (job.tasks_per_node or 0)
-    beside = f"the header asks for {size} tasks" if size else "the header's numbers are others'"
-    is_whole_word = re.search(r"(?<=[\s=\"'])\$\{?WORLD_SIZE\b", job.body)  # else it is a part of a name
-    for each in job.assignments:
-        is_read = each.exported or is_whole_word
-        told = each.value.value if each.name == "WORLD_SIZE" and each.value is not None and is_read else ""
-        if told.isdigit() and int(told) not in {0, 1, size}:
-            yield Hit(each.place, f"WORLD_SIZE={told}, and {beside}")

@@ -290,33 +290,6 @@ _LOOKED_FOR = re.compile(r"\b(ps (aux|-ef|-A|x)|pgrep|pidof|lsof|fuser(?=.*/tcp)
 
 
 @rule(
-    "vendor-mixed",
-    Severity.BREAKS,
-    "the other maker's GPUs",
-    why="--nv and CUDA are NVIDIA's, --rocm and ROCm are AMD's: a job runs on one of them, and the other half does not work there.",
-    instead="Use --rocm and ROCm on AMD GPUs, --nv and CUDA on NVIDIA's.",
-    source="apptainer/apptainer docs, GPU Support (--nv, --rocm)",
-    bad=_HEAD + "module load rocm/6.2\napptainer exec --nv image.sif python train.py\n",
-    good=_HEAD + "module load rocm/6.2\napptainer exec --rocm image.sif python train.py\n",
-)
-def find_mixed_vendors(job: BatchScript) -> Iterator[Hit]:
-    """Yield --nv in a job that loads ROCm, and --rocm in a job that loads CUDA."""
-    loaded = " ".join(
-        word.value for each in job.shell.commands if each.program in {"module", "ml"} for word in each.words[1:]
-    )
-    loads_rocm = re.search(r"\brocm\b", loaded, re.IGNORECASE)
-    loads_cuda = re.search(r"\b(cuda|cudnn)\b", loaded, re.IGNORECASE)
-    for launch in job.all_launches:
-        stage = launch.stage("container")
-        if stage is None or bool(loads_rocm) is bool(loads_cuda):
-            continue
-        if loads_rocm and stage.has("--nv") and not stage.has("--rocm"):
-            yield Hit(stage.word.place, "the job loads ROCm, and the container has --nv")
-        elif loads_cuda and stage.has("--rocm") and not stage.has("--nv"):
-            yield Hit(stage.word.place, "the job loads CUDA, and the container has --rocm")
-
-
-@rule(
     "same-work-in-every-task",
     Severity.FRAGILE,
     "the same command in every task",

@@ -8,87 +8,12 @@ from collections.abc import Iterator
 from muster_lint import sources
 from muster_lint.bash import SimpleCommand
 from muster_lint.job import BatchScript
-from muster_lint.launch import LaunchCommand
 from muster_lint.rule import rule
 from muster_lint.site import seconds_of
 from muster_lint.values import Hit, Severity
-from muster_lint.works import copies, is_work, text_of
+from muster_lint.works import copies, is_work
 
 _HEAD = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\nset -e\n"
-
-
-@rule(
-    "results-removed",
-    Severity.FRAGILE,
-    "the folder of the work is removed, and nothing is copied out of it",
-    why="What the work wrote into the folder is gone with it, and so is what would tell why it failed.",
-    instead='Copy the results before: cp -r "$DIR"/. "$SLURM_SUBMIT_DIR/results-$SLURM_JOB_ID".',
-    source=sources.BASH,
-    bad=_HEAD
-    + 'mkdir "/scratch/$SLURM_JOB_ID"\nsrun --kill-on-bad-exit=1 ./solve "/scratch/$SLURM_JOB_ID"\nrm -rf "/scratch/$SLURM_JOB_ID"\n',
-    good=_HEAD
-    + 'mkdir "/scratch/$SLURM_JOB_ID"\nsrun --kill-on-bad-exit=1 ./solve "/scratch/$SLURM_JOB_ID"\n'
-    + 'cp -r "/scratch/$SLURM_JOB_ID"/. results/\nrm -rf "/scratch/$SLURM_JOB_ID"\n',
-)
-def find_removed_results(job: BatchScript) -> Iterator[Hit]:
-    """Yield rm of a folder that the script made for its work, where no command between them reads it."""
-    if not job.directives or _CARRIES.search(job.body):
-        return
-    made = [path for each in job.shell.commands if each.program == "mkdir" for path in _paths(job, each)]
-    filled = [path for each in job.launches if copies(each) for path in _paths(job, each.command)[-1:]]
-    for each in job.shell.commands:
-        is_apart = each.in_loop or each.is_conditional or each.function is not None
-        if each.program != "rm" or is_apart or not re.search(r"\s-\w*[rR]", text_of(each)):
-            continue
-        for folder in _paths(job, each):
-            if folder not in made or _is_filled(folder, filled) or not _OF_JOB.search(folder):
-                continue
-            works = [work for work in job.launches if is_work(job, work) and _works_in(job, work, folder)]
-            if works and works[0].command.order < each.order and not _is_read(job, works[0], folder):
-                message = f"what line {works[0].command.place.line} wrote into {folder} is removed, and was not copied"
-                yield Hit(each.place, message, unknown="whether anything there is wanted")
-                return
-
-
-_OF_JOB = re.compile(r"^/(scratch|tmp|local\w*|var/tmp|dev/shm)\b|SLURM_|TMPDIR")
-_CARRIES = re.compile(r"\b(rsync|scp|rclone|gsutil|aws s3|azcopy|globus|staging|stageout|trap)\b")
-
-
-def _paths(job: BatchScript, command: SimpleCommand) -> list[str]:
-    """Return the paths that a command names, with the values of the script's variables."""
-    words = [job.shell.filled(word.value).rstrip("/") for word in command.words[1:]]
-    return [re.sub(r"\$\{(\w+)\}", r"$\1", word) for word in words if word and not word.startswith("-")]
-
-
-def _is_filled(folder: str, filled: list[str]) -> bool:
-    """Tell whether the script copies something into a folder: then it may hold the input alone."""
-    return any(f"{path}/".startswith(f"{folder}/") for path in filled)
-
-
-def _works_in(job: BatchScript, work: LaunchCommand, folder: str) -> bool:
-    """Tell whether a command of the work is given a folder, but not as one for temporary files."""
-    words = ["", *_words(job, work.command)]
-    for before, word in zip(words, words[1:]):
-        name, _, value = word.rpartition("=")
-        if f"{value}/".startswith(f"{folder}/"):
-            return not re.search(r"te?mp|cache|scratch|local|bind|^-[BTt]$|mount|:", f"{name} {before}", re.IGNORECASE)
-    return False
-
-
-def _words(job: BatchScript, command: SimpleCommand) -> list[str]:
-    return [re.sub(r"\$\{(\w+)\}", r"$\1", job.shell.filled(word.value)) for word in command.words]
-
-
-def _is_read(job: BatchScript, work: LaunchCommand, folder: str) -> bool:
-    """Tell whether a command behind the work names the folder, but for removing or showing it."""
-    later = [each for each in job.shell.commands if each.order > work.command.order]
-    moved = any(each.program in {"cd", "pushd"} and folder in _words(job, each) for each in job.shell.commands)
-    return any(
-        each.program not in _SHOWS and (moved or any(folder in word for word in _words(job, each))) for each in later
-    )
-
-
-_SHOWS = frozenset({"rm", "echo", "ls", "du", "cd", "date", "printf", "rmdir", "find", "["})
 
 
 @rule(
@@ -188,3 +113,13 @@ _OF_NO_RESULTS = re.compile(
     r"SLURM_|TMPDIR|\$\(|`|^/tmp|\btemp|\btmp|\$\d|\$\{\d|cache|RANDOM|/dev/shm|slurm[_-]|test|debug|lock"
 )
 _CONTAINS_OWN = re.compile(r"cd \S*(SLURM_JOB|TMPDIR|SLURM_TMPDIR|mktemp)")
+
+
+def _paths(job: BatchScript, command: SimpleCommand) -> list[str]:
+    """Return the paths that a command names, with the values of the script's variables."""
+    words = [job.shell.filled(word.value).rstrip("/") for word in command.words[1:]]
+    return [re.sub(r"\$\{(\w+)\}", r"$\1", word) for word in words if word and not word.startswith("-")]
+
+
+def _words(job: BatchScript, command: SimpleCommand) -> list[str]:
+    return [re.sub(r"\$\{(\w+)\}", r"$\1", job.shell.filled(word.value)) for word in command.words]

@@ -342,64 +342,6 @@ _ASKS = re.compile(r"\bcurl\b|\bnc -z|ray status|health|wait_for|until |/dev/tcp
 
 
 @rule(
-    "server-not-awaited",
-    Severity.FRAGILE,
-    "a server in the background, and at once a program that needs it",
-    why="The server needs seconds or minutes until it answers; a program that asks before that stops.",
-    instead='Ask until it answers, or has ended: until curl -sf "http://localhost:$port/health"; do kill -0 $! || exit 1; sleep 2; done.',
-    source=sources.BASH,
-    bad=_HEAD + "set -e\nvllm serve model &\npython ask.py\nkill $!\n",
-    good=_HEAD
-    + "set -e\nvllm serve model &\nuntil curl -sf localhost:8000/health; do kill -0 $! || exit 1; sleep 2; done\npython ask.py\nkill $!\n",
-)
-def find_hasty_programs(job: BatchScript) -> Iterator[Hit]:
-    """Yield a program that starts right behind a server in the background."""
-    if not job.is_slurm or _ASKS.search(job.text):
-        return
-    works = {each.command.order: each for each in job.launches if is_work(job, each)}
-    server = ""
-    for each in job.shell.commands:
-        found = SERVER.search(" ".join(word.value for word in each.words)) if each.in_background else None
-        server = found[0] if found else server
-        if each.program in {"sleep", "wait"} or each.in_loop or each.function is not None:
-            server = "" if each.program in {"sleep", "wait"} else server
-        elif server and each.order in works and not each.in_background and not each.in_substitution:
-            yield Hit(each.place, f"nothing waits until {server} answers", unknown="whether the program waits itself")
-            return
-
-
-@rule(
-    "temporary-folder-of-batch-host",
-    Severity.FRAGILE,
-    "a temporary folder made on the batch host alone",
-    why="mktemp -d makes the folder on one node; the tasks of the other nodes do not have it.",
-    instead="Make it in the task: srun bash -c 'export DIR=$(mktemp -d); …', or use the job's own $TMPDIR.",
-    source=sources.COTAINR_BASICS,
-    bad=_HEAD.replace("nodes=1", "nodes=2")
-    + "export MIOPEN_USER_DB_PATH=$(mktemp -d)\nsrun --kill-on-bad-exit=1 python train.py\n",
-    good=_HEAD.replace("nodes=1", "nodes=2")
-    + "srun --kill-on-bad-exit=1 bash -c 'export MIOPEN_USER_DB_PATH=$(mktemp -d); python train.py'\n",
-)
-def find_lone_folders(job: BatchScript) -> Iterator[Hit]:
-    """Yield exported folders of mktemp in a job of several nodes."""
-    if job.nodes is None or job.nodes < 2 or not job.steps:
-        return
-    for each in job.shell.assignments:
-        texts = each.value.substitutions if each.value is not None else ()
-        is_made = any(
-            re.search(r"mktemp\b.*-d|mktemp --directory", text) and "--tmpdir" not in text and "-p" not in text.split()
-            for text in texts
-        )
-        if is_made and (each.exported or _reaches_tasks(job, each.name)):
-            yield Hit(each.place, "only the batch host has this folder")
-
-
-def _reaches_tasks(job: BatchScript, name: str) -> bool:
-    """Tell whether the value of a variable is exported under another name."""
-    return any(each.exported and each.value is not None and name in each.value.names for each in job.shell.assignments)
-
-
-@rule(
     "shell-without-commands",
     Severity.FRAGILE,
     "a shell that is given no commands",

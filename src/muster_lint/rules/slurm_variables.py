@@ -88,37 +88,6 @@ def _defaults_of(job: BatchScript, name: str) -> Iterator[tuple[TextSpan, str]]:
             yield word.place, match[1]
 
 
-@rule(
-    "kind-in-arithmetic",
-    Severity.FRAGILE,
-    "a number of GPUs with their kind in arithmetic",
-    why="Slurm sets the variable to what the option says, with the kind of the GPU: bash cannot count with a100:4, so it prints an error, skips the command and goes on.",
-    instead='Write the number, or remove the kind: "${SLURM_GPUS_PER_NODE##*:}".',
-    source=sources.SBATCH,
-    bad="#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus-per-node=a100:4\n#SBATCH --time=01:00:00\nexport WORLD=$((2 * SLURM_GPUS_PER_NODE))\nsrun --ntasks-per-node=4 --kill-on-bad-exit=1 ./train\n",
-    good="#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus-per-node=a100:4\n#SBATCH --time=01:00:00\nexport WORLD=$((2 * ${SLURM_GPUS_PER_NODE##*:}))\nsrun --ntasks-per-node=4 --kill-on-bad-exit=1 ./train\n",
-)
-def find_kinds_in_arithmetic(job: BatchScript) -> Iterator[Hit]:
-    """Yield the first line that counts with a variable whose option names a kind of GPU."""
-    for name in ("SLURM_GPUS", "SLURM_GPUS_PER_NODE", "SLURM_GPUS_PER_TASK"):
-        option = job.header.get(min(_SET_BY[name]))
-        value = (option.value or "") if option is not None else ""
-        if not re.fullmatch(r"[A-Za-z]\w*:\d+", value) or job.shell.assigned(name):
-            continue
-        copies = [each.name for each in job.shell.assignments if each.value and each.value.lone_name == name]
-        names = "|".join([name, *(copy for copy in copies if len(job.shell.assigned(copy)) == 1)])
-        counting = re.compile(rf"^[^#]*\(\((?:(?!\)\)).)*?(\${{?(?:{names})}}?|\b(?:{names}))(?![\w#%:/])")
-        told = re.compile(rf"^[^#]*\s--?(?:{_TAKES_COUNT})[= ]\"?(\${{?(?:{names})}}?)(?![\w#%:/])")
-        for number, line in enumerate(job.lines, start=1):
-            counts, tells = counting.search(line), told.search(line)
-            found = counts or tells
-            if found:
-                place = TextSpan(number, found.start(1) + 1, number, found.end(1) + 1)
-                reader = "bash does not count with" if counts else "a launcher does not take for a number"
-                yield Hit(place, f"{found[1].strip('${}')} is {value!r}, which {reader}")
-                break
-
-
 _TAKES_COUNT = "nproc[-_]per[-_]node|num_processes|num_gpus|nproc|np|n|ntasks(?:-per-node)?"
 
 

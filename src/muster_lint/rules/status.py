@@ -411,51 +411,6 @@ _COUNTS_ARGUMENTS = re.compile(r"\$\{?#\}?\"?\s*(-l[te]|-ne|!=|<|(-eq|==?)\s*\"?
 
 
 @rule(
-    "status-behind-errexit",
-    Severity.FRAGILE,
-    "a status that is read where set -e has ended the script",
-    why="Under set -e a command that fails ends the script at once: what reads $? behind it sees 0 always, and what was meant for a failure never runs.",
-    instead="Ask in the command's own line: if ! srun …; then …; fi, or srun … || status=$?.",
-    source=sources.BASH,
-    bad=_HEAD + "set -e\nsrun --kill-on-bad-exit=1 ./train\nif [ $? -ne 0 ]; then\n    echo failed\n    exit 1\nfi\n",
-    good=_HEAD + "set -e\nif ! srun --kill-on-bad-exit=1 ./train; then\n    echo failed\n    exit 1\nfi\n",
-)
-def find_dead_statuses(job: BatchScript) -> Iterator[Hit]:
-    """Yield the first reading of $? right behind a command whose failure has ended the script."""
-    sets = [each for each in job.shell.commands if each.program == "set" and not each.function]
-    on = [each.place.line for each in sets if any(re.fullmatch(r"-\w*e\w*|errexit", w.value) for w in each.words[1:])]
-    off = any(re.fullmatch(r"\+\w*e\w*|\+o", word.value) for each in sets for word in each.words[1:])
-    if not job.directives or not on or off or any(each.program == "trap" for each in job.shell.commands):
-        return
-    for number, line in enumerate(job.lines, start=1):
-        if number <= on[0] or not _READS_STATUS.match(line):
-            continue
-        above = [each for each in job.shell.commands if each.place.end_line < number and not each.in_substitution]
-        last = above[-1]
-        ends = job.lines[last.place.end_line - 1]
-        asked = last.is_tested or last.is_guarded or last.in_background or last.pipes_on or last.function is not None
-        if (
-            not asked
-            and last.program not in AT_ONCE
-            and not re.search(r"\|\||&&|\|", ends)
-            and _is_next(job, last, number)
-        ):
-            yield Hit(
-                TextSpan(number, 1, number, len(line) + 1), f"set -e ends the script if line {last.place.line} fails"
-            )
-            return
-
-
-def _is_next(job: BatchScript, last: SimpleCommand, number: int) -> bool:
-    """Tell whether nothing but comments and empty lines stands between a command and a line."""
-    between = job.lines[last.place.end_line : number - 1]
-    return all(not line.strip() or line.lstrip().startswith("#") for line in between)
-
-
-_READS_STATUS = re.compile(r"\s*(\w+=\$\?|if\s+\[\[?\s*\"?\$\?\"?\s+(-ne|!=|-gt|-eq|==|=)\s*\"?\d|if\s*\(\(\s*\$\?)")
-
-
-@rule(
     "cd-may-fail",
     Severity.FRAGILE,
     "rm behind a cd whose failure is not noticed",

@@ -58,23 +58,6 @@ def find_ib_timeouts(job: BatchScript) -> Iterator[Hit]:
 
 
 @rule(
-    "async-errors-off",
-    Severity.FRAGILE,
-    "torch's handling of NCCL errors is switched off",
-    why="With 0 the death of a rank in a collective goes unnoticed: the others wait until the time limit.",
-    instead="Remove it: the default (3) ends the process.",
-    source="pytorch/pytorch docs/source/torch_nccl_environment_variables.md",
-    bad=TASKS + "export TORCH_NCCL_ASYNC_ERROR_HANDLING=0\n" + STEP,
-    good=TASKS + STEP,
-)
-def find_async_errors_off(job: BatchScript) -> Iterator[Hit]:
-    """Yield the variable set to 0, under its new and its old name."""
-    for place, name, value in _set(job, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "NCCL_ASYNC_ERROR_HANDLING"):
-        if value == "0":
-            yield Hit(place, f"{name}=0: a dead rank is not noticed")
-
-
-@rule(
     "fabric-off",
     Severity.SLOW,
     "the fast network or the direct way between GPUs is switched off",
@@ -271,32 +254,3 @@ _OF_A_SERVICE = re.compile(
     r"|https?://[\w.-]+:[^\s@/$:{]{8,}@"
 )
 """Keys that services mark as such, and a password in an address."""
-
-
-@rule(
-    "slurm-variable-overwritten",
-    Severity.FRAGILE,
-    "a size that Slurm set is overwritten with another",
-    why="srun reads these variables as its own options: the next step has another size than the job.",
-    instead="Use a name of your own.",
-    source=sources.SRUN,
-    bad=TASKS + "export SLURM_NTASKS=2\n" + STEP,
-    good=TASKS + "export MY_TASKS=2\n" + STEP,
-)
-def find_overwritten_sizes(job: BatchScript) -> Iterator[Hit]:
-    """Yield literals that differ from what the header asks for."""
-    tasks = (job.tasks_per_node or 0) * (job.nodes or 0) or None
-    # Where both are set, srun reads no SLURM_NPROCS, SLURM_NNODES and SLURM_NTASKS_PER_NODE.
-    sizes = {"SLURM_NTASKS": tasks, "SLURM_JOB_NUM_NODES": job.nodes}
-    assignments = [each for each in job.shell.assignments if each.name in sizes]
-    for each in assignments if job.directives else ():
-        value = each.value.value if each.value is not None and each.value.is_literal else ""
-        behind = [launch for launch in job.launches if launch.command.place.line > each.place.line]
-        is_read = any(launch.stage("step") for launch in behind) or not any(launch.stage("mpi") for launch in behind)
-        size = sizes[each.name] if is_read else None
-        text = each.value.value if each.value is not None else ""
-        if size is not None and text.startswith("$((") and each.name not in text and not each.may_not_run:
-            message = f"the job has {each.name}={size}, and the script works out its own"
-            yield Hit(each.place, message, unknown="whether the number is another")
-        elif size is not None and value.isdigit() and int(value) != size and not (each.may_not_run or each.of_command):
-            yield Hit(each.place, f"the job has {each.name}={size}, and the script says {value}")
