@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -46,6 +47,9 @@ from muster.plan.secret import without
 from muster.plan.site_values import node_kind
 from muster.plan.size import Size, make_size
 from muster.sites.site import Site
+
+if TYPE_CHECKING:
+    from muster.policy.rules import Ask
 
 
 class Sections(msgspec.Struct, frozen=True):
@@ -107,10 +111,10 @@ def make_plan(
     meeting = make_meeting(asked.request, launch.terms, size.shape)
     node_prologue = make_node_prologue(asked.request, launch.terms)
     refuse_unknown_address(meeting, step_flags, launch.terms.site)
-    directives = _make_header(asked, size, launch, launcher, finish, command.job_name)
-    notes += _live_notes(asked, size, launcher, launch.queue.gone, directives)
+    directives, ask = _make_header(asked, size, launch, launcher, finish, command.job_name)
+    notes += _live_notes(asked, ask, launch.queue.gone)
     notes += [*_sweep_notes(asked, size, words, environment, directives), *notes_of_nodes(asked, facts, size)]
-    notes += _notes_of_names(asked, size, launcher, directives)
+    notes += _notes_of_names(asked, ask)
     return _join(
         Sections(
             asked,
@@ -237,29 +241,26 @@ def _fill_rows(asked: Asked, words: tuple[str, ...], environment: Environment) -
 
 def _make_header(
     asked: Asked, size: Size, launch: LaunchTerms, launcher: Launcher, finish: Finish | None, job_name: str
-) -> tuple[Directive, ...]:
+) -> tuple[tuple[Directive, ...], Ask | None]:
+    """Return the header, and the job as the header asks for it; None: Slurm is asked for no allocation."""
     if not asked.has_header:
-        return ()
+        return (), None
     from muster.plan.header import make_header
 
     return make_header(asked, size, launch.terms, launcher, finish, job_name)
 
 
-def _notes_of_names(asked: Asked, size: Size, launcher: Launcher, directives: Sequence[Directive]) -> Iterator[Note]:
-    if asked.has_header:
+def _notes_of_names(asked: Asked, ask: Ask | None) -> Iterator[Note]:
+    if ask is not None:
         from muster.plan.header import notes_of_names
 
-        yield from notes_of_names(asked, size, launcher, directives)
+        yield from notes_of_names(asked.site, ask)
 
 
-def _live_notes(
-    asked: Asked, size: Size, launcher: Launcher, gone: str | None, directives: Sequence[Directive]
-) -> Iterator[Note]:
-    if asked.site.cluster is not None and asked.has_header:
-        from muster.plan.header import ask_of_header
+def _live_notes(asked: Asked, ask: Ask | None, gone: str | None) -> Iterator[Note]:
+    if asked.site.cluster is not None and ask is not None:
         from muster.plan.live import live_notes
 
-        ask = ask_of_header(asked, size, launcher, directives)
         kind_name, _ = node_kind(asked.site, replace(asked.request, partition=ask.partition))
         queues = {f"partitions.{name}" for name in (ask.partition, gone)}
         yield from live_notes(asked, ask, queues | {f"nodes.{kind_name}", "memory", "request"})

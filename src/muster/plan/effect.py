@@ -10,6 +10,7 @@ from muster.errors import Refusal, refused
 from muster.job.request import Request
 from muster.launchers.base import Launcher, Starter
 from muster.model.plan import Engine, Flag, Reason
+from muster.plan.asked import Asked
 from muster.slurm.flags import ONLY_OF_SBATCH, SlurmFlag
 from muster.units import whole_number
 
@@ -45,28 +46,21 @@ class _Idle(msgspec.Struct, frozen=True):
     """The launcher under which the option has an effect."""
 
 
-def refuse_idle_options(
-    request: Request,
-    more: Sequence[SlurmFlag],
-    launcher: Launcher,
-    environment: Mapping[str, str],
-    engine: Engine,
-    *,
-    within: bool,
-    stream: bool,
-) -> None:
+def refuse_idle_options(asked: Asked, launcher: Launcher, environment: Mapping[str, str]) -> None:
     """Stop at the first option as typed that would change nothing. What a settings file says is for many launches."""
-    rules: list[Iterator[_Idle]] = [_of_launcher(request, launcher)]
-    if stream:
-        rules.append(_of_run(request, more))
-    if engine is Engine.HERE:
-        rules.append(_of_here(request, launcher))
-    if within:
-        rules.append(_of_allocation(request, more, launcher, environment))
-    for rule in rules:
-        for idle in rule:
-            accepted = {"launcher": idle.launcher} if idle.launcher else {}
-            raise refused((Refusal("idle-option", f"{idle.option}: {idle.why}", idle.hint, accepted=accepted), ""))
+    for idle in _idle_options(asked, launcher, environment):
+        accepted = {"launcher": idle.launcher} if idle.launcher else {}
+        raise refused((Refusal("idle-option", f"{idle.option}: {idle.why}", idle.hint, accepted=accepted), ""))
+
+
+def _idle_options(asked: Asked, launcher: Launcher, environment: Mapping[str, str]) -> Iterator[_Idle]:
+    yield from _of_launcher(asked.request, launcher)
+    if asked.stream:
+        yield from _of_run(asked.request, asked.flags)
+    if asked.engine is Engine.HERE:
+        yield from _of_here(asked.request, launcher)
+    if asked.within:
+        yield from _of_allocation(asked.request, asked.flags, launcher, environment)
 
 
 def flags_within(request: Request, launcher: Launcher) -> Iterator[Flag]:

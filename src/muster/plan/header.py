@@ -29,29 +29,28 @@ from muster.units import Memory
 
 def make_header(
     asked: Asked, size: Size, terms: Terms, launcher: Launcher, finish: Finish | None, job_name: str
-) -> tuple[Directive, ...]:
-    """Return the header of the job; what the site does not take is refused here."""
+) -> tuple[tuple[Directive, ...], Ask]:
+    """Return the header of the job, and the job as it asks for it; what the site does not take is refused here."""
     directives = _make_directives(asked, size, terms, finish, job_name)
     check_limit(asked.request, finish, directives)
-    _check_limits(asked.site, asked.request, ask_of_header(asked, size, launcher, directives))
-    return directives
+    ask = _ask_of_header(asked, size, launcher, directives)
+    _check_limits(asked.site, asked.request, ask)
+    return directives, ask
 
 
-def notes_of_names(asked: Asked, size: Size, launcher: Launcher, directives: Sequence[Directive]) -> Iterator[Note]:
+def notes_of_names(site: Site, ask: Ask) -> Iterator[Note]:
     """Yield a warning for each name that the profile does not list, and for each number that is not the site's own."""
-    ask = ask_of_header(asked, size, launcher, directives)
-    for unlisted in unlisted_names(asked.site.profile, ask):
-        if asked.site.cluster is not None and unlisted.kind in NAMED_BY_SLURM:
-            continue
-        yield Note(say_unlisted(asked.site, unlisted), warning=True)
-    for offer in asked.site.profile.unverified if asked.site.cluster is None else ():
+    for unlisted in unlisted_names(site.profile, ask):
+        if site.cluster is None or unlisted.kind not in NAMED_BY_SLURM:
+            yield Note(say_unlisted(site, unlisted), warning=True)
+    for offer in site.profile.unverified if site.cluster is None else ():
         if offer.key in {f"partitions.{ask.partition}.time_max", f"qos.{ask.qos}.time_max"}:
             name = offer.key.split(".")[1]
             yield Note(f"the longest time of {name} is not verified: {offer.value} ({offer.reason}; {offer.checked})")
-    for refusal in refusals(asked.site.profile, ask, is_counted=asked.site.cluster is not None):
-        doubt = doubt_of(asked.site, refusal)
+    for refusal in refusals(site.profile, ask, is_counted=site.cluster is not None):
+        doubt = doubt_of(site, refusal)
         if doubt:
-            text = f"{refusal.message} ({say_origin(asked.site, refusal)})"
+            text = f"{refusal.message} ({say_origin(site, refusal)})"
             yield Note(f"{text}: {doubt}, and Slurm decides", warning=True)
 
 
@@ -215,35 +214,31 @@ def _check_limits(site: Site, request: Request, ask: Ask) -> None:
         raise refused(*broken)
 
 
-def ask_of_header(asked: Asked, size: Size, launcher: Launcher, directives: Sequence[Directive]) -> Ask:
+def _ask_of_header(asked: Asked, size: Size, launcher: Launcher, directives: Sequence[Directive]) -> Ask:
     """Return the job as the header asks for it, spare nodes among its nodes."""
     request, shape = asked.request, size.shape
     header = {directive.name: directive.value for directive in directives}
     memory = header.get("mem")  # as asked, else the profile's own
-    known_names = {
-        *("nodes", "ntasks-per-node", "cpus-per-task", "time", "mem", "partition", "qos", "account"),
-        "constraint",
-    }
-    return Ask(
+    return replace(
+        ask_of(request),
         nodes=shape.nodes + request.spares,
         spares=request.spares,
         gpus_per_node=shape.gpus_per_node,
         gpu_type=_gpu_type(header),
         ntasks_per_node=shape.ntasks_per_node,
         cpus_per_task=shape.cpus_per_task,
-        time_s=request.time.seconds if request.time else None,
-        is_unlimited=request.time is not None and not request.time.seconds,
         mem=Memory.parse(memory) if memory else None,
-        partition=header.get("partition"),
-        qos=header.get("qos"),
-        account=header.get("account"),
-        constraint=header.get("constraint"),
+        **{name: header.get(name) for name in _NAMES},
         launcher=launcher.site_name,
         image=str(request.image) if request.image else None,
         modules=request.module,
-        flags={name: value for name, value in header.items() if name not in known_names},
+        flags={name: value for name, value in header.items() if name not in {*_NAMES, *_NUMBERS}},
         node=live_kind_name(asked.site, replace(request, partition=header.get("partition"))),
     )
+
+
+_NAMES = ("partition", "qos", "account", "constraint")
+_NUMBERS = ("nodes", "ntasks-per-node", "cpus-per-task", "time", "mem")
 
 
 def _gpu_type(header: Mapping[str, str | None]) -> str | None:

@@ -31,10 +31,8 @@ def use_image(
     """Return the image, its engine and all that goes with it; what cannot work is refused here."""
     reference = reference_of(request, site, facts)
     if reference is None:
-        if request.bind or request.engine not in {None, "none"}:
-            option = "bind" if request.bind else "engine"
-            raise RequestError(f"--{option} is for an image, but no image is named", hint="--image X.sif")
-        return ImageUse("none", None, Reason("no image was asked for"))
+        option = "bind" if request.bind else "engine"
+        raise RequestError(f"--{option} is for an image, but no image is named", hint="--image X.sif")
     image_facts = facts.image or ImageFacts()
     found_image = find_image(reference, image_facts)
     name, reason = choose_engine(request, site, image_facts, reference, found_image, engine)

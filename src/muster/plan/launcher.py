@@ -79,15 +79,7 @@ def _of_site(site: Site, engine: Engine) -> tuple[Launcher, Reason]:
 def check_options(asked: Asked, facts: Facts, launcher: Launcher) -> None:
     """Refuse an option that would change nothing where, or by what, the ranks start."""
     _check_signal(asked.flags, launcher)
-    refuse_idle_options(
-        asked.request,
-        asked.flags,
-        launcher,
-        facts.environment,
-        asked.engine,
-        within=asked.within,
-        stream=asked.stream,
-    )
+    refuse_idle_options(asked, launcher, facts.environment)
 
 
 def settle_terms(asked: Asked, facts: Facts, size: Size, launcher: Launcher) -> LaunchTerms:

@@ -14,6 +14,7 @@ from muster.job.option import OriginKind, ValueOrigin
 from muster.job.request import Request
 from muster.model.plan import Note, Plan
 from muster.plan.asked import Asked
+from muster.plan.site_values import gpu_type_asked, gpus_asked
 from muster.policy.cluster import choose_partition, partition_of, why_not_default
 from muster.policy.given import is_slice, kind_for, qos_of
 from muster.policy.queues import Choice
@@ -22,16 +23,15 @@ from muster.sites.live import signature
 from muster.sites.site import SAID_HERE, Site
 from muster.sites.when import Situation
 from muster.slurm.cluster_facts import ClusterFacts, KindFacts
-from muster.slurm.flags import gpu_type_in_gres, gpus_in_gres
 
 
 def ask_of(request: Request) -> Ask:
     """Return what the request asks of its nodes, before anything is decided."""
-    gpus = request.gpus_per_node if request.gpus_per_node is not None else gpus_in_gres(request.gres)
+    gpus = gpus_asked(request)
     return Ask(
         nodes=(request.nodes or 1) + request.spares,
         gpus_per_node=gpus or 0,
-        gpu_type=request.gpu_type or gpu_type_in_gres(request.gres),
+        gpu_type=gpu_type_asked(request),
         ntasks_per_node=request.ntasks_per_node or gpus or 1,
         cpus_per_task=request.cpus_per_task,
         time_s=request.time.seconds if request.time else None,
@@ -75,11 +75,6 @@ def _said_when(cluster: ClusterFacts) -> str:
     return f"what Slurm said here at {time}; --fresh asks again" if time else f"{SAID_HERE}; --fresh asks again"
 
 
-def says_gpus(request: Request) -> bool:
-    """Return whether the request says how many GPUs it wants, be it none."""
-    return request.gpus_per_node is not None or gpus_in_gres(request.gres) is not None
-
-
 def live_kind(site: Site, request: Request) -> KindFacts | None:
     """Return the kind of node that Slurm shows for this request; None: the profile knows better, or Slurm says none."""
     if site.cluster is None or (request.partition is None and site.is_described):
@@ -111,7 +106,7 @@ def with_cluster(asked: Asked) -> Asked:
     ask = ask_of_asked(asked)
     if site.is_described or "reservation" in ask.flags or request.partition or request.nodelist:
         return asked
-    chosen = choose_partition(site.cluster, ask, trial=request.trial, any_nodes=not says_gpus(request))
+    chosen = choose_partition(site.cluster, ask, trial=request.trial, any_nodes=gpus_asked(request) is None)
     if chosen.partition is None and not ask.gpus_per_node:
         chosen = choose_partition(site.cluster, ask, trial=request.trial, any_nodes=True)
     if chosen.partition is None or chosen.is_default:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from posixpath import basename
 from typing import TYPE_CHECKING
 
@@ -224,13 +224,8 @@ def _as_ours(launcher: str, name: str, value: str) -> str | None:
     if launcher.startswith("mpi") and name == "x":
         return f"--env {value}"
     if launcher == "srun":
-        converters: dict[str, Callable[[str], str]] = {
-            "c": "-c {}".format,
-            "cpus_per_task": "-c {}".format,
-            "G": "-g {}".format,
-            "gpus_per_node": "-g {}".format,
-        }
-        return converters[name](value) if name in converters else None
+        option = {"c": "-c", "cpus_per_task": "-c", "G": "-g", "gpus_per_node": "-g"}.get(name)
+        return option and f"{option} {value}"
     return None
 
 

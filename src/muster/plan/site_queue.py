@@ -11,12 +11,11 @@ from msgspec.structs import replace
 from muster.job.request import Request
 from muster.model.plan import Directive, Reason, Shape
 from muster.plan.asked import Asked
-from muster.plan.site_values import node_kind, reason_for
+from muster.plan.site_values import gpu_type_asked, node_kind, reason_for
 from muster.policy.masks import threads_counted
 from muster.policy.queues import Choice, choose_queue
 from muster.sites.site import SAID_HERE, Site
 from muster.sites.when import Situation
-from muster.slurm.flags import gpu_type_in_gres
 from muster.units import parse_memory_mib
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ def requeue_of(site: Site, request: Request, queue: Choice) -> tuple[str, Reason
 def queue_of(asked: Asked, job: Situation) -> Choice:
     """Return the queue of the job; what a rule of the profile names has to be there, where Slurm says what there is."""
     request, profile, cluster = asked.request, asked.site.profile, asked.site.cluster
-    gpu_type = request.gpu_type or gpu_type_in_gres(request.gres)
+    gpu_type = gpu_type_asked(request)
     queue = choose_queue(
         profile, job, partition=request.partition, qos=request.qos, gpu_type=gpu_type, there=asked.site.partitions_there
     )

@@ -15,15 +15,18 @@ from muster.model.plan import Directive, Engine, Flag, Note, Prelude, PreludeKin
 from muster.model.words import Fragment, Word, template
 from muster.plan.secret import shown_assignment
 from muster.plan.site_queue import memory_of, requeue_of
-from muster.plan.site_values import node_kind, reason_for
-from muster.plan.terms import DEFAULT_PORTS, OWN_ENVIRONMENT, Ports, Terms
+from muster.plan.site_values import gpu_type_asked, node_kind, reason_for
+from muster.plan.terms import Ports, Terms
 from muster.policy.masks import bind_ranks
 from muster.policy.queues import Choice, is_of_another_kind
 from muster.rank.vendors import VENDORS, vendor_of
 from muster.sites.schema import Container, NodeKind, Queue, SiteVariable
 from muster.sites.site import SAID_HERE, Site
 from muster.sites.when import OFFLINE, Situation, applies, workloads_of
-from muster.slurm.flags import gpu_type_in_gres
+
+# Below Linux's ephemeral range (32768-60999), above what services take.
+_DEFAULT_PORTS = (20000, 31999)
+_OWN_ENVIRONMENT = Reason("the job's environment is what this script shows, whatever shell it was submitted from")
 
 
 def forks_may_crash(site: Site, request: Request, engine: Engine) -> bool:
@@ -147,18 +150,13 @@ def _without_gpus(site: Site, request: Request, job: Situation, chosen: Choice) 
     yield Note(f"-g 0: the job {goes}; {other}", warning=True)
 
 
-def _export_reason(site: Site) -> Reason:
-    if site.profile.request.export == "none":
-        return OWN_ENVIRONMENT
-    return reason_for(site, "request.export", "this site's own environment reaches a job from the submitting shell")
-
-
 def terms_of(site: Site, request: Request, shape: Shape, job: Situation, queue: Choice) -> Terms:
     """Return everything that the site lays down for this job."""
     profile = site.profile
     site_request, launch, meeting = profile.request, profile.launch, profile.rendezvous
     whole_node = site_request.gpus == "whole-node"
     requeue, requeue_reason = requeue_of(site, request, queue)
+    of_shell = "this site's own environment reaches a job from the submitting shell"
     return Terms(
         site=site.name,
         gpu_form="none" if whole_node else ("gres" if site_request.gpus == "gres" else "gpus-per-node"),
@@ -167,7 +165,9 @@ def terms_of(site: Site, request: Request, shape: Shape, job: Situation, queue: 
         requeue=requeue,
         requeue_reason=requeue_reason,
         export=site_request.export.upper(),
-        export_reason=_export_reason(site),
+        export_reason=_OWN_ENVIRONMENT
+        if site_request.export == "none"
+        else reason_for(site, "request.export", of_shell),
         directives=tuple(_directives(site, request, shape, job, queue)),
         step_flags=tuple(_step_flags(site, shape, job, request)),
         mpi=launch.mpi_by_stack.get(job.stack or "") or launch.mpi,
@@ -179,8 +179,8 @@ def terms_of(site: Site, request: Request, shape: Shape, job: Situation, queue: 
         host_suffix=(meeting.suffix or "") if meeting.host == "suffix" else "",
         address_reason=reason_for(site, "rendezvous.host", "rank 0 runs on the first host of the step"),
         ports=Ports(
-            meeting.port_low or DEFAULT_PORTS[0],
-            meeting.port_high or DEFAULT_PORTS[1],
+            meeting.port_low or _DEFAULT_PORTS[0],
+            meeting.port_high or _DEFAULT_PORTS[1],
             bool(meeting.reserved_ports),
             reason_for(site, "rendezvous.port_low", "below the range from which the kernel hands out ports"),
         ),
@@ -223,7 +223,7 @@ def _directives(site: Site, request: Request, shape: Shape, job: Situation, queu
         elif value is not None and queue.gone is not None:
             yield Directive(name, value, Reason(queue.reason, SAID_HERE))
     constraint = (profile.request.constraint or {}).get(job.gpu_kind or "")
-    has_other_nodes = is_of_another_kind(profile, job.gpu_kind, request.gpu_type or gpu_type_in_gres(request.gres))
+    has_other_nodes = is_of_another_kind(profile, job.gpu_kind, gpu_type_asked(request))
     if constraint is not None and request.constraint is None and job.gpus_per_node and not has_other_nodes:
         reason = reason_for(site, "request.constraint", f"selects the {job.gpu_kind} nodes")
         yield Directive("constraint", constraint, reason)
@@ -310,7 +310,9 @@ _PROXY_NAMES = frozenset({"http_proxy", "https_proxy", "ftp_proxy", "all_proxy",
 
 def site_notes(site: Site, request: Request, shape: Shape, job: Situation, queue: Choice) -> Iterator[Note]:
     """Yield what the user should know of this site and this job before it is queued."""
-    yield from _trust(site)
+    trust = say_trust(site)
+    if trust is not None:
+        yield Note("; ".join(filter(None, (trust, say_ran(site)))), warning=True)
     yield from _without_plugin(site, request, job)
     yield from _overruled(site, request, job)
     yield from _of_queue(site, queue)
@@ -343,12 +345,6 @@ def say_ran(site: Site) -> str | None:
     if site.profile.ran == "never":
         return f"no script of Muster's has run at {site.name} yet"
     return f"a script of Muster's ran at {site.name} on {site.profile.ran}"
-
-
-def _trust(site: Site) -> Iterator[Note]:
-    words = say_trust(site)
-    if words is not None:
-        yield Note("; ".join(filter(None, (words, say_ran(site)))), warning=True)
 
 
 def _without_plugin(site: Site, request: Request, job: Situation) -> Iterator[Note]:

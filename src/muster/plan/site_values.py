@@ -8,7 +8,17 @@ from muster.policy.queues import Choice, choose_queue, kind_of
 from muster.sites.schema import NodeKind
 from muster.sites.site import Site
 from muster.sites.when import Situation
-from muster.slurm.flags import gpu_type_in_gres
+from muster.slurm.flags import gpu_type_in_gres, gpus_in_gres
+
+
+def gpus_asked(request: Request) -> int | None:
+    """Return how many GPUs of a node are asked for, be it none; None: the request does not say."""
+    return gpus_in_gres(request.gres) if request.gpus_per_node is None else request.gpus_per_node
+
+
+def gpu_type_asked(request: Request) -> str | None:
+    """Return the type of GPU that is asked for."""
+    return request.gpu_type or gpu_type_in_gres(request.gres)
 
 
 def reason_for(site: Site, key: str, text: str, *, shown_key: str | None = None, short: str = "") -> Reason:
@@ -73,7 +83,7 @@ def _queue_asked(site: Site, request: Request, kind: str | None) -> Choice:
         job,
         partition=request.partition,
         qos=request.qos,
-        gpu_type=request.gpu_type or gpu_type_in_gres(request.gres),
+        gpu_type=gpu_type_asked(request),
         there=site.partitions_there,
     )
 
@@ -85,7 +95,7 @@ def _kind_in(site: Site, request: Request, partition: str | None, qos: str | Non
         qos=qos,
         constraint=request.constraint,
         account=request.account,
-        gpu_type=request.gpu_type or gpu_type_in_gres(request.gres),
+        gpu_type=gpu_type_asked(request),
         gpus=request.gpus_per_node,
         cpus=(request.ntasks_per_node or request.gpus_per_node or 1) * (request.cpus_per_task or 0),
     )

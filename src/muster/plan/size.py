@@ -12,7 +12,7 @@ from muster.launchers.base import Launcher
 from muster.model.plan import Engine, Pack, Shape
 from muster.plan.asked import Asked
 from muster.plan.shape import NodeShape, make_shape
-from muster.plan.site_values import node_kind, queue_names
+from muster.plan.site_values import gpus_asked, node_kind, queue_names
 from muster.policy.masks import core_list, threads_counted
 from muster.policy.queues import kinds_in
 from muster.sites.site import Site
@@ -71,7 +71,7 @@ def node_shape(site: Site, request: Request) -> NodeShape:
     reserved = len(core_list(node.reserved_cores)) if node.reserved_cores else 0
     cores = None if node.cores is None else node.cores - reserved
     share = node.cores_per_gpu or (cores // node.gpus if cores and node.gpus else None)
-    if not site.is_described and not _gpus_asked(request):
+    if not site.is_described and not gpus_asked(request):
         share = None
     counted = threads_counted(site.profile, node)
     partition, qos = queue_names(site, request)
@@ -85,10 +85,6 @@ def node_shape(site: Site, request: Request) -> NodeShape:
         origin=site.origin(f"nodes.{name}").words(),
         is_taken_whole=site.is_described,
     )
-
-
-def _gpus_asked(request: Request) -> int | None:
-    return gpus_in_gres(request.gres) if request.gpus_per_node is None else request.gpus_per_node
 
 
 def _has_node_alone(site: Site, request: Request, partition: str | None, qos: str | None) -> bool:
