@@ -265,8 +265,6 @@ _JOB = SlurmJob("7", "7", "train", state_of("RUNNING"), reason_of("None"))
         (_RUN, replace(_JOB, name="other"), False),
         (_RUN, replace(_JOB, name="other", comment="muster:d"), True),
         (_RUN, replace(_JOB, comment="muster:e"), False),
-        (replace(_RUN, cluster="", digest=""), _JOB, False),
-        (replace(_RUN, cluster=""), _JOB, True),
         (replace(_RUN, digest=""), _JOB, True),
         (_RUN, replace(_JOB, stdout="/r/run/logs/x"), True),
         (_RUN, replace(_JOB, stdout="/r/run2/x"), False),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -82,21 +81,6 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(asked_jobs, "cluster", lambda: "nuA")
     monkeypatch.setattr("muster.follow.scheduler.Scheduler.next_job_id", lambda _: 3)
     return tmp_path / "muster"
-
-
-def test_an_entry_of_an_earlier_muster_is_taken_where_its_output_shows_it(state: Path) -> None:
-    old = state / "jobs" / "2.json"
-    old.parent.mkdir(parents=True)
-    old.write_text(json.dumps({"job": "2", "directory": "/scratch/muster-runs/train", "name": "train"}))
-
-    assert cases(["2"], Answer((replace(JOB, stdout="/elsewhere"),)))[0].run is None
-    with pytest.raises(RequestError, match="Slurm knows no job 2"):
-        cases(["2"], Answer((), ("2",)))
-    (case,) = cases(["2"], Answer((replace(JOB, stdout=INSIDE),)))
-
-    assert case.run is not None
-    assert (case.run.cluster, old.exists()) == ("nuA", False)
-    assert find_run(state, "2", "nuA") == case.run
 
 
 def test_a_job_that_slurm_has_forgotten_is_known_by_its_record(state: Path) -> None:

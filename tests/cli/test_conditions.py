@@ -216,11 +216,9 @@ def test_of_a_job_of_musters_own_slurm_may_be_silent(
         return [JobCase("7", None, run)] if records_do else []
 
     monkeypatch.setattr("muster.act.record.find_run", lambda *_: run)
-    for verb in (logs, report):
-        monkeypatch.setattr(verb, "cluster", lambda: "lab")
-        monkeypatch.setattr(verb, "with_links", list)
-        monkeypatch.setattr(verb, "cases", cases_of)
-    assert logs._asked(_Silent(error), "7").silent  # type: ignore[arg-type]
+    monkeypatch.setattr(asked_jobs, "cluster", lambda: "lab")
+    monkeypatch.setattr(asked_jobs, "with_links", list)
+    monkeypatch.setattr(report, "cases", cases_of)
     with nullcontext() if has_record else pytest.raises(type(error)):
         assert report._case("7", _Silent(error)) == (JobCase("7", None, run), True)  # type: ignore[arg-type]
         assert answers[0].silent

@@ -75,7 +75,8 @@ def test_a_rank_that_the_job_has_not_is_refused_before_anything_is_awaited(
     stub: Stub, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "logs").mkdir()
-    monkeypatch.setattr(logs, "_output", lambda *_: JobOutput(tmp_path / "logs", ranks=2))
+    output = JobOutput(tmp_path / "logs", ranks=2)
+    monkeypatch.setattr("muster.follow.find_output.find_output", lambda *_: output)
     stub.say(_row(tmp_path, "COMPLETED", ended="1790000900"))
 
     assert [main(["logs", "-f", "41", *words]) for words in ([], ["--rank", "1"], ["--rank", "2"])][2] == 2

@@ -226,10 +226,11 @@ def test_the_lines_of_each_task_have_one_heading_if_they_hold_the_rank(
 
 
 def test_where_the_output_lies_is_said_to_be_gone_or_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = cast("Words", SimpleNamespace(follow=False, attempt=None, role=None, rank=None))
     with pytest.raises(RequestError, match="the run directory of job 7 is gone"):
-        _output(JobCase("7", None, Run("7", tmp_path / "gone", "train")))
+        _output(JobCase("7", None, Run("7", tmp_path / "gone", "train")), words)
     with pytest.raises(RequestError, match="it is not known where"):
-        _output(JobCase("7", None, None))
+        _output(JobCase("7", None, None), words)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "muster-runs/7").mkdir(parents=True)
     (tmp_path / "muster-runs/7/output").write_text("7.out\n")

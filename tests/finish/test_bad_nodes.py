@@ -24,7 +24,6 @@ from muster.act.bad_nodes import (
 )
 from muster.act.record import Run, register
 from muster.errors import RequestError
-from muster.follow.attempt_list import read_ends
 from muster.follow.node_memory import leave_out, nodes_to_avoid
 from muster.job.request import Request
 from muster.model.plan import Note
@@ -45,15 +44,13 @@ class _Jobs:
         self.folder, self.state = folder, folder / "state"
         self.now: dict[str, NodeState] = {}
 
-    def ended(
-        self, job: str, *ends: tuple[object, ...], attempts: str = "", name: str = "train", is_older: bool = False
-    ) -> Path:
-        """A job with these ends: rank, host, status, cause; and its kind and error line, which older scripts lack."""
+    def ended(self, job: str, *ends: tuple[object, ...], attempts: str = "", name: str = "train") -> Path:
+        """A job with these ends: rank, host, status, cause; and its kind and error line, where they are known."""
         directory = self._run(job, name)
         now = int(time.time())
         lines = [
             "\t".join(map(str, (number, now - 9, now, status, rank, host, "end", cause, "not started again", *kind)))
-            + ("\n" if is_older or kind else "\t\t\n")
+            + ("\n" if kind else "\t\t\n")
             for number, (rank, host, status, cause, *kind) in enumerate(ends, 1)
         ]
         (directory / "ends").write_text("".join(lines))
@@ -149,14 +146,6 @@ def test_faults_of_the_script_never_count(jobs: _Jobs, end: tuple[object, ...]) 
     for job in ("1", "2", "3"):
         jobs.ended(job, end, name=f"name{job}")
 
-    assert jobs.bad() == {}
-
-
-def test_an_end_that_an_older_script_wrote_is_read_and_blames_no_node(jobs: _Jobs) -> None:
-    folder = jobs.ended("7", ("", "n2", 1, "n2 failed"), is_older=True)
-
-    (end,) = read_ends(folder)
-    assert (end.host, end.cause, end.kind) == ("n2", "n2 failed", None)
     assert jobs.bad() == {}
 
 

@@ -97,15 +97,15 @@ def test_a_chain_that_is_cancelled_is_closed(
 @pytest.mark.parametrize(
     ("ends", "attempts", "told"),
     [
-        ("1\t100\t160\t0\t\t\tdone\t\t\n", "1\t100\tn1\t\n", []),
+        ("1\t100\t160\t0\t\t\tdone\t\t\t\t\n", "1\t100\tn1\t\n", []),
         (
-            "1\t100\t160\t0\t\t\tdone\t\t\n2\t200\t260\t7\t1\tn2\tend\tValueError\t\n",
+            "1\t100\t160\t0\t\t\tdone\t\t\t\t\n2\t200\t260\t7\t1\tn2\tend\tValueError\t\t\t\n",
             "1\t100\tn1\t\n2\t200\tn1\t\n",
             ["it ended well", "ValueError; "],
         ),
         ("", "1\t100\tn1\t\n2\t200\tn1\t\n", [_PUT_BACK]),
-        ("1\t100\t160\t7\t1\tn2\tend\tValueError\t\n", "1\t100\tn1\t\n", ["ValueError; "]),
-        ("2\t200\t260\t0\t\t\tdone\t\t\n", "1\t100\tn1\t\n2\t200\tn1\t\n", [_PUT_BACK, "it ended well"]),
+        ("1\t100\t160\t7\t1\tn2\tend\tValueError\t\t\t\n", "1\t100\tn1\t\n", ["ValueError; "]),
+        ("2\t200\t260\t0\t\t\tdone\t\t\t\t\n", "1\t100\tn1\t\n2\t200\tn1\t\n", [_PUT_BACK, "it ended well"]),
     ],
 )
 def test_a_job_whose_first_attempt_ended_well_has_no_story(

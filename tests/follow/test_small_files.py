@@ -64,7 +64,6 @@ def _cut(line: str, place: int, word: str) -> str:
     ("line", "ends"),
     [
         (_END, [_end()]),
-        (_END.rpartition("\t")[0].rpartition("\t")[0], [_end(kind=None, error_line="")]),
         (_END.rpartition("\t")[0], []),
         (f"{_END}\tmore", []),
         *((_cut(_END, place, "x"), []) for place in range(4)),

@@ -122,8 +122,7 @@ def _why_it_stays(run: Run, question: CleanRules) -> str | None:
         return f"job {run.job} waits or runs"
     if run.cluster == question.cluster or question.other_clusters:
         return None
-    cluster_words = f"the cluster {run.cluster}" if run.cluster else "a cluster that an earlier Muster did not note"
-    return f"its job was one of {cluster_words}, which is not asked from here (--other-clusters)"
+    return f"its job was one of the cluster {run.cluster}, which is not asked from here (--other-clusters)"
 
 
 def _is_ours(path: Path) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from muster.runner import spawn
@@ -44,10 +44,8 @@ class Guard:
         self._descriptor = descriptor
 
     def _tell(self, word: str) -> None:
-        try:
+        with suppress(BrokenPipeError):  # somebody ended it
             os.write(self._descriptor, f"{word}\n".encode())
-        except BrokenPipeError:  # somebody ended it
-            return
 
     def watch_process(self, pid: int) -> None:
         """Let this process be ended with Muster."""

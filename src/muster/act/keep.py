@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import os
 import re
-import select
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 
 import msgspec
 from msgspec.structs import replace
 
 from muster.act.guard import Guard, guarded
-from muster.act.pump import Form, Pump, Target, go_on, waited_for
+from muster.act.pump import ENDINGS, Form, Pump, Target, listening, pass_on
 from muster.errors import MachineLacks
 from muster.runner import shell_status, spawn
 
@@ -35,7 +34,6 @@ _LOOK_S = 0.5
 # A process that left its rank's group may hold our pipes for ever.
 _DRAIN_S = 0.5
 _LATE_BYTES = 1 << 22
-_ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Where the script's shell finds what it is handed.
 _SCRIPT, _TOLD, _INPUT, _ERRORS = 3, 4, 5, 6
 
@@ -153,11 +151,16 @@ class _Keeper:
         self.kill_at: float | None = None
         self.bytes_at_end: int | None = None
 
+    def listening(self) -> AbstractContextManager[int]:
+        """Note the signals that come, and yield the descriptor that then wakes the loop."""
+        return listening(self.numbers, (*ENDINGS, signal.SIGCHLD))
+
     def run(self, wake: int, look: Callable[[], None] = lambda: None) -> None:
         """Pass on until the script and its parent have ended, and all that they wrote is written."""
         quiet_since = time.monotonic()
         while not self._is_over(quiet_since):
-            if self._pass_on(wake, _LOOK_S if self.child_status is None else 0.05) or self.child_status is None:
+            patience_s = _LOOK_S if self.child_status is None else 0.05
+            if pass_on(self.pumps, wake, (), patience_s) or self.child_status is None:
                 quiet_since = time.monotonic()
             self._reap()
             self._hear()
@@ -178,20 +181,6 @@ class _Keeper:
         is_quiet = time.monotonic() > quiet_since + _DRAIN_S or since > _LATE_BYTES
         return is_quiet or all(pump.is_done for pump in self.pumps)
 
-    def _pass_on(self, wake: int, patience_s: float) -> bool:
-        waiting = select.poll()
-        waiting.register(wake, select.POLLIN)
-        needs = waited_for(self.pumps)
-        for descriptor, (event, _) in needs.items():
-            waiting.register(descriptor, event)
-        ready = [descriptor for descriptor, _ in waiting.poll(patience_s * 1000)]
-        if wake in ready:
-            os.read(wake, 512)
-        for descriptor in ready:
-            if descriptor != wake:
-                go_on(descriptor, needs[descriptor][1])
-        return bool(ready)
-
     def _reap(self) -> None:
         if self.child_status is not None:
             return
@@ -203,7 +192,7 @@ class _Keeper:
         """End the script when a signal comes, or when nobody takes its output."""
         if self.told is None and self.out.target.error is not None:
             self._tell(signal.SIGPIPE, signal.SIGTERM)
-        for number in [number for number in self.numbers if number in _ENDINGS]:
+        for number in [number for number in self.numbers if number in ENDINGS]:
             self._tell(number, signal.SIGINT if number == signal.SIGINT and self.group is None else signal.SIGTERM)
         self.numbers.clear()
         if self.kill_at is not None and time.monotonic() > self.kill_at and self.child_status is None:
@@ -232,7 +221,7 @@ class _Keeper:
         if was_killed:
             status = 128 + signal.SIGKILL
         told_signal = self.told
-        if isinstance(error, BrokenPipeError) or told_signal in _ENDINGS:
+        if isinstance(error, BrokenPipeError) or told_signal in ENDINGS:
             status = 128 + (told_signal or signal.SIGPIPE)
         elif error is not None:
             status = status if told_signal is None and status else 2
@@ -240,7 +229,7 @@ class _Keeper:
         return Kept(
             status,
             has_started,
-            told_signal if told_signal in _ENDINGS else None,
+            told_signal if told_signal in ENDINGS else None,
             job,
             unwritten,
             was_killed,
@@ -262,7 +251,11 @@ def keep(
     `say` is told once that the run waits for the nodes of its job.
     """
     keeper = _Keeper(patience_s, in_pieces=in_pieces, take_errors=_told_of_waiting(say))
-    with guarded(environment, patience_s) as guard, _listening(keeper) as wake, _handed_over(script) as memory:
+    with (
+        guarded(environment, patience_s) as guard,
+        keeper.listening() as wake,
+        _handed_over(script) as memory,
+    ):
         files = {1: keeper.out.writer, 2: keeper.errors.writer, _SCRIPT: memory}
         keeper.child = keeper.group = spawn(["bash", f"/dev/fd/{_SCRIPT}"], environment, files=files, own_group=True)
         guard.watch_group(keeper.group)
@@ -409,7 +402,11 @@ def keep_allocated(
 
 def _run_allocated(keeper: _Allocated, salloc: Sequence[str], script: str, environment: Mapping[str, str]) -> None:
     """Start salloc, and the script in it; return when both have ended."""
-    with _listening(keeper) as wake, _handed_over(script) as memory, _open_input() as (input_descriptor, terminal):
+    with (
+        keeper.listening() as wake,
+        _handed_over(script) as memory,
+        _open_input() as (input_descriptor, terminal),
+    ):
         files = {
             0: input_descriptor,
             1: keeper.out.writer,
@@ -433,23 +430,6 @@ def _nothing() -> Iterator[int]:
         yield null_descriptor
     finally:
         os.close(null_descriptor)
-
-
-@contextmanager
-def _listening(keeper: _Keeper) -> Iterator[int]:
-    """Note the signals, and yield the descriptor that wakes the keeper when one comes."""
-    wake, waker = os.pipe()
-    os.set_blocking(waker, False)
-    old_waker = signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
-    signals = (*_ENDINGS, signal.SIGCHLD)
-    old = {number: signal.signal(number, lambda number, _: keeper.numbers.append(number)) for number in signals}
-    try:
-        yield wake
-    finally:
-        signal.set_wakeup_fd(old_waker)
-        for number, handler in old.items():
-            signal.signal(number, handler)
-        _close(wake, waker)
 
 
 @contextmanager

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import os
 import select
-from collections.abc import Callable, Iterable
+import signal
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
+ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _CHUNK_BYTES = 1 << 16
 # A pipe that can be written takes so much at once.
 _PIECE_BYTES = 4096
@@ -163,15 +166,45 @@ class Pump:
         self.target.give(data)
 
 
-def waited_for(pumps: Iterable[Pump]) -> dict[int, tuple[int, Pump]]:
-    """Return the descriptors to wait for, each with its event and one pump that has to do with it."""
-    needs = ((pump.descriptor(), pump) for pump in pumps if not pump.is_done)
-    return {descriptor: (event, pump) for (descriptor, event), pump in needs}
+def pass_on(pumps: Iterable[Pump], wake: int, others: Collection[int], patience_s: float | None) -> list[int]:
+    """Wait for something to do, pass on what there is, and return what was ready; `wake` is emptied."""
+    waiting = select.poll()
+    for descriptor in (wake, *others):
+        waiting.register(descriptor, select.POLLIN)
+    # Of several pumps to one target, one has to do with its descriptor.
+    needs = {pump.descriptor(): pump for pump in pumps if not pump.is_done}
+    pump_of = {descriptor: pump for (descriptor, _), pump in needs.items()}
+    for descriptor, event in needs:
+        waiting.register(descriptor, event)
+    ready = [descriptor for descriptor, _ in waiting.poll(None if patience_s is None else patience_s * 1000)]
+    if wake in ready:
+        os.read(wake, 512)
+    for descriptor in ready:
+        if descriptor in pump_of:
+            _go_on(descriptor, pump_of[descriptor])
+    return ready
 
 
-def go_on(descriptor: int, pump: Pump) -> None:
+def _go_on(descriptor: int, pump: Pump) -> None:
     """Do what `descriptor` is ready for: write what waits, or read, unless another pump has just filled the target."""
     if descriptor == pump.target.descriptor:
         pump.target.write()
     elif not pump.target.waits_for_room:
         pump.read()
+
+
+@contextmanager
+def listening(noted: list[int], signals: Iterable[int]) -> Iterator[int]:
+    """Note the signals that come, and yield the descriptor that wakes a loop when one does."""
+    wake, waker = os.pipe()
+    os.set_blocking(waker, False)
+    old_waker = signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+    old = {number: signal.signal(number, lambda number, _: noted.append(number)) for number in signals}
+    try:
+        yield wake
+    finally:
+        signal.set_wakeup_fd(old_waker)
+        for number, handler in old.items():
+            signal.signal(number, handler)
+        os.close(wake)
+        os.close(waker)

@@ -67,8 +67,6 @@ class Run(msgspec.Struct, frozen=True):
     directory: Path
     name: str
     cluster: str = ""
-    """Empty in an entry of an earlier Muster, which did not know it."""
-
     submitted: int | None = None
     """When it was queued, by this host's clock; seconds since 1970."""
 
@@ -100,6 +98,14 @@ def write_whole(path: Path, text: str, *, mode: int = 0o600) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def written_lines(file: Path) -> list[str]:
+    """Return the lines of a file that a job writes; none where it is not there, or cannot be read."""
+    try:
+        return file.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
 
 
 def make_run_directory(
@@ -233,14 +239,14 @@ def _entry(state: Path, cluster: str, job: str) -> Path:
 
 
 def find_run(state: Path, job: str, cluster: str) -> Run | None:
-    """Return the run of a job id on a cluster; else that of an earlier Muster, whose cluster is not known.
+    """Return the run of a job id on a cluster.
 
     Where nothing tells which cluster this is, the only run of that number is meant.
     """
     if cluster == UNNAMED:
         alike = [run for path in (state / "jobs").glob(f"*/{job}.json") if (run := _read_entry(path))]
         return alike[0] if len(alike) == 1 else None
-    return _read_entry(_entry(state, cluster, job)) or _read_entry(_entry(state, "", job))
+    return _read_entry(_entry(state, cluster, job))
 
 
 def _read_entry(path: Path) -> Run | None:
@@ -280,8 +286,6 @@ def is_of(run: Run, job: SlurmJob) -> bool:
     folder = f"{run.directory}/"
     if job.stdout is not None and not run.moved:
         return job.stdout.startswith(folder)
-    if not run.cluster and run.digest == "":
-        return False  # of an earlier Muster: only its output shows it
     if job.comment is not None and job.comment != f"muster:{run.digest}":
         return False
     if job.submitted is not None and run.submitted is not None:

@@ -161,7 +161,7 @@ class Submission(msgspec.Struct, dict=True):
         try:
             answer = self._ask(question.argv)
             queued = question.read(answer.stdout) if answer.ok else None
-        except (SchedulerSilent, SiteError):  # no word in time, or no job id
+        except SiteError:  # no word in time, or no job id
             return None
         if _is_no_answer(answer):
             return None

@@ -6,17 +6,17 @@ A signal to us goes to all of them; what has not ended a grace time later is kil
 from __future__ import annotations
 
 import os
-import select
 import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import msgspec
 from msgspec.structs import replace
 
 from muster.act.guard import Guard, guarded
-from muster.act.pump import Labels, Pump, Tail, Target, go_on, waited_for
+from muster.act.pump import ENDINGS, Labels, Pump, Tail, Target, listening, pass_on
 from muster.runner import shell_status, spawn
 
 # A pipe holds 1 MiB at most.
@@ -79,22 +79,11 @@ class _Running(msgspec.Struct):
             self.guard.forget(self.pid)
 
     def send(self, number: int) -> None:
-        try:
+        with suppress(ProcessLookupError):
             if self.own_group:
                 os.killpg(self.pid, number)
             elif self.status is None:
                 os.kill(self.pid, number)
-        except ProcessLookupError:
-            pass
-
-
-class _Signals(msgspec.Struct):
-    """The signals that came in while we were waiting; woken through a pipe."""
-
-    numbers: list[int] = msgspec.field(default_factory=list)
-
-    def note(self, number: int, _frame: object) -> None:
-        self.numbers.append(number)
 
 
 class _Settings(msgspec.Struct, frozen=True):
@@ -118,35 +107,26 @@ def supervise(
 
     `report`: keep the end of what each says on stderr; of agents, which alone know how their ranks ended.
     """
-    signals = _Signals()
-    reader, writer = os.pipe()
-    os.set_blocking(writer, False)
+    reports: list[Tail] | None = [] if report else None
+    signals: list[int] = []
     nothing = os.open(os.devnull, os.O_RDONLY)
-    handled = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    old_wakeup = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    old = {number: signal.signal(number, signals.note) for number in handled}
     try:
-        with guarded(members[0].environment, grace_s) as guard:
-            reports: list[Tail] | None = [] if report else None
+        with listening(signals, ENDINGS) as wake, guarded(members[0].environment, grace_s) as guard:
             settings = _Settings(label, working_directory, grace_s, reports, guard, Target(1), Target(2), nothing)
-            outcome = _run(members, settings, signals, reader)
+            outcome = _run(members, settings, signals, wake)
     finally:
-        signal.set_wakeup_fd(old_wakeup)
-        for number, handler in old.items():
-            signal.signal(number, handler)
-        for descriptor in (reader, writer, nothing):
-            os.close(descriptor)
-    return replace(outcome, reports=tuple(report.text for report in settings.reports or ()))
+        os.close(nothing)
+    return replace(outcome, reports=tuple(tail.text for tail in reports or ()))
 
 
-def _run(members: Sequence[Member], settings: _Settings, signals: _Signals, reader: int) -> Outcome:
+def _run(members: Sequence[Member], settings: _Settings, signals: list[int], wake: int) -> Outcome:
     for stream in filter(None, (sys.stdout, sys.stderr)):  # what was said before stands before
         stream.flush()
     running: list[_Running] = []
     try:
         for member in members:
             running.append(_start(member, settings))  # noqa: PERF401  # `finally` ends those that started
-        return _wait(running, signals, reader, settings.grace_s)
+        return _wait(running, signals, wake, settings.grace_s)
     finally:
         for child in running:
             child.send(signal.SIGKILL)
@@ -189,19 +169,23 @@ def _start(member: Member, settings: _Settings) -> _Running:
     return running
 
 
-def _wait(running: list[_Running], signals: _Signals, reader: int, grace_s: float) -> Outcome:
+def _wait(running: list[_Running], signals: list[int], wake: int, grace_s: float) -> Outcome:
     pumps = [pump for child in running for pump in child.pumps]
     first: _Running | None = None
     interrupted: int | None = None
     deadline: float | None = None
     while any(child.status is None for child in running):
-        for child in _pass_on(running, pumps, reader, deadline):
+        members = {child.pidfd: child for child in running if child.status is None}
+        ready = pass_on(pumps, wake, members, None if deadline is None else max(0.0, deadline - time.monotonic()))
+        for pump in pumps:
+            _raise_error(pump)
+        for child in [members[descriptor] for descriptor in ready if descriptor in members]:
             child.reap()
             if first is None and interrupted is None and child.status:
                 first = child
-        while signals.numbers:
-            interrupted = interrupted or signals.numbers[0]
-            _end_all(running, signals.numbers.pop(0))
+        while signals:
+            interrupted = interrupted or signals[0]
+            _end_all(running, signals.pop(0))
             deadline = deadline or time.monotonic() + grace_s
         if first is not None and deadline is None:
             _end_all(running, signal.SIGTERM)
@@ -218,26 +202,6 @@ def _wait(running: list[_Running], signals: _Signals, reader: int, grace_s: floa
     return Outcome(first.status or 0, first.member.rank, last_errors=last_errors)
 
 
-def _pass_on(running: list[_Running], pumps: list[Pump], reader: int, deadline: float | None) -> list[_Running]:
-    """Wait for something to do, pass on what there is, and return the members that have ended."""
-    waiting = select.poll()
-    waiting.register(reader, select.POLLIN)
-    members = {child.pidfd: child for child in running if child.status is None}
-    for pidfd in members:
-        waiting.register(pidfd, select.POLLIN)
-    needs = waited_for(pumps)
-    for descriptor, (event, _) in needs.items():
-        waiting.register(descriptor, event)
-    patience_s = None if deadline is None else max(0.0, deadline - time.monotonic())
-    ready = [descriptor for descriptor, _ in waiting.poll(None if patience_s is None else patience_s * 1000)]
-    if reader in ready:
-        os.read(reader, 64)
-    for descriptor in ready:
-        if descriptor in needs:
-            _go_on(descriptor, needs[descriptor][1])
-    return [members[descriptor] for descriptor in ready if descriptor in members]
-
-
 def _pass_rest(pumps: list[Pump]) -> None:
     """Pass on what is in the pipes: all ranks have ended, and what left a rank's group is not waited for."""
     for pump in pumps:
@@ -249,11 +213,6 @@ def _pass_rest(pumps: list[Pump]) -> None:
         pump.finish()
         pump.target.write_all()
         _raise_error(pump)
-
-
-def _go_on(descriptor: int, pump: Pump) -> None:
-    go_on(descriptor, pump)
-    _raise_error(pump)
 
 
 def _raise_error(pump: Pump) -> None:

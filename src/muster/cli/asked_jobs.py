@@ -6,17 +6,14 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from muster.errors import RequestError, SiteError
+from muster.errors import MachineLacks, NoSlurm, RequestError, SchedulerSilent, SiteError
 from muster.follow.cases import JobCase, JobSources, find_cases, ids_with_links
-from muster.follow.cases import run_of as find_run_of
 
 if TYPE_CHECKING:  # a page of help needs none of these
     from pathlib import Path
 
-    from muster.act.record import Run
     from muster.cli.command_line import Words
     from muster.follow.scheduler import Answer, Scheduler
-    from muster.slurm.jobs import SlurmJob
 
 
 def job_ids(words: Words) -> tuple[str, ...]:
@@ -94,19 +91,37 @@ def cluster() -> str:
     return cluster_name(os.environ)
 
 
+def sources() -> JobSources:
+    """Return where jobs are looked for."""
+    return JobSources(scheduler(), state(), cluster())
+
+
 def ask(ids: Sequence[str]) -> Answer:
     """Return what Slurm knows of these jobs, and of those that follow them with --until-done: one request."""
     return scheduler().jobs(with_links(ids))
 
 
+def answer_for(asked_id: str, slurm: Scheduler) -> Answer:
+    """Return what Slurm knows of a job, and of those that follow it; of a job of Muster's the answer may be missing."""
+    from muster.act.record import find_run
+    from muster.follow.scheduler import Answer
+
+    try:
+        return slurm.jobs(with_links([asked_id]))
+    except (SchedulerSilent, MachineLacks, NoSlurm):
+        if find_run(state(), asked_id.partition("_")[0], cluster()) is None:
+            raise
+        return Answer((), (asked_id,), silent=True)
+
+
 def cases(ids: Sequence[str], answer: Answer, *, records_do: bool = False) -> list[JobCase]:
     """Return what is known of each id. An unknown id is refused; so is silence, unless records are enough."""
-    return find_cases(ids, answer, JobSources(scheduler(), state(), cluster()), records_do=records_do)
+    return find_cases(ids, answer, sources(), records_do=records_do)
 
 
 def with_links(ids: Sequence[str]) -> tuple[str, ...]:
     """Return the ids, and those of the jobs that follow them."""
-    return ids_with_links(ids, JobSources(scheduler(), state(), cluster()))
+    return ids_with_links(ids, sources())
 
 
 def running_case(asked_id: str, found_cases: Sequence[JobCase], verb: str) -> JobCase:
@@ -128,8 +143,3 @@ def only_case(asked_id: str, found_cases: Sequence[JobCase], verb: str) -> JobCa
         message = f"{asked_id} is an array of {len(found_cases)} jobs"
         raise RequestError(message, hint=f"name one: muster {verb} {found_cases[0].shown_id}")
     return found_cases[0]
-
-
-def run_of(asked_id: str, jobs: Sequence[SlurmJob], cluster_name: str, *, is_silent: bool = False) -> Run | None:
-    """Return Muster's record of a job; not that of another cluster's job with the same number."""
-    return find_run_of(asked_id, jobs, JobSources(scheduler(), state(), cluster_name), is_silent=is_silent)

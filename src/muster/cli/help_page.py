@@ -67,13 +67,10 @@ def _usage(command: CommandLine, width: int) -> list[str]:
 def _options(command: CommandLine, width: int, *, with_all: bool) -> Iterator[str]:
     launch = command.launch_options.values()
     if not launch or with_all:
-        groups: dict[str, list[Option]] = {}
-        for option in (*launch, *command.own.values()):
-            groups.setdefault(_title(option, command), []).append(option)
+        groups = options_by_title(command)
         column = _column([member for members in groups.values() for member in members])
         for title, members in groups.items():
-            if title != "hidden":
-                yield from ("", f"{title}:", *_of_options(members, width, column))
+            yield from ("", f"{title}:", *_of_options(members, width, column))
         return
     common_options = [
         own_option
@@ -86,8 +83,19 @@ def _options(command: CommandLine, width: int, *, with_all: bool) -> Iterator[st
     yield from textwrap.wrap(f"`muster {command.name} --help all` shows all {count} options.", width)
 
 
-def _title(option: Option, command: CommandLine) -> str:
-    return option.group if command.fields or option.has_group else "options"
+def options_by_title(command: CommandLine) -> dict[str, list[Option]]:
+    """Return all options of a verb that are shown, by the titles that they stand under."""
+    groups: dict[str, list[Option]] = {}
+    for option in (*command.launch_options.values(), *command.own.values()):
+        groups.setdefault(option.group if command.fields or option.has_group else "options", []).append(option)
+    groups.pop("hidden", None)
+    return groups
+
+
+def default_of(option: Option) -> str:
+    """Return the default of an option in brackets; nothing where there is none to tell."""
+    is_told = isinstance(option.default, (str, int)) and not option.is_switch
+    return f" (default: {option.default})" if is_told else ""
 
 
 def _column(options: Iterable[Option]) -> int:
@@ -105,8 +113,7 @@ def _of_options(options: Iterable[Option], width: int, column: int) -> Iterator[
 
 def _sentence(option: Option) -> str:
     repeat_note = " (may be repeated)" if option.repeated else ""
-    default = f" (default: {option.default})" if isinstance(option.default, (str, int)) and not option.is_switch else ""
-    return f"{option.help}{default}{repeat_note}"
+    return f"{option.help}{default_of(option)}{repeat_note}"
 
 
 def _rows(rows: Iterable[tuple[str, str]], width: int, column: int) -> Iterator[str]:

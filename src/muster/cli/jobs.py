@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from muster.cli.asked_jobs import cluster, run_of, scheduler
+from muster.cli.asked_jobs import scheduler, sources
 from muster.cli.command_line import JSON, CommandLine, Words
 from muster.cli.job_json import as_json
 from muster.cli.job_words import ended_how, plain, when
 from muster.cli.output import print_json, print_table, say
-from muster.follow.cases import JobCase
+from muster.follow.cases import JobCase, run_of
 from muster.slurm.states import Phase
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ def main(words: Words) -> int:
     """List the user's jobs: one request, however many they are."""
     jobs = sorted(scheduler().mine().jobs, key=_order)
     if words.json:
-        own_cluster = cluster()
-        print_json([as_json(JobCase(job.id, job, run_of(job.id, [job], own_cluster))) for job in jobs])
+        place = sources()
+        print_json([as_json(JobCase(job.id, job, run_of(job.id, [job], place))) for job in jobs])
         return 0
     if not jobs:
         say("you have no jobs")

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from muster.cli.asked_jobs import cases, cluster, ids_or_newest, only_case, scheduler, state, with_links
+from muster.cli.asked_jobs import answer_for, cases, cluster, ids_or_newest, only_case, scheduler, state, with_links
 from muster.cli.command_line import CommandLine, Words
 from muster.cli.job_words import row_line, words_of_waiting
 from muster.cli.output import harmless, say
-from muster.errors import MachineLacks, NoSlurm, RequestError, SchedulerSilent, SiteError
+from muster.errors import RequestError, SiteError
 from muster.follow.cases import JobCase
 from muster.job.option import option, parse_count
 from muster.slurm.states import Phase
@@ -49,9 +49,7 @@ def main(words: Words) -> int:
         say(text)
     if words.follow:
         return _follow(case, slurm, words)
-    output = _of_role(_output(case, words.attempt), words.role)
-    if rank is not None:
-        output.check_rank(rank)
+    output = _output(case, words)
     lines = _last(Follower(output).new_lines(final=True, rank=rank), rank, words.tail)
     if case.run is not None and "_" not in case.id_to_type and not as_json:
         lines = _with_headings(lines, case.run, rank)
@@ -88,10 +86,8 @@ def _show_named(output_file: Path, asked_id: str, words: Words) -> int:
     from muster.follow.watch import Follower, output_of_files
 
     say(f"Slurm does not tell of job {asked_id}; muster-runs/{asked_id}/output names {output_file}", quiet=words.json)
-    lines = _last(
-        Follower(output_of_files([output_file])).new_lines(final=True, rank=words.rank), words.rank, words.tail
-    )
-    _show(lines, words.rank, as_json=words.json)
+    all_lines = Follower(output_of_files([output_file])).new_lines(final=True, rank=words.rank)
+    _show(_last(all_lines, words.rank, words.tail), words.rank, as_json=words.json)
     return 0
 
 
@@ -124,9 +120,7 @@ def _case(asked_id: str, slurm: Scheduler, *, follow: bool) -> JobCase:
     from muster.act.record import find_run
 
     has_record = find_run(state(), asked_id.partition("_")[0], cluster()) is not None
-    answer = (
-        _asked(replace(slurm, timeout_s=_PATIENCE_S), asked_id) if has_record else slurm.jobs(with_links([asked_id]))
-    )
+    answer = answer_for(asked_id, replace(slurm, timeout_s=_PATIENCE_S) if has_record else slurm)
     found_cases = cases([asked_id], answer, records_do=True)
     if found_cases[0].run is not None and not follow and "_" not in asked_id:
         return JobCase(
@@ -138,17 +132,8 @@ def _case(asked_id: str, slurm: Scheduler, *, follow: bool) -> JobCase:
     return only_case(asked_id, found_cases, "logs")
 
 
-def _asked(slurm: Scheduler, asked_id: str) -> Answer:
-    """Return what Slurm knows of the job; for a job of Muster's the answer may be missing."""
-    from muster.follow.scheduler import Answer
-
-    try:
-        return slurm.jobs(with_links([asked_id]))
-    except (SchedulerSilent, MachineLacks, NoSlurm):
-        return Answer((), (asked_id,), silent=True)
-
-
-def _output(case: JobCase, attempt: int | None = None) -> JobOutput:
+def _output(case: JobCase, words: Words) -> JobOutput:
+    """Return the output that is meant: of one attempt, or of all where it is followed; of one role, or of all."""
     from muster.follow.find_output import find_output
 
     if case.run is not None and not case.run.directory.is_dir():
@@ -156,12 +141,16 @@ def _output(case: JobCase, attempt: int | None = None) -> JobOutput:
             f"the run directory of job {case.asked} is gone: {case.run.directory}",
             hint="look for it under another name: it was moved or removed",
         )
-    output = find_output(case.job, case.run, case.asked, attempt)
+    output = find_output(case.job, case.run, case.asked, None if words.follow else words.attempt)
     if output is None:
         raise RequestError(
             f"it is not known where the output of job {case.asked} lies",
             hint="Slurm tells it only of jobs that wait, run, or have just ended",
         )
+    output = replace(output, every_attempt=words.follow)
+    output = output if words.role is None else output.of_role(words.role)
+    if words.rank is not None:
+        output.check_rank(words.rank)
     return output
 
 
@@ -195,19 +184,13 @@ def _refuse_closed(case: JobCase) -> None:
         )
 
 
-def _of_role(output: JobOutput, role: str | None) -> JobOutput:
-    return output if role is None else output.of_role(role)
-
-
 def _follow(case: JobCase, slurm: Scheduler, asked: Words) -> int:
     """Print what is new until the job is over; then once more, as its last words may have come in between."""
     from muster.follow.scheduler import pauses
     from muster.follow.watch import Follower
 
     rank, tail, as_json = asked.rank, asked.tail, asked.json
-    output = _of_role(replace(_output(case), every_attempt=True), asked.role)
-    if rank is not None:
-        output.check_rank(rank)
+    output = _output(case, asked)
     follower = Follower(output)
     slurm = replace(slurm, timeout_s=_PATIENCE_S)
     waits = pauses(first_s=2.0)
@@ -227,7 +210,7 @@ def _follow(case: JobCase, slurm: Scheduler, asked: Words) -> int:
             # Of a job that Slurm has forgotten meanwhile, the output lies where it did.
             is_known = case.job is not None or case.run is not None
             if is_known and (case.run is None or output.named):
-                follower.output = _of_role(replace(_output(case), every_attempt=True), asked.role)
+                follower.output = _output(case, asked)
         line_count += _show(_last(follower.new_lines(final=is_over), rank, tail), rank, as_json=as_json)
         tail = None
         if not line_count and case.phase is Phase.RUNNING:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from muster import __version__
+from muster.cli.help_page import default_of, options_by_title
 from muster.cli.verbs import VERBS, command_of
 
 if TYPE_CHECKING:
@@ -46,14 +47,8 @@ def man_page(command: CommandLine, sentence: str) -> str:
     if command.verbs:
         lines += [".SH VERBS"]
         lines += [line for verb in command.verbs for line in _item(_bold(_name(verb)) + "(1)", _sentence(verb.summary))]
-    groups: dict[str, list[Option]] = {}
-    for option in (*command.launch_options.values(), *command.own.values()) if not command.verbs else ():
-        title = option.group if command.fields or option.has_group else "options"
-        groups.setdefault(title, []).append(option)
-    for title, options in groups.items():
-        if title != "hidden":
-            lines += [f".SH {_text(title.upper())}"]
-            lines += [line for option in options for line in _of_option(option)]
+    for title, options in options_by_title(command).items() if not command.verbs else ():
+        lines += [f".SH {_text(title.upper())}", *(line for option in options for line in _of_option(option))]
     lines += [".SH NOTES", *_paragraphs(command.more)] if command.more else []
     lines += _examples(command.examples)
     others = ["muster", *(["muster-" + command.name.split()[0]] if " " in command.name else [])]
@@ -103,10 +98,9 @@ def _sentence(summary: str) -> str:
 
 def _of_option(option: Option) -> Iterator[str]:
     flags = ", ".join(_bold(flag) for flag in option.flags)
-    value = f" {_italic(option.metavar)}" if option.metavar else ""
-    repeat_note = " It may be repeated." if option.repeated else ""
-    default = f" (default: {option.default})" if isinstance(option.default, (str, int)) and not option.is_switch else ""
-    return _item(flags + value, f"{option.help}{default}.{repeat_note}" if repeat_note else option.help + default)
+    value = f" \\fI{_text(option.metavar)}\\fR" if option.metavar else ""
+    repeat_note = ". It may be repeated." if option.repeated else ""
+    return _item(flags + value, f"{option.help}{default_of(option)}{repeat_note}")
 
 
 def _item(head: str, text: str) -> Iterator[str]:
@@ -141,7 +135,3 @@ def _text(text: str) -> str:
 
 def _bold(text: str) -> str:
     return f"\\fB{_text(text)}\\fR"
-
-
-def _italic(text: str) -> str:
-    return f"\\fI{_text(text)}\\fR"

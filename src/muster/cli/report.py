@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from muster import __version__
-from muster.cli.asked_jobs import cases, cluster, ids_or_newest, only_case, scheduler, state, with_links
+from muster.cli.asked_jobs import answer_for, cases, ids_or_newest, only_case, scheduler
 from muster.cli.command_line import CommandLine, Words
 from muster.cli.job_words import plain
-from muster.errors import MachineLacks, MusterError, NoSlurm, RequestError, SchedulerSilent
+from muster.errors import MusterError, RequestError
 from muster.follow.cases import JobCase
 from muster.job.option import option
 
@@ -64,15 +64,7 @@ def _free_name(stem: str) -> Path:
 
 def _case(job_id: str, slurm: Scheduler) -> tuple[JobCase, bool]:
     """Return the job, and whether Slurm was silent: of a job of Muster's the record is read then."""
-    from muster.act.record import find_run
-    from muster.follow.scheduler import Answer
-
-    try:
-        answer = slurm.jobs(with_links([job_id]))
-    except (SchedulerSilent, MachineLacks, NoSlurm):
-        if find_run(state(), job_id.partition("_")[0], cluster()) is None:
-            raise
-        answer = Answer((), (job_id,), silent=True)
+    answer = answer_for(job_id, slurm)
     found_cases = cases([job_id], answer, records_do=True)
     case = only_case(job_id, found_cases, "report")
     return case, answer.silent and case.job is None

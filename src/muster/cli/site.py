@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from shutil import get_terminal_size
-from typing import Any
 
 from muster.cli.command_line import JSON, CommandLine, Words
 from muster.cli.output import hanging, print_json, print_table, say
@@ -47,7 +46,7 @@ def _show(words: Words) -> int:
     for note in (*site.notes, *filter(None, [say_trust(site), say_ran(site)])):
         say(note)
     if words.json:
-        print_json(_plain(as_json(site)))
+        print_json(as_json(site))
         return 0
     width = min(44, max(len(line.key) for line in lines(site)))
     for line in lines(site):
@@ -77,29 +76,17 @@ def _print_value(key: str, value: str, width: int) -> None:
     print("\n".join(hanging(head, value, screen)) if screen else f"{head}{value}".rstrip())
 
 
-def _plain(value: Any) -> Any:
-    """Return dates as text, and tuples as lists."""
-    if isinstance(value, dict):
-        return {key: _plain(child) for key, child in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(child) for child in value]
-    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
-
-
 def _detect(words: Words) -> int:
     from muster.look.probe import look
     from muster.sites.heads import DEFAULT_SITE, SearchPath, evidence_from, heads
-    from muster.sites.match import decide, weak_signs
+    from muster.sites.load import recognise
+    from muster.sites.match import weak_signs
 
     facts = look()
     found_heads = heads(SearchPath.of(facts))
     evidence = evidence_from(facts, found_heads)
     weak = [(head.name, sign) for head in found_heads for sign in weak_signs(evidence, head.detect)]
-    sighting = decide(
-        evidence,
-        {head.name: head.detect for head in found_heads},
-        lambda name: next(head.place for head in found_heads if head.name == name),
-    )
+    sighting = recognise(evidence, found_heads)
     if words.json:
         hints = [{"site": site, "sign": sign} for site, sign in weak]
         print_json({"site": sighting.name or DEFAULT_SITE, "evidence": list(sighting.evidence), "not_decisive": hints})

@@ -146,13 +146,11 @@ def _ended(case: JobCase) -> Iterator[str]:
         owner_words += f", role {failure.role}" if failure is not None and failure.role else ""
         yield f"  last lines {owner_words}:"
         yield from (f"    {plain(_shortened(line))}" for line in lines)
-        explanation = None if names_no_node else _known(lines, failure)
-        if explanation is not None:
-            yield f"  known: {explanation['cause']}"
-            yield f"    hint: {explanation['remedy']}"
+        yield from () if names_no_node else _known_in_words(lines, failure)
         yield f"  all of it: muster logs {case.id_to_type}"
         return
-    yield from _known_of_slurm(failure)
+    if failure is not None:  # what Slurm says of a rank that it did not start may be known
+        yield from _known_in_words([failure.line], failure)
     from muster.follow.find_output import closed_output
 
     closed = None if case.run is not None else closed_output(job)
@@ -179,9 +177,9 @@ def _silent_node(case: JobCase, failure: Failure) -> Iterator[str]:
         yield f"  no rank wrote a word on {silent[0]}"
 
 
-def _known_of_slurm(failure: Failure | None) -> Iterator[str]:
-    """Yield the cause of a rank that wrote nothing, as one that was not started: what Slurm says of it may be known."""
-    explanation = None if failure is None else _known([failure.line], failure)
+def _known_in_words(lines: Sequence[str], failure: Failure | None) -> Iterator[str]:
+    """Yield the known error that explains these lines, and what to do."""
+    explanation = _known(lines, failure)
     if explanation is not None:
         yield f"  known: {explanation['cause']}"
         yield f"    hint: {explanation['remedy']}"
@@ -198,8 +196,7 @@ def _names_no_node(job: SlurmJob, failure: Failure | None) -> bool:
 
 def _nodes_down(job: SlurmJob) -> list[str] | None:
     """Return which nodes of a job are down now; None where Slurm does not tell it of all."""
-    down = scheduler().nodes_down(job.node_list) if job.node_list else None
-    return None if down is None else list(down)
+    return scheduler().nodes_down(job.node_list) if job.node_list else None
 
 
 def _unnamed_node(case: JobCase) -> Iterator[str]:

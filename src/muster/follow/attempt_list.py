@@ -11,13 +11,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from muster.act.record import Run
+from muster.act.record import Run, written_lines
 from muster.older import StrEnum
 from muster.units import whole_number
 
 _FIELDS = 11
-_FIELDS_BEFORE = 9
-"""As scripts of an earlier Muster write them: without the kind of the cause, which is then not known."""
 
 
 class EndCause(StrEnum):
@@ -83,12 +81,8 @@ class AttemptEnd(msgspec.Struct, frozen=True):
 
 def read_attempts(folder: Path) -> list[Attempt]:
     """Return the runs that a run directory tells of; none where the job may not run again."""
-    try:
-        lines = (folder / "attempts").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return []
     attempts = []
-    for line in lines:
+    for line in written_lines(folder / "attempts"):
         number, start_text, nodes, lost_text, job = (*line.split("\t"), "", "", "", "", "")[:5]
         if (attempt_number := whole_number(number)) is not None:
             lost = tuple(lost_text.split())
@@ -98,11 +92,7 @@ def read_attempts(folder: Path) -> list[Attempt]:
 
 def read_ends(folder: Path) -> list[AttemptEnd]:
     """Return the ends that a run directory tells of; none where ranks do not start again."""
-    try:
-        lines = (folder / "ends").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return []
-    return [end for line in lines if (end := _end(line.split("\t"))) is not None]
+    return [end for line in written_lines(folder / "ends") if (end := _end(line.split("\t"))) is not None]
 
 
 class GoodEnd(NamedTuple):
@@ -114,22 +104,18 @@ class GoodEnd(NamedTuple):
 
 def read_good_ends(folder: Path) -> list[GoodEnd]:
     """Return the starts that ended well, by the job's own word."""
-    try:
-        lines = (folder / "well").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return []
-    return [GoodEnd(whole_number(when) or 0, nodes) for when, _, nodes in (line.partition("\t") for line in lines)]
+    rows = (line.partition("\t") for line in written_lines(folder / "well"))
+    return [GoodEnd(whole_number(when) or 0, nodes) for when, _, nodes in rows]
 
 
 def _end(fields: list[str]) -> AttemptEnd | None:
     """Return one line as an end; None where it was cut."""
-    if len(fields) not in {_FIELDS, _FIELDS_BEFORE}:
+    if len(fields) != _FIELDS:
         return None
     number, start_time, ended, status = map(whole_number, fields[:4])
     if number is None or start_time is None or ended is None or status is None:
         return None
-    rank, host, decision, cause, completed_steps = fields[4:_FIELDS_BEFORE]
-    kind, error_line = fields[_FIELDS_BEFORE:] or ("", "")
+    rank, host, decision, cause, completed_steps, kind, error_line = fields[4:]
     return AttemptEnd(
         number,
         start_time,

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from msgspec.structs import replace
-
 from muster.errors import RequestError, SchedulerSilent
 from muster.follow.heard import Accounting, Heard
 from muster.follow.packs import holds, job_of_row, jobs_of_rows, neighbours_of, tasks_of
@@ -86,13 +84,11 @@ class JobCase(NamedTuple):
     @property
     def reported_hang(self) -> str | None:
         """Return what the job's own watcher has found last, if it has."""
+        from muster.act.record import written_lines
         from muster.follow.hang_report import HANG_REPORT
 
-        try:
-            text = "" if self.folder is None else (self.folder / HANG_REPORT).read_text("utf-8", errors="replace")
-        except OSError:
-            return None
-        return next(reversed(text.splitlines()), None)
+        lines = [] if self.folder is None else written_lines(self.folder / HANG_REPORT)
+        return lines[-1] if lines else None
 
     @property
     def folder(self) -> Path | None:
@@ -121,17 +117,14 @@ class JobCase(NamedTuple):
 
         if self.run is None:
             return []
-        link = [f"link {self.link} of at most {self.run.links}"] if self.link else []
-        own_word = [] if self.job is not None else [*own_word_of_end(self.run, self.task)]
-        cut = [
-            "no link follows, and its ranks ended because they were told to save: the work may not be done (--links)"
-        ]
-        return [
-            *link,
-            *ends_of_earlier(self.run, self.task, waits=self.is_waiting),
-            *own_word,
-            *(cut if self.is_cut_short else []),
-        ]
+        sentences = [f"link {self.link} of at most {self.run.links}"] if self.link else []
+        sentences += ends_of_earlier(self.run, self.task, waits=self.is_waiting)
+        if self.job is None:
+            sentences += own_word_of_end(self.run, self.task)
+        if self.is_cut_short:
+            cut = "no link follows, and its ranks ended because they were told to save"
+            sentences.append(f"{cut}: the work may not be done (--links)")
+        return sentences
 
     @property
     def is_cut_short(self) -> bool:
@@ -215,7 +208,7 @@ def _with_forgotten_tasks(
     """
     from muster.act.record import is_of
 
-    first_rows = {neighbours_of(task, run).start if run.rows_per_job else task for task in _tasks_not_in(run, jobs)}
+    first_rows = {neighbours_of(task, run).start for task in _tasks_not_in(run, jobs)}
     if not first_rows or answer.silent:
         return jobs, answer.heard
     accounted = place.slurm.jobs([f"{run.job}_{task}" for task in sorted(first_rows)])
@@ -226,11 +219,7 @@ def _with_forgotten_tasks(
 
 def _tasks_not_in(run: Run, jobs: Sequence[SlurmJob]) -> list[int]:
     """Return the tasks of an array, or the rows of a sweep, that none of these jobs is or holds."""
-    return [
-        task
-        for task in tasks_of(run)
-        if not any(holds(job, neighbours_of(task, run).start if run.rows_per_job else task) for job in jobs)
-    ]
+    return [task for task in tasks_of(run) if not any(holds(job, neighbours_of(task, run).start) for job in jobs)]
 
 
 def ids_with_links(ids: Sequence[str], place: JobSources) -> tuple[str, ...]:
@@ -294,21 +283,13 @@ def _of_chains(asked_id: str, run: Run, answer: Answer) -> Iterator[JobCase]:
 
 def run_of(asked_id: str, jobs: Sequence[SlurmJob], place: JobSources, *, is_silent: bool = False) -> Run | None:
     """Return Muster's record of a job; not that of another cluster's job with the same number."""
-    from muster.act.record import find_run, forget, is_of, register
+    from muster.act.record import find_run, is_of
 
     run = find_run(place.state, asked_id.partition("_")[0], place.cluster)
     if run is None:
         return None
-    if jobs:
-        if not any(is_of(run, job) for job in jobs):
-            return None
-        if not run.cluster:  # of an earlier Muster: now its cluster is known
-            forget(place.state, run)
-            run = replace(run, cluster=place.cluster)
-            register(place.state, run)
-        return run
-    never_was = not is_silent and _comes_later(run, place.slurm)
-    return None if never_was or not run.cluster else run
+    is_another = not any(is_of(run, job) for job in jobs) if jobs else not is_silent and _comes_later(run, place.slurm)
+    return None if is_another else run
 
 
 def _comes_later(run: Run, slurm: Scheduler) -> bool:

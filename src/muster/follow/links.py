@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from muster.act.record import Run, known_runs, write_whole
+from muster.act.record import Run, known_runs, write_whole, written_lines
 from muster.slurm.jobs import SlurmJob
 from muster.units import whole_number
 
@@ -22,12 +22,8 @@ class ChainLink(msgspec.Struct, frozen=True):
 
 def links_in(folder: Path) -> tuple[ChainLink, ...]:
     """Return the links that a run directory, or that of a task, names: the last job of each number."""
-    try:
-        lines = (folder / "links").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return ()
     links = {}
-    for line in lines:
+    for line in written_lines(folder / "links"):
         number, job = (*line.split("\t"), "", "")[:2]
         if (link_number := whole_number(number)) is not None and job:
             links[link_number] = ChainLink(link_number, job)

@@ -53,7 +53,6 @@ class _Process:
     def transport(self) -> Transport:
         values = self.values
         direction = self.direct or self.indirect
-        number = {name: int(values[name]) for name in ("nodes", "ranks") if name in values}
         return Transport(
             version=values.get("version", ""),
             network=values.get("network", ""),
@@ -62,8 +61,8 @@ class _Process:
             cards=self.cards,
             gpu_direct=self.direct if direction else None,
             channels=len(self.channels),
-            nodes=number.get("nodes"),
-            ranks=number.get("ranks"),
+            nodes=int(values["nodes"]) if "nodes" in values else None,
+            ranks=int(values["ranks"]) if "ranks" in values else None,
             algorithms=tuple(dict.fromkeys(self.algorithms)),
             by_network=direction,
         )
@@ -98,19 +97,13 @@ class NcclLog:
         """Take one line; any that is not of the library is passed over."""
         head = _HEAD.search(line)
         version = _VERSION.search(line)
-        if head is None:
-            if version is not None and self._last is not None:
-                self._last.values.setdefault("version", f"{version['what']} {version['version']}")
-            elif version is not None:
-                self._of("", "").values.setdefault("version", f"{version['what']} {version['version']}")
-            return
-        process = self._last = self._of(head["host"] or "", head["pid"] or "")
+        if head is not None:
+            place = (head["host"] or "", head["pid"] or "")
+            self._last = self._processes.setdefault(place, _Process())
+            self._said(self._last, head["said"])
         if version is not None:
+            process = self._last or self._processes.setdefault(("", ""), _Process())
             process.values.setdefault("version", f"{version['what']} {version['version']}")
-        self._said(process, head["said"])
-
-    def _of(self, host: str, pid: str) -> _Process:
-        return self._processes.setdefault((host, pid), _Process())
 
     def _said(self, process: _Process, message: str) -> None:
         for name, pattern in _FIELDS:
@@ -156,8 +149,7 @@ def judge_transports(transports: dict[Transport, list[str]]) -> Iterator[Finding
     for transport, hosts in transports.items():
         if transport.network:
             networks.setdefault(transport.network, []).extend(hosts)
-        over_nodes = transport.by_network or (transport.nodes or len(all_hosts)) > 1
-        if over_nodes:
+        if transport.by_network or (transport.nodes or len(all_hosts)) > 1:
             yield from _judge(transport, hosts)
     if len(networks) > 1:
         yield Finding(

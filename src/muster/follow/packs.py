@@ -35,8 +35,9 @@ def directory_of_row(run: Run | None, job: SlurmJob) -> Path | None:
 
 def neighbours_of(row: int, run: Run) -> range:
     """Return the rows that share a job with this one, and the row itself."""
-    first = row - (row - 1) % run.rows_per_job
-    return range(first, first + run.rows_per_job)
+    count = run.rows_per_job or 1
+    first = row - (row - 1) % count
+    return range(first, first + count)
 
 
 def jobs_of_rows(asked_id: str, run: Run, jobs: Sequence[SlurmJob]) -> Iterator[SlurmJob]:

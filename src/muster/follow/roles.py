@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
+from muster.act.record import written_lines
 from muster.errors import RequestError, UnknownName
 from muster.model.failure import Failure, FailureKind
 
@@ -49,15 +51,9 @@ class RoleStand(msgspec.Struct, frozen=True):
 
 def events_of(directory: Path) -> Iterator[dict[str, Any]]:
     """Yield what happened to the roles of a run, in order; what cannot be read is omitted."""
-    try:
-        lines = (directory / "roles" / "events").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return
-    for line in lines:
-        try:
+    for line in written_lines(directory / "roles" / "events"):
+        with suppress(ValueError):
             yield json.loads(line)
-        except ValueError:
-            continue
 
 
 def stands_of(directory: Path) -> tuple[RoleStand, ...]:

@@ -41,6 +41,11 @@ class SavingJob(msgspec.Struct, frozen=True):
         """Leave word for the script why it is told."""
         (self.folder / "cancel").touch(mode=0o600)
 
+    @property
+    def has_ended(self) -> bool:
+        """Return whether the ranks have ended since they were told."""
+        return len(read_ends(self.folder)) > self.ends_before
+
 
 def saving_of(case: JobCase) -> SavingJob:
     """Return what is to be told. Raise RequestError for a job whose ranks nobody can tell."""
@@ -68,7 +73,7 @@ def wait_for_save(saving: SavingJob) -> str:
     """Wait until the ranks have ended, or cannot save, or have had their time; return what came of it in words."""
     until = time.monotonic() + _ANSWER_S
     while len(saves := read_saves(saving.folder)) <= saving.told_before:
-        if _has_ended(saving):
+        if saving.has_ended:
             return f"job {saving.asked} has ended by itself"
         if time.monotonic() > until:
             return f"warning: the script of job {saving.asked} has not answered within {_ANSWER_S:.0f} s"
@@ -77,12 +82,8 @@ def wait_for_save(saving: SavingJob) -> str:
     if not last_save.told:
         return f"warning: job {saving.asked}: {last_save.sentence}"
     until = time.monotonic() + saving.before_s
-    while not _has_ended(saving):
+    while not saving.has_ended:
         if time.monotonic() > until:
             return f"job {saving.asked}: {last_save.sentence}, and run on after {saving.before_s} s"
         time.sleep(_LOOK_S)
     return f"job {saving.asked}: {last_save.sentence}, and have ended"
-
-
-def _has_ended(saving: SavingJob) -> bool:
-    return len(read_ends(saving.folder)) > saving.ends_before

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from muster.act.record import written_lines
 from muster.units import whole_number
 
 _FIELDS = 7
@@ -32,10 +33,7 @@ class Told(msgspec.Struct, frozen=True):
 
 def read_saves(folder: Path) -> list[Told]:
     """Return the times that a run directory tells of."""
-    try:
-        lines = (folder / "saves").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return []
+    lines = written_lines(folder / "saves")
     return [told_save for line in lines if (told_save := _told(line.split("\t"))) is not None]
 
 

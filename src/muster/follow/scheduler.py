@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from muster.errors import CommandFailed, MachineLacks, MusterError, NoSlurm, SchedulerSilent, SiteError
+from muster.errors import CommandFailed, MachineLacks, MusterError, NoSlurm, SchedulerSilent
 from muster.follow.heard import Accounting, Heard
 from muster.rank.hostlist import expand
 from muster.runner import ProgramResult, Runner, checked, run
@@ -119,27 +119,16 @@ class Scheduler(msgspec.Struct, frozen=True):
 
     def next_job_id(self) -> int | None:
         """Return the number that the next job gets; None where the controller does not tell it."""
-        try:
-            next_id = CONFIGURATION.read(self._ask(CONFIGURATION.argv).stdout).get("NEXT_JOB_ID", "")
-        except MusterError:
-            return None
+        next_id = (self._read(CONFIGURATION) or {}).get("NEXT_JOB_ID", "")
         return int(next_id) if re.fullmatch("[0-9]{1,12}", next_id) else None
 
     def version(self) -> str | None:
         """Return the controller's version; None where it does not tell it."""
-        try:
-            return CONFIGURATION.read(self._ask(CONFIGURATION.argv).stdout).get("SLURM_VERSION")
-        except MusterError:
-            return None
+        return (self._read(CONFIGURATION) or {}).get("SLURM_VERSION")
 
     def details(self, job: str) -> str:
         """Return the controller's own lines about a job; empty where it has none or does not answer."""
-        try:
-            question = ask_details(job)
-            answer = self._ask(question.argv)
-        except MusterError:
-            return ""
-        return question.read(answer.stdout) if answer.ok else ""
+        return self._read(ask_details(job)) or ""
 
     def partitions(self) -> tuple[tuple[Partition, ...], dict[str, int]]:
         """Return all partitions, and how many jobs wait in each: two requests."""
@@ -150,55 +139,33 @@ class Scheduler(msgspec.Struct, frozen=True):
             raise SchedulerSilent("what squeue said of the waiting jobs cannot be read", hint=_NO_SLURM)
         return partitions, waiting
 
-    def nodes_down(self, nodes: str) -> tuple[str, ...] | None:
+    def nodes_down(self, nodes: str) -> list[str] | None:
         """Return which of these nodes are down now; None where Slurm does not tell it of all of them."""
-        question = ask_node_states(nodes)
+        states = self._read(ask_node_states(nodes))
         try:
-            answer = self._ask(question.argv)
             names = expand(nodes)
         except MusterError:
             return None
-        states = question.read(answer.stdout) if answer.ok else None
         if states is None or not states.keys() >= set(names):
             return None
-        return tuple(name for name in names if re.match(r"(down|fail|error|unknown)", states[name], re.IGNORECASE))
+        return [name for name in names if re.match(r"(down|fail|error|unknown)", states[name], re.IGNORECASE)]
 
     def nodes_out(self, partitions: str) -> list[tuple[str, ...]]:
         """Return the nodes that take no job, their state and its reason; nothing where Slurm does not tell it."""
-        question = ask_nodes_out(partitions)
-        try:
-            answer = self._ask(question.argv)
-        except MusterError:
-            return []
-        return question.read(answer.stdout) if answer.ok else []
+        return self._read(ask_nodes_out(partitions)) or []
 
     def states_of(self, nodes: Sequence[str]) -> dict[str, NodeState]:
         """Return what Slurm says of these nodes now; those that it does not tell of are missing."""
-        question = ask_node_states(",".join(nodes))
-        try:
-            answer = self._ask(question.argv)
-        except MusterError:
-            return {}
-        states = (question.read(answer.stdout) if answer.ok else None) or {}
+        states = self._read(ask_node_states(",".join(nodes))) or {}
         return {name: node_state(states[name]) for name in nodes if name in states}
 
     def peak_memory(self, job: str) -> PeakMemory | None:
         """Return the most memory that a task of this job used, as far as the cluster keeps accounts."""
-        try:
-            question = ask_memory(job)
-            answer = self._ask(question.argv)
-        except SiteError:
-            return None
-        return question.read(answer.stdout) if answer.ok else None
+        return self._read(ask_memory(job))
 
     def preempted_at(self, job: str) -> int | None:
         """Return when a job was preempted in its last run; None: it was not, or the controller does not say."""
-        try:
-            question = ask_preemption(job)
-            answer = self._ask(question.argv)
-        except SiteError:
-            return None
-        return question.read(answer.stdout) if answer.ok else None
+        return self._read(ask_preemption(job))
 
     def _controller(self, ids: Sequence[str]) -> tuple[tuple[SlurmJob, ...], bool]:
         question = ask_controller(ids)
@@ -225,6 +192,14 @@ class Scheduler(msgspec.Struct, frozen=True):
             return (), Accounting.OFF
         jobs = question.read(answer.stdout) if answer.ok else None
         return ((), Accounting.SILENT) if jobs is None else (jobs, Accounting.ANSWERED)
+
+    def _read(self, question: Question[T]) -> T | None:
+        """Return the answer to a question that a verb can do without; None where none came."""
+        try:
+            answer = self._ask(question.argv)
+        except MusterError:
+            return None
+        return question.read(answer.stdout) if answer.ok else None
 
     def _answered(self, question: Question[T]) -> T:
         answer = self._ask(question.argv)

@@ -83,7 +83,7 @@ def _base_layers(name: str, search: SearchPath, chain: tuple[tuple[str, Layer], 
         raise _about_parent(chain[-1][1], unknown.message, unknown.hint) if chain else unknown
     extending = next((layer for layer in reversed(own_layers) if isinstance(layer.table.get("extends"), str)), None)
     base_layers = _base_layers(extending.table["extends"], search, (*chain, (name, extending))) if extending else []
-    return [*(_inherited(layer) for layer in base_layers), *own_layers]
+    return [*(replace(layer, inherited=True) for layer in base_layers), *own_layers]
 
 
 def _unknown_site(name: str, known_heads: Sequence[Head]) -> UnknownName:
@@ -106,10 +106,6 @@ def _spelling(word: str) -> str:
 
 def _about_parent(layer: Layer, message: str, hint: str | None) -> ProfileError:
     return ProfileError(message, layer.file, line=layer.line(("extends",)), key="extends", hint=hint)
-
-
-def _inherited(layer: Layer) -> Layer:
-    return Layer(layer.kind, layer.file, layer.text, layer.table, inherited=True)
 
 
 def _files_of(name: str, search: SearchPath) -> list[tuple[str, str]]:
@@ -190,21 +186,24 @@ def choose_site(
     search = SearchPath.of(facts)
     if name is not None and cluster is None:
         return load(name, search, overrides)
-    from muster.sites.match import decide
-
     found_heads = heads(search)
     evidence = evidence_from(facts, found_heads, cluster)
     if name is not None:
         is_here = _is_here(name, evidence, found_heads)
         return replace(load(name, search, overrides, None if is_here is False else cluster), is_here=is_here)
-    sighting = decide(
-        evidence,
-        {head.name: head.detect for head in found_heads},
-        lambda name: next(head.place for head in found_heads if head.name == name),
-    )
+    sighting = recognise(evidence, found_heads)
     site = replace(load(sighting.name or DEFAULT_SITE, search, overrides, cluster), is_here=True)
     expected = evidence.in_lab and sighting.name is None
     return site if expected else replace(site, notes=(_said(sighting),))
+
+
+def recognise(evidence: Evidence, found_heads: Sequence[Head]) -> SiteMatch:
+    """Return the site that the evidence shows; an error names the files of two that match."""
+    from muster.sites.match import decide
+
+    heads_by_name = {head.name: head for head in found_heads}
+    detects = {name: head.detect for name, head in heads_by_name.items()}
+    return decide(evidence, detects, lambda name: heads_by_name[name].place)
 
 
 def _is_here(name: str, evidence: Evidence, found_heads: Sequence[Head]) -> bool | None:

@@ -131,10 +131,7 @@ class Site(msgspec.Struct, frozen=True, dict=True):
         """Return the value at a path of the merged tables; None where no layer sets it."""
         value: Any = self.merged.table
         for part in path:
-            try:
-                value = value[part]
-            except (KeyError, IndexError, TypeError):
-                return None
+            value = _child(value, part)
         return value
 
     def origin(self, key: str) -> Origin:
@@ -150,7 +147,7 @@ class Site(msgspec.Struct, frozen=True, dict=True):
         if layer.kind == LAYER:
             return Origin(layer.kind, layer.file)
         fact = self._fact(path, layer.kind)
-        source = self._own_source(path) or (fact.source if fact else None)
+        source = self._own(path, "source") or (fact.source if fact else None)
         return Origin(
             layer=layer.kind,
             file=layer.file,
@@ -167,10 +164,7 @@ class Site(msgspec.Struct, frozen=True, dict=True):
         while words:
             step, used_words = _step(value, words)
             path, words = (*path, step), words[used_words:]
-            try:
-                value = value[step]
-            except (KeyError, IndexError, TypeError):
-                value = None
+            value = _child(value, step)
         return path
 
     def _fact(self, path: Path, kind: str) -> Fact | None:
@@ -187,29 +181,28 @@ class Site(msgspec.Struct, frozen=True, dict=True):
         """Yield the words by which `facts` names this path; a number only where it stands for a word of a list."""
         value: Any = self.merged.table
         for part in path:
-            try:
-                value = value[part]
-            except (KeyError, IndexError, TypeError):
-                value = None
+            value = _child(value, part)
             word = value if isinstance(part, int) else part
             if isinstance(word, str):
                 yield word
-
-    def _own_source(self, path: Path) -> str | None:
-        return self._own(path, "source")
 
     def _own(self, path: Path, field: str) -> str | None:
         """Return what the innermost entry on the way to this key says of its own source or reason."""
         value: Any = self.merged.table
         entry = None
         for part in path:
-            try:
-                value = value[part]
-            except (KeyError, IndexError, TypeError):
-                break
+            value = _child(value, part)
             if isinstance(value, dict) and isinstance(value.get(field), str):
                 entry = value[field]
         return entry
+
+
+def _child(value: Any, part: str | int) -> Any:
+    """Return what stands at a key or a number of a value; None where there is nothing."""
+    try:
+        return value[part]
+    except (KeyError, IndexError, TypeError):
+        return None
 
 
 def _step(value: Any, words: Sequence[str]) -> tuple[str | int, int]:

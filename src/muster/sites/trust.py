@@ -23,7 +23,8 @@ _BEARING = frozenset(
 
 def trust_of(site: Site) -> Trust:
     """Return the trust that the sources of the facts allow."""
-    kinds = {_kind(source, _newest_check(site)) for source in _sources(site)} - {"vendor"}
+    newest_check = max((source.checked for source in site.profile.sources.values()), default=dt.date.min)
+    kinds = {_kind(source, newest_check) for source in _sources(site)} - {"vendor"}
     if kinds <= {"own"}:
         return "own"
     if not kinds & {"own", "old"}:
@@ -42,10 +43,6 @@ def _is_aside(site: Site, key: str) -> bool:
     """Return whether the entry is offered or dropped: a usual script does not have it."""
     entry = site.get(".".join(key.split(".")[:-1]))
     return isinstance(entry, dict) and entry.get("verdict", "kept") != "kept"
-
-
-def _newest_check(site: Site) -> dt.date:
-    return max((source.checked for source in site.profile.sources.values()), default=dt.date.min)
 
 
 def _kind(source: Source, today: dt.date) -> str:
