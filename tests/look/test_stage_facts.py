@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from launch.plans import FACTS
 from muster.facts import StagingFacts
 from muster.job.options import parse, request_from
-from muster.look.ask_cluster import configuration_file
+from muster.look.cluster import configuration_file
 from muster.look.stage_facts import look_at_staging
 
 

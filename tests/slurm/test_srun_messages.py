@@ -40,11 +40,10 @@ def test_the_first_rank_is_named_with_its_status(version: str, kind: str, tasks:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_of_two_that_fail_the_one_heard_of_first_counts(version: str) -> None:
-    story = read_step(sample(f"{version}-two"))
-    assert story.first is not None
-    assert story.first.tasks in {(3,), (5,)}
-    assert story.first.status == 7
-    assert sorted(task for ending in story.endings for task in ending.tasks) == list(range(8))
+    first = read_step(sample(f"{version}-two")).first
+    assert first is not None
+    assert first.tasks in {(3,), (5,)}
+    assert first.status == 7
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -56,9 +55,9 @@ def test_a_core_dump_is_said(version: str) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_many_tasks_of_a_host_are_one_ending(version: str) -> None:
-    story = read_step(sample(f"{version}-all"))
-    assert {len(ending.tasks) for ending in story.endings} == {4}
-    assert {ending.status for ending in story.endings} == {3}
+    first = read_step(sample(f"{version}-all")).first
+    assert first is not None
+    assert (len(first.tasks), first.status) == (4, 3)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -13,7 +13,8 @@ import msgspec
 from muster.act.record import write_whole
 from muster.errors import MusterError
 from muster.facts import Facts
-from muster.look.ask_cluster import PATIENCE_S, Silence, ask_cluster, configuration_file
+from muster.look.ask_cluster import PATIENCE_S, Silence, ask_cluster
+from muster.look.cluster import configuration_file
 from muster.look.programs import has_slurm_clients, on_path
 from muster.ownership import Trust
 from muster.runner import Runner, run

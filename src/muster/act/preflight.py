@@ -104,10 +104,10 @@ def _check_mpi(mpi_type: str) -> None:
 
     `none` always works.
     """
-    from muster.slurm.cluster import MPI_TYPES, mpi_offered
+    from muster.slurm.cluster import MPI_TYPES
 
     answer = run(MPI_TYPES.argv)
-    offered = mpi_offered(answer.stdout + answer.stderr)  # 22.05 writes to stderr
+    offered = MPI_TYPES.read(answer.stdout + answer.stderr)  # 22.05 writes to stderr
     if answer.ok and offered and mpi_type not in {*offered, "none"}:
         raise RequestError(
             f"this Slurm offers no --mpi {mpi_type}", hint=f"it has {', '.join(offered)}: srun --mpi=list"

@@ -19,7 +19,7 @@ from muster.errors import RequestError
 from muster.facts import Facts
 from muster.job.request import Request
 from muster.look.probe import look, settings_notes
-from muster.model.plan import Engine, Note, Reason
+from muster.model.plan import Engine, Note
 from muster.model.plan import Plan as Value
 from muster.render.document import plan_as_json
 from muster.render.explain import explain, plan_as_text
@@ -54,7 +54,8 @@ class Plan(msgspec.Struct, frozen=True):
     @property
     def decisions(self) -> tuple[Decision, ...]:
         """Return every decision with its reason, as values."""
-        return tuple(_decision(*row) for row in explain(self.value))
+        rows = explain(self.value)
+        return tuple(Decision(section, text, reason.text, reason.origin) for section, text, reason in rows)
 
     def explain(self) -> str:
         """Return the reason for every line, as `muster plan --as why` shows it."""
@@ -137,10 +138,6 @@ def _asked(verb: str, command: Command | None, options: dict[str, Any], *, exclu
     look_facts = replace(look(), table=read_request.table)
     facts, request = request_for(look_facts, read_request.values, read_request.origins, read_request.command)
     return _Asked(request, facts, tuple(read_request.typed), tuple(settings_notes(look_facts)))
-
-
-def _decision(section: str, text: str, reason: Reason) -> Decision:
-    return Decision(section, text, reason.text, reason.origin)
 
 
 def _warn(notes: Sequence[Note]) -> None:

@@ -24,7 +24,7 @@ _REGISTRY: dict[str, Callable[[], ImageEngine] | str] = {
     "shifter": "muster.images.shifter:Shifter",
     "podman": "muster.images.oci:Podman",
     "docker": "muster.images.oci:Docker",
-    "none": "muster.images.none:NoImage",
+    "none": "muster.images.base:NoImage",
 }
 
 TRIED_CLOSED = frozenset({"apptainer", "podman"})

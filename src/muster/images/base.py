@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from muster.model.plan import Flag, Plan
+from muster.model.plan import Flag, ImageUse, Plan
 from muster.model.words import Word
 from muster.rank import contract
 from muster.rank.vendors import VISIBLE
@@ -113,6 +113,25 @@ def names_for_engine(plan: Plan) -> tuple[str, ...]:
     """Return the variables that reach the command where an engine keeps the others out."""
     closed = _OF_CLOSED if plan.rendezvous.closed else ()
     return tuple(dict.fromkeys([*_LEARNT, *closed, *names_set(plan)]))
+
+
+class NoImage(ImageEngine):
+    """The engine that changes nothing: the command runs on the node's own files."""
+
+    name = "none"
+
+
+def enroot_name(image: ImageUse) -> str:
+    """Return a file by its path; docker://nvcr.io/nvidia/pytorch:26.02-py3 as nvcr.io#nvidia/pytorch:26.02-py3.
+
+    Enroot, and what builds on it, names images so.
+    """
+    name = image.registry_name
+    if not name or "#" in name:
+        return name or image.image or ""
+    registry, slash, rest = name.partition("/")
+    is_host = "." in registry or ":" in registry or registry == "localhost"
+    return f"{registry}#{rest}" if slash and is_host else name
 
 
 class StepEngine(ImageEngine):

@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from muster.images.base import StepEngine
-from muster.images.enroot_name import enroot_name
+from muster.images.base import StepEngine, enroot_name
 from muster.model.plan import Flag, ImageUse, Plan, Reason, Variable
 from muster.model.words import Fragment, Hidden, Template, Word
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from muster.images.base import StepEngine, names_set
-from muster.images.enroot_name import enroot_name
+from muster.images.base import StepEngine, enroot_name, names_set
 from muster.model.plan import Flag, Plan, Reason
 from muster.model.words import Fragment
 

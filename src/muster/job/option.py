@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -115,36 +114,18 @@ def option(
     help: str,  # noqa: A002  # argparse's own word for it
     parse: Callable[[str], Any] = parse_text,
     *,
-    repeated: bool = False,
     group: str = "output",
-    choices: tuple[str, ...] | None = None,
-    meant: Mapping[str, str] = MappingProxyType({}),
-    default: Any = None,
-    directive: str | None = None,
-    required: bool = False,
     is_common: bool = False,
-    whole_flags: bool = False,
-    begins_role: bool = False,
+    **more: Any,
 ) -> Option:
-    """Return the option of a spelling as the help shows it: -N --nodes N; without a word for its value, a switch."""
+    """Return the option of a spelling as the help shows it: -N --nodes N; without a word for its value, a switch.
+
+    `more`: further fields of the option.
+    """
     words = spelling.split()
     flags = tuple(word for word in words if word.startswith("-"))
-    return Option(
-        flags=flags,
-        help=help,
-        parse=parse,
-        metavar=words[-1] if len(words) > len(flags) else None,
-        repeated=repeated,
-        group=group,
-        choices=choices,
-        meant=meant,
-        default=default,
-        directive=directive,
-        required=required,
-        often=is_common,
-        whole_flags=whole_flags,
-        begins_role=begins_role,
-    )
+    metavar = words[-1] if len(words) > len(flags) else None
+    return Option(flags=flags, help=help, parse=parse, metavar=metavar, group=group, often=is_common, **more)
 
 
 def convert(option: Option, text: str, origin: str) -> Any:

@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -27,29 +26,12 @@ PATIENCE_S = 2.0
 _LAST_S = 0.8
 """So long the last answer may take, whatever is left: the others are there."""
 
-_FILES = ("/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf", "/etc/slurm-llnl/slurm.conf")
-
 
 class Silence(msgspec.Struct, frozen=True):
     """Slurm's clients are here, and did not say what the cluster is."""
 
     reason: str
     """Empty: no cluster is set up for them."""
-
-
-def configuration_file(environment: Mapping[str, str]) -> Path | None:
-    """Return the slurm.conf that Slurm's clients read here; None: they get it from elsewhere, or there is none.
-
-    A Slurm of its own folder keeps it beside its programs: /opt/slurm/etc.
-    """
-    if environment.get("SLURM_CONF"):
-        return Path(environment["SLURM_CONF"])
-    client = on_path("scontrol", environment)
-    prefix = Path(client).resolve().parent.parent if client else Path("/usr")
-    own_files = (
-        () if prefix in {Path("/usr"), Path("/")} else (f"{prefix}/etc/slurm.conf", f"{prefix}/etc/slurm/slurm.conf")
-    )
-    return next((Path(file) for file in (*own_files, *_FILES) if Path(file).is_file()), None)
 
 
 def ask_cluster(

@@ -7,13 +7,29 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from muster.errors import MusterError
+from muster.look.programs import on_path
 from muster.runner import Runner, run
 from muster.slurm.cluster import CONFIGURATION
 from muster.slurm.variables import scheduler_environment
 
 UNNAMED = "unnamed"
-_FILES = ("/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf")
+_FILES = ("/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf", "/etc/slurm-llnl/slurm.conf")
 _NAME = re.compile(r"^\s*ClusterName\s*=\s*([^\s#]+)", re.IGNORECASE | re.MULTILINE)
+
+
+def configuration_file(environment: Mapping[str, str]) -> Path | None:
+    """Return the slurm.conf that Slurm's clients read here; None: they get it from elsewhere, or there is none.
+
+    A Slurm of its own folder keeps it beside its programs: /opt/slurm/etc.
+    """
+    if environment.get("SLURM_CONF"):
+        return Path(environment["SLURM_CONF"])
+    client = on_path("scontrol", environment)
+    prefix = Path(client).resolve().parent.parent if client else Path("/usr")
+    own_files = (
+        () if prefix in {Path("/usr"), Path("/")} else (f"{prefix}/etc/slurm.conf", f"{prefix}/etc/slurm/slurm.conf")
+    )
+    return next((Path(file) for file in (*own_files, *_FILES) if Path(file).is_file()), None)
 
 
 def cluster_name(environment: Mapping[str, str], runner: Runner = run) -> str:
@@ -21,11 +37,10 @@ def cluster_name(environment: Mapping[str, str], runner: Runner = run) -> str:
 
     The file is read first: it costs no process, and tells it while the controller is silent.
     """
-    files = [environment["SLURM_CONF"]] if environment.get("SLURM_CONF") else _FILES
-    for file in files:
-        match = _NAME.search(_text_of(file))
-        if match:
-            return match[1]
+    file = configuration_file(environment)
+    match = None if file is None else _NAME.search(_text_of(file))
+    if match is not None:
+        return match[1]
     if environment.get("SLURM_JOB_ID") and environment.get("SLURM_CLUSTER_NAME"):
         return environment["SLURM_CLUSTER_NAME"]
     try:
@@ -35,8 +50,8 @@ def cluster_name(environment: Mapping[str, str], runner: Runner = run) -> str:
     return CONFIGURATION.read(answer.stdout).get("ClusterName") or UNNAMED
 
 
-def _text_of(file: str) -> str:
+def _text_of(file: Path) -> str:
     try:
-        return Path(file).read_text(encoding="utf-8", errors="replace")
+        return file.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""

@@ -17,7 +17,7 @@ from muster.job.request import Request, options_of
 from muster.job.roles import ROLE_OPTIONS
 from muster.model.plan import Engine
 from muster.sites.site import Site
-from muster.slurm.flags import SlurmFlag, is_flag, refuse_flag, split_flag
+from muster.slurm.flags import SlurmFlag, gpu_type_in_gres, gpus_in_gres, is_flag, refuse_flag, split_flag
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -98,6 +98,16 @@ def _table_of(asked: Asked, facts: Facts) -> SweepTable | None:
     from muster.plan.sweep import table_of
 
     return table_of(request, facts.table, queued=asked.queued)
+
+
+def gpus_asked(request: Request) -> int | None:
+    """Return how many GPUs of a node are asked for, be it none; None: the request does not say."""
+    return gpus_in_gres(request.gres) if request.gpus_per_node is None else request.gpus_per_node
+
+
+def gpu_type_asked(request: Request) -> str | None:
+    """Return the type of GPU that is asked for."""
+    return request.gpu_type or gpu_type_in_gres(request.gres)
 
 
 def absorb_flags(request: Request) -> tuple[Request, tuple[SlurmFlag, ...]]:

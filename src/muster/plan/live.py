@@ -13,8 +13,7 @@ from muster.errors import Refusal, refused
 from muster.job.option import OriginKind, ValueOrigin
 from muster.job.request import Request
 from muster.model.plan import Note, Plan
-from muster.plan.asked import Asked
-from muster.plan.site_values import gpu_type_asked, gpus_asked
+from muster.plan.asked import Asked, gpu_type_asked, gpus_asked
 from muster.policy.cluster import choose_partition, partition_of, why_not_default
 from muster.policy.given import is_slice, kind_for, qos_of
 from muster.policy.queues import Choice

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from muster.job.request import Request
 from muster.model.plan import Directive, Reason, Shape
-from muster.plan.asked import Asked
-from muster.plan.site_values import gpu_type_asked, node_kind, reason_for
+from muster.plan.asked import Asked, gpu_type_asked
+from muster.plan.site_values import node_kind, reason_for
 from muster.policy.masks import threads_counted
 from muster.policy.queues import Choice, choose_queue
 from muster.sites.site import SAID_HERE, Site

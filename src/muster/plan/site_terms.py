@@ -13,9 +13,10 @@ from muster.launchers import launcher_named
 from muster.launchers.base import Launcher
 from muster.model.plan import Directive, Engine, Flag, Note, Prelude, PreludeKind, Reason, Shape, Variable
 from muster.model.words import Fragment, Word, template
+from muster.plan.asked import gpu_type_asked
 from muster.plan.secret import shown_assignment
 from muster.plan.site_queue import memory_of, requeue_of
-from muster.plan.site_values import gpu_type_asked, node_kind, reason_for
+from muster.plan.site_values import node_kind, reason_for
 from muster.plan.terms import Ports, Terms
 from muster.policy.masks import bind_ranks
 from muster.policy.queues import Choice, is_of_another_kind

@@ -4,21 +4,11 @@ from __future__ import annotations
 
 from muster.job.request import Request
 from muster.model.plan import Reason
-from muster.policy.queues import Choice, choose_queue, kind_of
+from muster.plan.asked import gpu_type_asked
+from muster.policy.queues import Choice, choose_queue, default_partition, kind_of
 from muster.sites.schema import NodeKind
 from muster.sites.site import Site
 from muster.sites.when import Situation
-from muster.slurm.flags import gpu_type_in_gres, gpus_in_gres
-
-
-def gpus_asked(request: Request) -> int | None:
-    """Return how many GPUs of a node are asked for, be it none; None: the request does not say."""
-    return gpus_in_gres(request.gres) if request.gpus_per_node is None else request.gpus_per_node
-
-
-def gpu_type_asked(request: Request) -> str | None:
-    """Return the type of GPU that is asked for."""
-    return request.gpu_type or gpu_type_in_gres(request.gres)
 
 
 def reason_for(site: Site, key: str, text: str, *, shown_key: str | None = None, short: str = "") -> Reason:
@@ -63,8 +53,9 @@ def queue_names(site: Site, request: Request) -> tuple[str | None, str | None]:
     None: not known, or the rule that holds names a partition that is not there.
     """
     chosen = _queue_asked(site, request, _kind_in(site, request, request.partition, request.qos))
-    default = next((name for name, queue in site.profile.partitions.items() if queue.default), None)
-    return (None, None) if chosen.gone is not None else (chosen.partition or default, chosen.qos)
+    return (
+        (None, None) if chosen.gone is not None else (chosen.partition or default_partition(site.profile), chosen.qos)
+    )
 
 
 def _queue_asked(site: Site, request: Request, kind: str | None) -> Choice:

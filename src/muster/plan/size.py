@@ -10,9 +10,9 @@ from muster.facts import Facts
 from muster.job.request import Request
 from muster.launchers.base import Launcher
 from muster.model.plan import Engine, Pack, Shape
-from muster.plan.asked import Asked
+from muster.plan.asked import Asked, gpus_asked
 from muster.plan.shape import NodeShape, make_shape
-from muster.plan.site_values import gpus_asked, node_kind, queue_names
+from muster.plan.site_values import node_kind, queue_names
 from muster.policy.masks import core_list, threads_counted
 from muster.policy.queues import kinds_in
 from muster.sites.site import Site

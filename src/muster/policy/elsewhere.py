@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from muster.errors import Refusal
 from muster.policy.cluster import refusals_here
-from muster.policy.queues import choose_queue
+from muster.policy.queues import choose_queue, default_partition
 from muster.policy.rules import Ask, node_of, refusals
 from muster.sites.schema import Profile, Queue
 from muster.sites.site import Site
@@ -56,7 +56,7 @@ def _ways(site: Site, ask: Ask, partition: str | None, qos: str | None, rules: C
     profile = site.profile
     if any(rule.flag == "partition" and rule.value is None for rule in profile.request.forbidden):
         return []
-    default = _default(profile)
+    default = default_partition(profile)
     taking: dict[str | None, tuple[str, Ask]] = {}
     for words, other in _candidates(site, ask, partition or default, qos):
         if other.partition not in taking and _takes(site, other):
@@ -72,7 +72,7 @@ def _ways(site: Site, ask: Ask, partition: str | None, qos: str | None, rules: C
 
 def _candidates(site: Site, ask: Ask, partition: str | None, qos: str | None) -> Iterator[tuple[str, Ask]]:
     """Yield the options of each other queue with the request that they make: the other QOS of the partition first."""
-    profile, default = site.profile, _default(site.profile)
+    profile, default = site.profile, default_partition(site.profile)
     for name in profile.partitions.get(partition or "", Queue()).qos or tuple(profile.qos):
         if name != qos:
             alone = choose_queue(profile, Situation(), qos=name, gpu_type=ask.gpu_type).partition
@@ -88,10 +88,6 @@ def _candidates(site: Site, ask: Ask, partition: str | None, qos: str | None) ->
             is_unnamed = is_taken or (ask.qos is None and number == 0)
             words = f"-p {name}" if is_unnamed else f"-p {name} -q {other_qos}"
             yield words, replace(ask, partition=name, qos=other_qos)
-
-
-def _default(profile: Profile) -> str | None:
-    return next((name for name, queue in profile.partitions.items() if queue.default), None)
 
 
 def _takes(site: Site, ask: Ask) -> bool:

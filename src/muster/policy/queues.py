@@ -57,10 +57,14 @@ def choose_queue(
     return _of_type(profile, gpu_type, there)
 
 
+def default_partition(profile: Profile) -> str | None:
+    """Return the partition that a job gets which names none, by the profile; None: the profile does not say."""
+    return next((name for name, queue in profile.partitions.items() if queue.default), None)
+
+
 def _with_qos(profile: Profile, choice: Choice) -> Choice:
     """Return the choice with the QOS of its partition, where it has none; without a partition, of the default one."""
-    default = next((name for name, queue in profile.partitions.items() if queue.default), "")
-    name = choice.partition or default
+    name = choice.partition or default_partition(profile) or ""
     queue = profile.partitions.get(name, Queue())
     if choice.qos is not None or not queue.qos:
         return choice
@@ -82,7 +86,7 @@ def _of_qos(profile: Profile, qos: str, gpu_type: str | None, there: frozenset[s
 def _of_type(profile: Profile, gpu_type: str | None, there: frozenset[str] | None) -> Choice:
     """Return the first open partition whose nodes name this type of GPU; without a type the site's own default."""
     default = _with_qos(profile, Choice(None, None, "no rule of the profile fits: the site's own default holds"))
-    own_default = next((name for name, queue in profile.partitions.items() if queue.default), None)
+    own_default = default_partition(profile)
     if gpu_type is None or (own_default is not None and may_have_type(profile, own_default, gpu_type)):
         return default
     named = {name: gpu_types_of(profile, queue) for name, queue in profile.partitions.items()}

@@ -246,16 +246,16 @@ def nodes_of(ask: Ask) -> str:
 
 def _nodes_of_any(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     """Where the site itself picks the partition by the GPUs: no partition that may be picked takes so many nodes."""
-    fit = {name: queue for name, queue in profile.partitions.items() if _may_be_picked(queue, ask)}
+    fit = {
+        name: queue
+        for name, queue in profile.partitions.items()
+        if queue.open and (queue.gpus != 0 or not ask.gpus_per_node)
+    }
     largest = max(fit, key=lambda name: fit[name].nodes_max or ask.nodes, default="")
     limit = fit[largest].nodes_max if largest else None
     if limit is not None and ask.nodes > limit:
         message = f"{nodes_of(ask)}, but {largest} allows {limit}"
         yield Refusal("nodes-max", message, f"-N {limit}", f"partitions.{largest}.nodes_max", largest, limit)
-
-
-def _may_be_picked(queue: Queue, ask: Ask) -> bool:
-    return queue.open and (queue.gpus != 0 or not ask.gpus_per_node)
 
 
 def _nodes_there(profile: Profile, ask: Ask) -> Iterator[Refusal]:

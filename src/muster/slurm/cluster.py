@@ -24,13 +24,8 @@ def _read_ping(stdout: str) -> bool | None:
     return any("UP" in word.split("/") for word in words) if words else None
 
 
-def _read_mpi_types(stdout: str) -> tuple[str, ...]:
-    """Return the types, one a line; up to 20.11 srun writes its own name before each."""
-    return tuple(re.findall(r"(?m)^\s*(?:srun: )?\s*(\w+)\s*$", stdout))
-
-
-def mpi_offered(text: str) -> tuple[str, ...]:
-    """Return every value that --mpi takes here, versions of a plug-in too, from both streams of MPI_TYPES."""
+def _read_mpi_types(text: str) -> tuple[str, ...]:
+    """Return every value that --mpi takes here, versions of a plug-in too; up to 20.11 srun writes its name before."""
     lines = re.findall(r"(?m)^\s*(?:srun: )?([a-z0-9_]+)\s*$", text)
     versions = re.findall(r"versions available: (\S+)", text)
     return tuple(dict.fromkeys([*lines, *(name for line in versions for name in line.split(","))]))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import msgspec
@@ -102,7 +102,6 @@ class StepStory(msgspec.Struct, frozen=True):
     """All that srun reported of one step."""
 
     first: Failure | None
-    endings: tuple[Ending, ...]
     node: Failure | None = None
     """The failure of a node, wherever it stands: Slurm notices a dead node later than the ranks that talked to it."""
 
@@ -111,11 +110,8 @@ def read_step(lines: Iterable[str]) -> StepStory:
     """Return the story in srun's lines; whatever else stands between them is passed over."""
     first: Failure | None = None
     node: Failure | None = None
-    endings: list[Ending] = []
     for line in lines:
         ending = _ending(line)
-        if ending is not None:
-            endings.append(ending)
         outside = _outside(line) if ending is None else None
         if outside is not None and outside.kind is FailureKind.NODE and (node is None or node.host is None):
             node = outside  # a later line may name it
@@ -123,17 +119,12 @@ def read_step(lines: Iterable[str]) -> StepStory:
             first = outside if ending is None else _own(ending, line)
         elif (first.kind is FailureKind.ABORTED or first.status == _SIGTERM) and _SLURM_ENDED.search(line):
             first = outside or first  # the end of a task by Slurm's SIGTERM may be heard before the reason
-    return StepStory(node if first is not None and first.kind is FailureKind.NODE else first, tuple(endings), node)
+    return StepStory(node if first is not None and first.kind is FailureKind.NODE else first, node)
 
 
 def waits_for_other_step(text: str) -> bool:
     """Return whether srun says that the step waits, as others of its job hold what it needs. 22.05 to 26.05."""
     return bool(_WAITS.search(text))
-
-
-def endings(lines: Iterable[str]) -> Iterator[Ending]:
-    """Yield the tasks' endings that srun reported, in its order."""
-    return (ending for line in lines if (ending := _ending(line)) is not None)
 
 
 def _ending(line: str) -> Ending | None:
