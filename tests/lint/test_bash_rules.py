@@ -103,6 +103,7 @@ _FOUND = {
     "gpus-of-node-twice": (_ONE + "#SBATCH --gres=gpu --gpus-per-node=2\npython t.py\n",),
     "memory-in-megabytes": (_ONE + "#SBATCH --mem=511\ndate\n", _ONE + "#SBATCH --mem-per-cpu=255\ndate\n"),
     "output-of-array": (
+        _HEAD + "#SBATCH -o %A.out\npython t.py $SLURM_ARRAY_TASK_ID\n",
         _ONE + "#SBATCH --array=0-3 -o a.out\npython t.py $SLURM_ARRAY_TASK_ID\n",
         _ONE + "#SBATCH --array=0-3 -e a.err\npython t.py $SLURM_ARRAY_TASK_ID\n",
     ),
@@ -305,6 +306,7 @@ _NOT_FOUND = {
         _ONE + "#SBATCH --mem=16 GB\ndate\n",
     ),
     "output-of-array": (
+        _HEAD + "#SBATCH -o %A_%a.out\npython t.py $SLURM_ARRAY_TASK_ID\n",
         _ONE + "#SBATCH --array=0-3 -o a.%a\npython t.py $SLURM_ARRAY_TASK_ID\n",
         _ONE + "#SBATCH --array=0-3 -o /dev/null\ndate\n",
         _ONE + "#SBATCH --array=3 -o a.out\ndate\n",

@@ -109,6 +109,8 @@ _FOUND = {
     ),
     "array-shares-file": (("a place of two tasks", _CASE.format("a", "a")),),
     "array-facts": (
+        ("a line of a list", _ONE + 'l=$(sed -n "${SLURM_ARRAY_TASK_ID}p" in)\n./t $l\n'),
+        ("an argument", _ONE + "python t.py $SLURM_ARRAY_TASK_ID\n"),
         ("an option's value", _ONE + "python t.py -a ${SLURM_ARRAY_TASK_ID} ${RUN_CONFIG}\n"),
         ("of a step", _ONE + "srun ./t --seed $SLURM_ARRAY_TASK_ID --lr 1\n"),
     ),
@@ -331,6 +333,8 @@ _SILENT = {
         ("the same work", _CASE.format("a", "a").replace("P=2", "P=1")),
     ),
     "array-facts": (
+        ("a test of it", _ONE + "if [[ $SLURM_ARRAY_TASK_ID ]]; then\n  i=$SLURM_ARRAY_TASK_ID\nfi\npython t.py $i\n"),
+        ("a line of an array's script", _ONE + "#SBATCH -o %A_%a\nl=$(sed -n ${SLURM_ARRAY_TASK_ID}p in)\n./t $l\n"),
         ("a value that is quoted", _ONE + 'python t.py -a "$SLURM_ARRAY_TASK_ID" c\n'),
         ("a name with the array's number", _ONE + "#SBATCH -o %A_%a.out\npython t.py -a $SLURM_ARRAY_TASK_ID c\n"),
         ("a job that says it is an array", _ONE + "# submit as an array\npython t.py -a $SLURM_ARRAY_TASK_ID c\n"),

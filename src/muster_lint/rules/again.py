@@ -76,13 +76,26 @@ def _options_without_value(job: BatchScript) -> Iterator[Hit]:
                 empty = f"without --array SLURM_ARRAY_TASK_ID is empty, and {option.value} takes the next word or none"
                 yield Hit(word.place, empty, unknown="whether sbatch is given --array")
                 return
+    works = [each.command for each in job.launches if is_work(job, each)]
+    words = [word for each in works for word in each.words[1:]]
+    words += [each.value for each in job.shell.assignments if each.value is not None]
+    lines = [
+        word for each in job.shell.commands if each.program in {"sed", "awk", "head", "tail"} for word in each.words
+    ]
+    for word in sorted(words + lines, key=lambda each: each.place):
+        is_line = word in lines and "SLURM_ARRAY_TASK_ID" in word.names and not re.search(r"[./]", word.value)
+        if word.lone_name == "SLURM_ARRAY_TASK_ID" or is_line:
+            message = "SLURM_ARRAY_TASK_ID is empty without --array, of which nothing here speaks"
+            yield Hit(word.place, message, unknown="whether sbatch is given --array")
+            return
 
 
 _SLURM_NAME = re.compile(r"SLURM_ARRAY_\w+")
 
 
 _IS_TOLD = re.compile(
-    r"sbatch\s.*(-a\b|--array)|SLURM_ARRAY_TASK_ID:?[-?=]|(-z|-n|-v)\s+\"?\$?\{?SLURM_ARRAY_TASK_ID|SLURM_ARRAY_TASK_ID="
+    r"sbatch\s.*(-a\b|--array)|SLURM_ARRAY_TASK_ID:?[-?=]|SLURM_ARRAY_TASK_ID="
+    r"|(\[|\btest)\s+(!\s+)?(-[znv]\s+)?\"?\$?\{?SLURM_ARRAY_TASK_ID"
 )
 _LARGEST_INDEX = 1000
 _DIGITS = 8

@@ -29,11 +29,14 @@ _HEAD = "#!/bin/bash\n#SBATCH --job-name=train\n#SBATCH --nodes=1\n#SBATCH --tim
 def find_shared_outputs(job: BatchScript) -> Iterator[Hit]:
     """Yield --output and --error of an array without a pattern that differs between tasks."""
     array = job.header.get("array")
-    for name in ("output", "error") if array is not None and not _is_one_task(array.value or "") else ():
+    unknown = "whether sbatch is given --array" if array is None else ""
+    is_array = "SLURM_ARRAY_TASK_ID" in job.body if array is None else not _is_one_task(array.value or "")
+    for name in ("output", "error") if is_array else ():
         directive = job.header.get(name)
         value = (directive.value if directive is not None else None) or "/dev/null"
-        if directive is not None and value != "/dev/null" and not re.search(r"%\d*[ajJN]", value):
-            yield Hit(directive.place, f"every task of the array writes {value}")
+        is_meant = array is not None or "%A" in value
+        if directive is not None and is_meant and value != "/dev/null" and not re.search(r"%\d*[ajJN]", value):
+            yield Hit(directive.place, f"every task of the array writes {value}", unknown=unknown)
 
 
 def _is_one_task(indexes: str) -> bool:
