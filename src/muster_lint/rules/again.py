@@ -77,13 +77,12 @@ def _options_without_value(job: BatchScript) -> Iterator[Hit]:
                 yield Hit(word.place, empty, unknown="whether sbatch is given --array")
                 return
     works = [each.command for each in job.launches if is_work(job, each)]
-    words = [word for each in works for word in each.words[1:]]
-    words += [each.value for each in job.shell.assignments if each.value is not None]
-    lines = [
-        word for each in job.shell.commands if each.program in {"sed", "awk", "head", "tail"} for word in each.words
-    ]
-    for word in sorted(words + lines, key=lambda each: each.place):
-        is_line = word in lines and "SLURM_ARRAY_TASK_ID" in word.names and not re.search(r"[./]", word.value)
+    given = [word for each in works for word in each.words[1:] if not word.quoted]
+    given += [each.value for each in job.shell.assignments if each.value is not None]
+    tools = [each for each in job.shell.commands if each.program in {"sed", "awk", "head", "tail"}]
+    lines = [word for each in tools for word in each.words if "SLURM_ARRAY_TASK_ID" in word.names]
+    for word in sorted(given + lines, key=lambda each: each.place):
+        is_line = word in lines and not re.search(r"[./]", word.value)
         if word.lone_name == "SLURM_ARRAY_TASK_ID" or is_line:
             message = "SLURM_ARRAY_TASK_ID is empty without --array, of which nothing here speaks"
             yield Hit(word.place, message, unknown="whether sbatch is given --array")
