@@ -20,7 +20,7 @@ from muster.cli import app, verbs
 from muster.cli.command_line import CommandLine
 from muster.cli.verbs import VERBS, Verb
 from muster.errors import CommandFailed, MachineLacks, MusterError, SchedulerSilent, UnknownName
-from muster.runner import ProgramResult
+from muster.runner import ProgramResult, run
 from plugins.forked import run_muster
 
 NOTHING: dict[str, int] = {}
@@ -212,3 +212,25 @@ def test_what_the_file_system_says_is_no_bug(verb_that: Callable[[Callable[[], i
     verb_that(write)
     assert app.main(["try"]) == 2
     assert "/home/ro/.local: Permission denied" in capsys.readouterr().err
+
+
+_MSGSPEC_ALONE = """
+import sys
+from muster.cli.app import _load_msgspec
+_load_msgspec()
+omitted = {"platform", "textwrap", "typing_extensions", "msgspec.inspect"}
+print(sorted(omitted & {*sys.modules}))
+import msgspec
+print(msgspec.json.schema(int), "msgspec.inspect" in sys.modules, msgspec.inspect.type_info(int))
+import platform, textwrap
+print(platform.system(), textwrap.shorten("a b", 9), sys.modules["platform"] is platform)
+"""
+
+
+def test_msgspec_is_loaded_without_what_describes_types_until_somebody_asks_for_it() -> None:
+    ended = run([sys.executable, "-c", _MSGSPEC_ALONE])
+    assert ended.stdout.splitlines() == [
+        "[]",
+        "{'type': 'integer'} True IntType(gt=None, ge=None, lt=None, le=None, multiple_of=None)",
+        f"{os.uname().sysname} a b True",
+    ]

@@ -7,7 +7,7 @@ The annotations of the four files of the schema are values, not texts (Optional[
 would evaluate each of 300 texts at every start that reads a profile, 4 ms of 80.
 """
 
-from typing import Annotated, Literal, Optional, Union
+from typing import Annotated, Literal, Union
 
 from msgspec import Meta, field
 
@@ -29,6 +29,7 @@ from muster.sites.schema_words import (
     Fact,
     Name,
     Offer,
+    Optional,
     Part,
     Positive,
     Source,

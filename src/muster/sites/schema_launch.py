@@ -1,6 +1,6 @@
 """The parts of a profile that say how ranks start: launchers, variables, modules, images."""
 
-from typing import Annotated, Literal, Optional
+from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
@@ -11,6 +11,7 @@ from muster.sites.schema_words import (
     ImageEngine,
     Launcher,
     Number,
+    Optional,
     Part,
     Text,
     When,

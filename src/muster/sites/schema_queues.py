@@ -1,10 +1,10 @@
 """The parts of a profile that say what a node is, and how a job asks for nodes: queues, rules, memory."""
 
-from typing import Annotated, Literal, Optional
+from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from muster.sites.schema_words import Cores, Count, Flag, GpuKind, Number, Part, Size, Text, Walltime, When
+from muster.sites.schema_words import Cores, Count, Flag, GpuKind, Number, Optional, Part, Size, Text, Walltime, When
 
 ONE_THREAD = frozenset({"--hint=nomultithread", "--threads-per-core=1"})
 """Flags with which one CPU of Slurm is a core, where its nodes count threads."""

@@ -1,7 +1,7 @@
 """The words of a profile: what a value may look like, where a fact comes from, and when an entry holds."""
 
 import datetime as dt
-from typing import TYPE_CHECKING, Annotated, Literal, Optional
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta, Struct
 
@@ -41,9 +41,19 @@ ImageEngine = Annotated[
     str, Meta(pattern=r"^[a-z][a-z0-9+-]*$", description="the name of a container engine: apptainer")
 ]
 if TYPE_CHECKING:
+    from typing import Optional as Optional  # noqa: PLC0414  # others import it from here
+
     GpuKind = str
 else:  # the table says which there are
     GpuKind = Literal[(*KINDS, "none")]
+
+    class Optional:
+        """A key that may be missing: TOML has no null, so msgspec need not know of None. typing's own costs 1.5 ms."""
+
+        def __class_getitem__(cls, kind):
+            return kind
+
+
 Trust = Literal["own", "mixed", "users", "old"]
 
 

@@ -38,7 +38,7 @@ def read_text(path: AnyPath) -> str:
             f"is larger than {_MAX_BYTES // 1000} kB, too large for a site profile", place, hint="give a TOML profile"
         )
     try:
-        return data.decode("utf-8-sig")
+        return data.decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise ProfileError("is not UTF-8 text", place, line=line, hint="save it as UTF-8") from None
