@@ -280,21 +280,23 @@ def test_the_next_step_starts_beside_one_whose_srun_was_killed() -> None:
     assert [action.beside for action in actions if isinstance(action, machine.StartRanks)] == [True]
 
 
-def test_a_node_that_was_lost_is_taken_last_while_slurm_still_lists_it() -> None:
+def test_a_node_that_was_lost_or_lost_the_folder_is_taken_last_while_slurm_lists_it() -> None:
     terms = LifeTerms(2, 2, restarts=5, spares=1)
     state = LifeState(phase=LifePhase.RUNS, hosts=("n1", "n2"), pool=("n1", "n2", "n3"))
     hosts = []
-    for number, dead in enumerate([("n2",), (), ("n3",)]):
+    every = ("n1", "n2", "n3")
+    answers = [(("n2",), ()), ((), ()), (("n3",), ()), ((), ("n1",)), ((), every)]
+    for number, (dead, blind) in enumerate(answers):
         for event in (
             machine.RankEnded(0, "n1", number + 3),
             machine.StepEnded(number + 3),
             machine.SlurmSays("RUNNING", ("n1", "n2", "n3")),
-            machine.NodesSay(dead),
+            machine.NodesSay(dead, blind),
         ):
             state, actions = decide(terms, state, event, float(number))
         hosts += [action.hosts for action in actions if isinstance(action, machine.StartRanks)]
 
-    assert hosts == [("n1", "n3"), ("n1", "n3"), ("n1", "n2")]
+    assert hosts == [("n1", "n3"), ("n1", "n3"), ("n1", "n2"), ("n2", "n3"), ("n2", "n3")]
 
 
 @pytest.mark.parametrize("is_reached", [False, True])

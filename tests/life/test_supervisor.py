@@ -426,17 +426,17 @@ def test_a_text_that_is_not_there_is_said_at_the_beginning(programs: Path) -> No
 def test_a_controller_that_is_away_says_nothing_of_the_nodes(programs: Path, words: str) -> None:
     _program(programs / "srun", f"echo '{words}' >&2; exit 1\n")
 
-    assert asking.find_dead(("a", "b"), 10.0) is None
+    assert asking.ask_nodes(("a", "b"), 10.0) is None
     _program(programs / "srun", f"echo '{words}' >&2; exit 0\n")
 
-    assert asking.find_dead(("a", "b"), 10.0) == ()
+    assert asking.ask_nodes(("a", "b"), 10.0) == ((), ())
 
 
 @pytest.mark.parametrize(("name", "dead"), [("b", ("b",)), ("b.example", ("b.example",))])
 def test_a_node_that_starts_no_step_is_dead(programs: Path, name: str, dead: tuple[str, ...]) -> None:
     _program(programs / "srun", f"echo 'srun: error: Task launch for 7.1 failed on node {name}: x' >&2; exit 1\n")
 
-    assert asking.find_dead(("a", "b"), 10.0) == dead
+    assert asking.ask_nodes(("a", "b"), 10.0) == (dead, ())
 
 
 @pytest.mark.parametrize(("status", "state"), [(0, "COMPLETED"), (1, None)])
@@ -454,7 +454,9 @@ def test_the_question_to_the_nodes_ends_what_an_attempt_of_this_job_has_left_the
 ) -> None:
     """A job that a rank submits inherits the mark of the rank."""
     words = " ".join([shutil.which(shell[0]) or "", *shell[1:]])
-    _program(programs / "srun", f'while [ "$1" != /bin/sh ]; do shift; done\nshift\nexec {words} "$@"\n')
+    _program(
+        programs / "srun", f'while [ "$1" != /bin/sh ]; do shift; done\nshift\nSLURMD_NODENAME=a exec {words} "$@"\n'
+    )
     start = tmp_path / "7.1.2"
     own, *others = (
         subprocess.Popen(["sleep", "600"], env={"PATH": os.environ["PATH"], "MUSTER_MARK": mark, **of_job})
@@ -470,11 +472,11 @@ def test_the_question_to_the_nodes_ends_what_an_attempt_of_this_job_has_left_the
     running = attempt.RunningAttempt(1, ("a",), _rules(), -1, lambda _: None, lambda *_: None)
     running.heard("ends", str(start))
 
-    found = asking.find_dead(("a",), 60.0, running.mark())
+    found = asking.ask_nodes(("a",), 60.0, running.mark(), str(tmp_path / "away"))
     for process in (own, *others):
         process.terminate()
 
-    assert found == ()
+    assert found == ((), ("a",))
     assert own.wait(60) == -signal.SIGKILL
     assert [process.wait(60) for process in others] == [-signal.SIGTERM] * 5
 

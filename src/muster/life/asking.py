@@ -158,13 +158,28 @@ def on_nodes(hosts: Sequence[str], *words: str, name: str = "", part: str = "") 
     ]  # fmt: skip
 
 
-def find_dead(hosts: Sequence[str], timeout_s: float = 30.0, mark: str = "") -> Optional[Tuple[str, ...]]:
-    """Return the nodes that start no step, by one step over all of them; None: that is not known.
+# A disk that hangs counts as one that is not there.
+_SEES = 'timeout 9 test -d "$2" || echo "muster: $SLURMD_NODENAME is blind" >&2\n'
+
+
+class NodeWords(NamedTuple):
+    """What a step over the nodes shows."""
+
+    dead: Tuple[str, ...]
+    """Those that start no step."""
+
+    blind: Tuple[str, ...] = ()
+    """Those that do not see the folder."""
+
+
+def ask_nodes(hosts: Sequence[str], timeout_s: float = 30.0, mark: str = "", folder: str = "") -> Optional[NodeWords]:
+    """Return which nodes start no step, or do not see a folder, by one step over all of them; None: it did not end.
 
     Ranks and mpirun lose a node before Slurm does, and srun waits on after its words about a dead one. With a mark, the
     step ends the processes that have it: on a node without cgroups those may outlive their own step.
     """
-    words = on_nodes(hosts, *(["/bin/sh", "-c", node_text("end_left"), "muster", mark] if mark else ["/bin/true"]))
+    text = (node_text("end_left") if mark else "") + (_SEES if folder else "true")
+    words = on_nodes(hosts, "/bin/sh", "-c", text, "muster", mark, folder)
     words.insert(1, "--input=none")
     try:
         child = subprocess.Popen(
@@ -180,7 +195,7 @@ def find_dead(hosts: Sequence[str], timeout_s: float = 30.0, mark: str = "") -> 
             child.stderr.close()
 
 
-def _read_dead(child: "subprocess.Popen[bytes]", hosts: Sequence[str], until: float) -> Optional[Tuple[str, ...]]:
+def _read_dead(child: "subprocess.Popen[bytes]", hosts: Sequence[str], until: float) -> Optional[NodeWords]:
     assert child.stderr is not None
     os.set_blocking(child.stderr.fileno(), False)
     text = ""
@@ -188,11 +203,13 @@ def _read_dead(child: "subprocess.Popen[bytes]", hosts: Sequence[str], until: fl
         ended = child.poll() is not None
         text += (child.stderr.read() or b"").decode("utf-8", "replace")
         dead = told.dead_node(text)
+        blind = tuple(host for host in hosts if "muster: %s is blind\n" % host in text)
         if dead:
-            return tuple(host for host in hosts if host == dead) or (dead,)
+            return NodeWords(tuple(host for host in hosts if host == dead) or (dead,), blind)
         if ended:
             # Without the controller no step starts anywhere, which says nothing of the nodes.
-            return None if child.returncode and re.search("ontact slurm|Socket timed out", text) else ()
+            is_unheard = child.returncode and re.search("ontact slurm|Socket timed out", text)
+            return None if is_unheard else NodeWords((), blind)
         time.sleep(0.05)
     return None
 

@@ -186,9 +186,10 @@ class SlurmSays(NamedTuple):
 
 
 class NodesSay(NamedTuple):
-    """The nodes that cannot start a step."""
+    """The nodes that cannot start a step, and those that do not see the folder of the run."""
 
     dead: Tuple[str, ...]
+    blind: Tuple[str, ...] = ()
 
 
 class Newest(NamedTuple):
@@ -308,6 +309,8 @@ class LifeState(NamedTuple):
     """How often they were asked again."""
     slurm: Optional[SlurmSays] = None
     dead: Tuple[str, ...] = ()
+    blind: Tuple[str, ...] = ()
+    """Nodes that do not see the folder of the run: they are taken last."""
     newest: Optional[str] = None
     decision: str = ""
     why: str = ""
@@ -639,7 +642,7 @@ def slurm_says(terms: LifeTerms, state: LifeState, event: SlurmSays) -> Result:
 @_rule(NodesSay, LifePhase.JUDGES)
 def nodes_say(terms: LifeTerms, state: LifeState, event: NodesSay) -> Result:
     """Keep the answer; judge when it was the last that is missing."""
-    return _answered(terms, state._replace(dead=event.dead), "nodes")
+    return _answered(terms, state._replace(dead=event.dead, blind=event.blind), "nodes")
 
 
 @_rule(Newest, LifePhase.JUDGES)
@@ -707,6 +710,7 @@ def _judge(terms: LifeTerms, state: LifeState) -> Result:
     listed = (state.slurm.hosts if state.slurm else ()) or state.pool
     # Slurm may list a node that was lost before for as long as SlurmdTimeout: it is the last to be taken.
     ordered = sorted(listed, key=lambda host: state.pool.index(host) if host in state.pool else len(state.pool))
+    ordered.sort(key=lambda host: host in state.blind)
     pool = tuple(host for host in ordered if host not in lost)
     if len(pool) < terms.nodes:
         reason = "%d nodes are left, and the ranks need %d" % (len(pool), terms.nodes)

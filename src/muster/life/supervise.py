@@ -259,8 +259,9 @@ class Supervisor(Loop):
         return machine.SlurmSays(job.state, hosts, 0 < job.end <= time.time(), job.preempted)
 
     def _ask_nodes(self, hosts: Tuple[str, ...]) -> Any:
-        dead = asking.find_dead(hosts, mark=self.running.mark() if self.running is not None else "")
-        return None if dead is None else machine.NodesSay(dead)
+        mark = self.running.mark() if self.running is not None else ""
+        words = asking.ask_nodes(hosts, mark=mark, folder=self.rules.run if self.rules.spares else "")
+        return None if words is None else machine.NodesSay(*words)
 
     def _ask_disk(self) -> Any:
         checkpoint = self.saves.search()
