@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -44,5 +45,20 @@ def test_what_a_lab_like_a_site_is_made_of(golden: Callable[[Path, str], None]) 
                 (lab.job_submit_lua or "").partition("return slurm.ERROR\n  end\n")[2].partition("  return slurm.")
             )
             yield own_lines[0]
+        for site in (
+            "alvis",
+            "clariden",
+            "delta",
+            "horeka",
+            "karolina",
+            "leonardo",
+            "lonestar6",
+            "marenostrum5",
+            "vega",
+        ):
+            lab = lab_like(bundled(site).profile, name="like", nodes=3, account="mine", slurm="24.11")
+            told = str(dataclasses.replace(lab, job_submit_lua=""))
+            own_lines = (lab.job_submit_lua or "").partition("return slurm.ERROR\n  end\n")[2].splitlines()
+            yield f"{site}: {' ⏎ '.join([told, *own_lines])}"
 
     golden(Path(__file__).parent.parent / "golden/like.txt", "\n".join(lines()))
