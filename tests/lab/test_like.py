@@ -58,7 +58,7 @@ def test_what_a_lab_like_a_site_is_made_of(golden: Callable[[Path, str], None]) 
         ):
             lab = lab_like(bundled(site).profile, name="like", nodes=3, account="mine", slurm="24.11")
             told = str(dataclasses.replace(lab, job_submit_lua=""))
-            own_lines = (lab.job_submit_lua or "").partition("return slurm.ERROR\n  end\n")[2].splitlines()
-            yield f"{site}: {' ⏎ '.join([told, *own_lines])}"
+            rules = (lab.job_submit_lua or "").partition("return slurm.ERROR\n  end\n")[2].splitlines()
+            yield f"{site}: {' ⏎ '.join([told, *rules])}"
 
     golden(Path(__file__).parent.parent / "golden/like.txt", "\n".join(lines()))

@@ -158,14 +158,14 @@ def _flags(draft: Draft, way: Route) -> None:
 
 def _gpu_type(draft: Draft, way: Route) -> None:
     """Carry the number of the GPUs: their type is a word of one site."""
-    gpus = [re.fullmatch(r"gpu:([^:,]+):(\d+)", item) for item in (draft.get("gres") or "").split(",")]
-    typed = next(filter(None, gpus), None)
+    items = (draft.get("gres") or "").split(",")
+    typed = next(filter(None, (re.fullmatch(r"gpu:([^:,]+):(\d+)", item) for item in items)), None)
     if typed is None:
         return
     draft.values["gpus_per_node"] = [typed[2]]
-    others = ",".join(item for item in (draft.get("gres") or "").split(",") if item != typed[0])
+    others = ",".join(item for item in items if item != typed[0])
     reason = f"{typed[1]}: a type of {way.here}; the GPUs of {way.there} are those of its queue"
-    for row in [row for row in draft.rows if row.field == "gres" and typed[0] in row.now]:
+    for row in [row for row in draft.rows if typed[0] in row.now]:
         new = msgspec.structs.replace(
             row, verdict=Fate.CHANGED, now=f"-g {typed[2]}", why=reason, field="gpus_per_node"
         )

@@ -104,7 +104,7 @@ def values_of(shell: ShellText) -> Values:
     appended = {*_APPENDED.findall(shell.text), *(match[1] for match in _COUNTED.finditer(shell.text))}
     for assignment in shell.assignments:
         word = shell.value_of(assignment.name)
-        if word is None or assignment.of_command or assignment.name in {*WIRED, *appended, *names_in(word.value)}:
+        if word is None or assignment.name in {*WIRED, *appended, *names_in(word.value)}:
             continue
         if not holds_secret(assignment.name, word.value):
             text = _text_of(word)

@@ -100,7 +100,7 @@ def _take(line: int, subject: str, field: str, value: str | None, draft: Draft) 
     try:
         convert(options_of()[field], value, subject)
     except RequestError as error:
-        draft.ask(line, subject, error.message.partition(": ")[2] or error.message)
+        draft.ask(line, subject, error.message.partition(": ")[2])
         return
     draft.keep(line, subject, field, value)
 

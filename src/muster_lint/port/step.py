@@ -66,7 +66,7 @@ class Chain(msgspec.Struct, frozen=True):
                 or (last.kind != "python" and self._holds_python(last))
             )
         )
-        return 4 * runs + (2 * starter if runs or not self.is_chore else 0)
+        return 4 * runs + (0 if self.is_chore else 2 * starter)
 
     @property
     def is_chore(self) -> bool:
@@ -165,7 +165,7 @@ class _StepReader:
         self._settings: list[str] = []
         """Assignments whose values only the task knows."""
 
-        self._depth = 0
+        self._is_inner = False
         self._words: tuple[Word, ...] = ()
         for assignment in chain.command.assignments:
             value = self.values.of(assignment.value.value) if assignment.value else ""
@@ -220,7 +220,7 @@ class _StepReader:
     def _letters(self, flag: str) -> bool:
         """Read -lu as -l -u; tell whether all of them are switches that are known."""
         letters = [f"-{letter}" for letter in flag[1:]]
-        if flag.startswith("--") or len(letters) < 2 or not all(letter in STEP_DROPPED for letter in letters):
+        if not all(letter in STEP_DROPPED for letter in letters):
             return False
         for one_letter in letters:
             self.draft.drop(
@@ -232,10 +232,8 @@ class _StepReader:
         whole = flag if value is None else (f"{flag}={value}" if flag.startswith("--") else f"{flag}{value}")
         try:
             (whole_flag,) = whole_step_flags([whole])
-        except (RequestError, ValueError) as error:
-            hint = error.hint if isinstance(error, RequestError) else ""
-            reason = error.message if isinstance(error, RequestError) else "it is not a whole flag"
-            self.draft.ask(self.line, subject, f"{reason}; {hint}" if hint else reason)
+        except RequestError as error:
+            self.draft.ask(self.line, subject, f"{error.message}; {error.hint}")
             return
         if "$" in whole:
             self.draft.ask(
@@ -419,28 +417,21 @@ class _StepReader:
             self.draft.note(self.line, " ".join(words), shlex.join(words), "a part of the command now")
 
     def shell(self, stage: Stage) -> None:
-        text = stage.text("-c", "-lc", "-ec", "-xc", "-exc")
-        if text is None:
+        word = stage.option("-c", "-lc", "-ec", "-xc", "-exc")
+        if word is None:
             flags = [text for flag, word in stage.options for text in _words(flag, word)]
             self._finish([stage.name, *flags, *(word.value for word in stage.words)], stage.name)
             return
-        word = stage.option("-c", "-lc", "-ec", "-xc", "-exc")
-        if word is not None and word.quoted != "'":
-            text = re.sub(r"\\([$`])", r"\1", text)  # what the outer shell makes of it
+        # What the outer shell makes of it.
+        text = word.value if word.quoted == "'" else re.sub(r"\\([$`])", r"\1", word.value)
         inner = read_shell(text)
         values = values_of(inner)
         chains = [chain_of(command, values) for command in inner.commands]
         best = max(chains, key=lambda chain: chain.weight, default=None)
-        if (
-            self._depth > 3
-            or best is None
-            or inner.error
-            or not best.weight
-            or not _is_simple(inner.text, chains, best)
-        ):
+        if best is None or inner.error or not best.weight or not _is_simple(inner.text, chains, best):
             self._whole(stage.name, text.strip())
             return
-        self._depth += 1
+        self._is_inner = True
         self.values = msgspec.structs.replace(
             self.values,
             texts={**self.values.texts, **values.texts},
@@ -472,7 +463,7 @@ class _StepReader:
 
     def python(self, stage: Stage) -> None:
         words = [_text_of(word) for word in stage.words]
-        if stage.name.endswith(".py") or self._outer[-1:] == ["-m"]:
+        if stage.name.endswith(".py"):
             self._finish(words, stage.name)
             return
         start = next((index for index, word in enumerate(self._words) if word is stage.word), len(self._words))
@@ -534,7 +525,7 @@ class _StepReader:
         if questions:
             self.draft.ask(self.line, f"{subject} …", "; ".join(questions), shlex.join(words), field="command")
         else:
-            in_shell = bool(settings) or words[:2] == ["bash", "-c"]
+            in_shell = words[:2] == ["bash", "-c"]
             reason = "the task's shell fills in what only it knows" if in_shell else "the command, word for word"
             self.draft.note(self.line, f"{subject} …", shlex.join(words), reason, "command")
         self.draft.command = tuple(words)
@@ -548,7 +539,7 @@ class _StepReader:
                 continue
             if not name.isidentifier():
                 yield f"${name} is an argument of the script, and the job has none: write its value"
-            elif name in _OF_ONE_TASK and not (text or self._depth):
+            elif name in _OF_ONE_TASK and not (text or self._is_inner):
                 yield f"{name} is that of the batch host in the script, and each rank's own here"
             elif name in TASKS or name.startswith("SLURM_"):
                 continue

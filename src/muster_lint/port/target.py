@@ -18,8 +18,6 @@ from muster.sites.site import Site
 from muster.units import parse_walltime_s
 from muster_lint.port.values import Draft, Fate, PortRow, is_open
 
-_MOST_REPAIRS = 8
-
 
 class Carried(msgspec.Struct, frozen=True):
     """The job at its target."""
@@ -154,8 +152,9 @@ def plan_with_repairs(draft: Draft, way: Route, facts: Facts) -> Carried:
         except MusterError as error:
             refusals = error.refusals if isinstance(error, RequestError) else ()
             seen_words.add(option_texts)
-            repaired = [_repair(draft, refusal, way) for refusal in refusals]
-            if not any(repaired) or tuple(draft.words()) in seen_words or len(seen_words) > _MOST_REPAIRS:
+            for refusal in refusals:
+                _repair(draft, refusal, way)
+            if tuple(draft.words()) in seen_words:
                 return Carried(draft, None, error)
 
 
@@ -222,11 +221,9 @@ _REPAIRS: Mapping[str, str] = {
 """The fields that a repair changes, by the long names of their options."""
 
 
-def _repair(draft: Draft, refusal: Refusal, way: Route) -> bool:
-    """Change the draft so that this rule is kept, and tell whether anything was changed."""
-    return any(
-        repair(draft, refusal, way) for repair in (_required_by_plan, _accepted, _no_trial, _kept_image, _fewer_nodes)
-    )
+def _repair(draft: Draft, refusal: Refusal, way: Route) -> None:
+    """Change the draft so that this rule is kept, by the first repair that changes anything."""
+    any(repair(draft, refusal, way) for repair in (_required_by_plan, _accepted, _no_trial, _kept_image, _fewer_nodes))
 
 
 def _required_by_plan(draft: Draft, refusal: Refusal, way: Route) -> bool:
