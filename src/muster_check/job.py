@@ -166,8 +166,9 @@ def _of_launch(error_text: str, status: int, documents: Sequence[Any], *, in_tim
         causes = [cause for cause in read_log([line.encode() for line in lines]).causes if not cause.signature.echo]
         findings = [Finding("start", BROKEN, cause.evidence, cause.remedy) for cause in causes[:2]]
     if not findings:
-        own_lines = [line for line in lines if not line.startswith("srun:")]
+        own_lines = [line for line in lines if not line.startswith(("srun:", "muster: "))]
         last = next(reversed(own_lines or lines), "")
         ending = f"ended with status {status}" if in_time else f"said nothing for {_PATIENCE_S:.0f} s"
-        findings = [Finding("start", BROKEN, f"the launch {ending}: {last}", "muster run -- true shows the same")]
+        hint = "muster run, with these options, -- true shows the same"
+        findings = [Finding("start", BROKEN, f"the launch {ending}: {last}", hint)]
     return findings

@@ -49,6 +49,7 @@ def test_one_refusal_is_the_verbs_own(text: str, status: int, kind: type[Excepti
         (_UNREACHED, "meeting", "Slurm could not start the ranks of n3: communication connection failure", ("n3",)),
         (_OTHER + _AWAY, "start", "also this", ()),
         ("a\n\nb\nsrun: error: c\n", "start", "the launch ended with status 1: b", ()),
+        ("b\nmuster: first: rank 0 on n1: exit status 1\n", "start", "the launch ended with status 1: b", ()),
         ("srun: error: c\n", "start", "the launch ended with status 1: srun: error: c", ()),
         ("", "start", "the launch ended with status 1: ", ()),
     ],

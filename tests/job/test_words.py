@@ -86,6 +86,7 @@ def test_a_host_is_a_host(host: str) -> None:
         ("--reservation=x", "sbatch has --reservation", "--sbatch=--reservation=x"),
         ("--reservation=x y", "sbatch has --reservation", "--sbatch=--reservation=x"),
         ("--array -N 2", "sbatch has --array", "--sbatch=--array"),
+        ("--json", "no option --json", "--help lists the options"),
         ("--nodse 2", "no option --nodse", "--nodes"),
     ],
 )

@@ -148,6 +148,7 @@ def test_an_image_that_cannot_run_here_is_left_out(
         (("-p", "b", "-g", "2", "--gpu-type", "a100"), "z", "h100", None),
         (("-p", "b", "--gres", "gpu:a100:2"), "z", "h100", None),
         (("-g", "2"), "x", "h100", None),
+        (("-g", "2", "--spares", "1"), "x", "h100", None),
     ],
 )
 def test_the_lab_of_a_rehearsal_has_the_nodes_of_its_queue(
@@ -175,6 +176,7 @@ def test_the_lab_of_a_rehearsal_has_the_nodes_of_its_queue(
 
     spec = verb._spec(load(str(tmp_path / "mine.toml")).profile, made)
     assert (asked[0]["kind"], asked[0]["account"], asked[0]["other_nodes"]) == (kind, account, 1)
+    assert asked[0]["nodes"] == 2 + ("--spares" in words)
     assert spec.groups[0].gpu_type == gpu_type
     assert spec.copied_for == made.working_directory
 

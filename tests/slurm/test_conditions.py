@@ -8,6 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from muster.errors import RequestError
+from muster.model.plan import Directive, Reason
+from muster.slurm.allocation import hold_nodes
 from muster.slurm.cluster_answers import read_kinds
 from muster.slurm.directives import format_header
 from muster.slurm.fit import Wanted, find_misfit, parse_nodes
@@ -107,6 +109,15 @@ def test_a_node_is_read_as_far_as_its_words_go(line: str, cores: int, partitions
 )
 def test_options_of_one_subject_share_a_line_of_120(options: list[tuple[str, str | None]], lines: int) -> None:
     assert len(format_header(options)) == lines
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "word"),
+    [("signal", "B:USR1@60", None), ("signal", "USR1@60", "--signal=USR1@60"), ("exclusive", None, "--exclusive")],
+)
+def test_salloc_is_not_told_of_what_is_for_the_script(name: str, value: str | None, word: str | None) -> None:
+    directive = Directive(name, value, Reason("x", "y"))
+    assert hold_nodes([directive]) == ["salloc", *([word] if word else [])]
 
 
 @pytest.mark.parametrize("named", [("n1",), ("n1", "n2"), ()])

@@ -175,9 +175,9 @@ def _unknown(flag: str, value: str | None, flags: Sequence[str], words_left: Seq
         return RequestError(
             f"{message}, but sbatch has --{name}", hint=f"--sbatch=--{name}{f'={value}' if value else ''}"
         )
-    near_name = nearest_name(flag, sorted(name for name in flags if name.startswith("--")))
+    near_name = nearest_name(flag.lstrip("-"), sorted(name[2:] for name in flags if name.startswith("--")))
     if near_name is not None:
-        return RequestError(message, hint=f"did you mean {near_name!r}?")
+        return RequestError(message, hint=f"did you mean '--{near_name}'?")
     slurms = "; a flag of Slurm's goes in --sbatch=FLAG" if "--sbatch" in flags else ""
     if len(flags) <= _FEW:
         return RequestError(message, hint=f"there are {', '.join(flags)}")

@@ -147,7 +147,7 @@ def _spec(profile: Profile, plan: Plan) -> LabSpec:
     lab = lab_like(
         profile,
         name=f"rehearsal-{os.getpid()}",
-        nodes=plan.shape.nodes,
+        nodes=int(header.get("nodes") or plan.shape.nodes),  # spares too
         kind=next(iter((*of_type, *kinds)), None),
         other_nodes=1,
         account=header.get("account"),
