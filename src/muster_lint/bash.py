@@ -392,6 +392,9 @@ def read_shell(text: str, *, line: int = 1, column: int = 1) -> ShellText:
     """Return the commands of a text that begins at this line and column of its file."""
     source = text.encode()
     root, added = _parsed(source)
+    end = re.search(r"^exit\b[^\n]*\n", text, re.MULTILINE) if root.has_error else None
+    if end is not None and not _parsed(read := text[: end.end()].encode())[0].has_error:
+        source, (root, added) = read, _parsed(read)  # bash reads no further
     reader = _BashReader(source, line, column, added)
     reader.walk(root, _Inside())
     shell = ShellText(

@@ -83,14 +83,14 @@ def is_part(launch: LaunchCommand) -> bool:
     if last.kind in {"python", "shell"} or _PROBES.search(" ".join(words)) or last.name in AT_ONCE | HARMLESS:
         return False
     if any(launch.stage(kind) for kind in ("step", "mpi", "container")):
-        return last.kind not in {"step", "mpi", "container"} or last.kind == "container"
+        return last.kind not in {"step", "mpi", "container"} or (last.kind == "container" and bool(last.words))
     return len(words) > 1 and last.kind == "program" and not last.word.may_be_several
 
 
 _PROBES = re.compile(
     r"(^|\s)(--?(version|help|list|info|dry-run|dag|unlock)|-[hV])(\s|$)|modprobe|module|version|\bsetup|devices?\b|which"
     r"|virtualenv|acl\b|^(lfs|spack|nodeset|gpustat|lshw|numactl -[sH]|lstopo|jobstats|quota|conda|mamba|micromamba)\b"
-    r"|^poetry install\b|\binstall\b|\bactivate\b"
+    r"|instance (start|run)|^poetry install\b|\binstall\b|\bactivate\b"
 )
 """The signs of a command that asks, or prepares."""
 

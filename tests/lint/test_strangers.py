@@ -14,6 +14,7 @@ from muster_lint.values import Severity
 _HEAD = "#!/bin/bash\n#SBATCH --time=60\n#SBATCH --nodes=1\n#SBATCH --cpus-per-task=4\n"
 _GPU = _HEAD + "#SBATCH --gres=gpu:1\n"
 _OWN = _HEAD + "mkdir /tmp/$SLURM_JOB_ID\n{}rm -rf /tmp/$SLURM_JOB_ID\n"
+_LOADS = _GPU.replace("#SBATCH --cpus-per-task=4\n", "")
 _MANY = _GPU.replace("gpu:1", "gpu:2")
 _NODES = "#!/bin/bash\n#SBATCH --time=60\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-node=4\n"
 _SRUN = "srun -K torchrun --nproc-per-node=4 "
@@ -286,6 +287,25 @@ def test_what_strangers_saw_is_found(name: str) -> None:
 
 
 _RIGHT = {
+    "the beginning of an option": ("one-cpu", _GPU.replace("cpus-per-task", "cpus-per-tas") + "python train.py\n"),
+    "Docker in a step": ("one-cpu", _LOADS + "srun docker run --rm image python train.py\n"),
+    "a site that gives CPUs by GPUs": ("one-cpu", _LOADS + "#! at most 32 cpus per GPU\npython train.py\n"),
+    "a game": ("one-cpu", _LOADS + "python train.py --env Ant-v3\n"),
+    "a chosen CPU": ("one-cpu", _LOADS + "#SBATCH --cpus-per-task=1\npython look.py\n"),
+    "a text behind the end": (
+        "slurm-variable-unset",
+        _LOADS + "./t\nexit $?\nexport OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK\nif true; then\n",
+    ),
+    "a name that sbatch is given": ("output-of-every-run", _GPU + "#SBATCH -o %x.out\npython t.py\n"),
+    "a variable that is emptied": ("not-exported", _GPU + 'PYTHONPATH=""\npython t.py\n'),
+    "a look at the device": (
+        "status-lost-at-end",
+        _GPU + "singularity exec <the image>/a python -c 'import torch'\nsingularity exec --nv i.sif python t.py\n",
+    ),
+    "a step of the job's own size": (
+        "srun-survivors",
+        _GPU + '#SBATCH -N1\n#SBATCH --ntasks-per-node=1\nsrun -N "$SLURM_NNODES" torchrun t.py\n',
+    ),
     "CPUs of a container beside the job": (
         "one-cpu",
         "#!/bin/bash\n#SBATCH --time=60\n#SBATCH --gres=gpu:1\ndocker run a python t.py\npython t.py\n",

@@ -553,11 +553,9 @@ def find_one_cpu(job: BatchScript) -> Iterator[Hit]:
     limit = seconds_of(job.header["time"].value or "") if "time" in job.header else None
     if (is_told and gpus == 1 and not any(_TRAINS.search(text) for text in texts)) or (limit and limit <= _A_TEST_S):
         return  # somebody chose one CPU for it, or tries it out
-    is_whole = re.search(r"^#SBATCH\s+(-C|--constraint)[= ]\W*gpu\b", job.text, re.MULTILINE) is not None
-    is_whole = (is_whole and "shared" not in job.text) or (gpus > 3 and not is_told and "A100:" in job.text)
     steps = [stage for each in job.steps if (stage := each.stage("step")) is not None]
     sized = ("-c", "--cpus-per-task", "--cpu-bind", "--cpu_bind", "--exclusive", "--cpus-per-gpu")
-    if cpus > gpus or is_whole or any(stage.has(*sized) for stage in steps):
+    if cpus > gpus or any(stage.has(*sized) for stage in steps) or (not is_told and _gives_with_gpus(job, gpus)):
         return
     tasks = ("ntasks-per-node",) if (job.tasks_per_node or 1) > 1 else ()
     names = ("cpus-per-task", "cpus-per-gpu", *tasks, "gres", "gpus", "gpus-per-node", "gpus-per-task")
@@ -565,6 +563,15 @@ def find_one_cpu(job: BatchScript) -> Iterator[Hit]:
     asked = f"{gpus} GPUs of a node" if gpus > 1 else "a GPU"
     message = f"the job asks for {asked}, and for {'one CPU' if cpus == 1 else f'{cpus} CPUs'}"
     yield Hit(directive.place, message, unknown="how many CPUs the site gives with a GPU")
+
+
+def _gives_with_gpus(job: BatchScript, gpus: int) -> bool:
+    """Tell whether a script shows that its site gives whole nodes, or CPUs by the number of GPUs."""
+    is_whole = (
+        re.search(r"^#SBATCH\s+(-C|--constraint)[= ]\W*gpu\b", job.text, re.MULTILINE) and "shared" not in job.text
+    )
+    by_gpu = re.search(r"^#.*\bcpus? per gpu", job.text, re.MULTILINE | re.IGNORECASE)
+    return bool(is_whole or by_gpu or (gpus > 3 and "A100:" in job.text))
 
 
 _WITHOUT_LOADERS = re.compile(
