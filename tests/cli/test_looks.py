@@ -338,6 +338,25 @@ def test_a_rank_that_failed_beside_a_dead_node_is_not_called_the_first(
         assert ("which of them" in "\n".join(why._ended(JobCase("7", failed, None)))) is is_there
 
 
+@pytest.mark.parametrize(
+    ("state", "signal", "words"),
+    [
+        ("FAILED", 9, "  beside that: rank 1 on node4: ended by SIGTERM"),
+        ("FAILED", 0, "  first: rank 1 on node4: ended by SIGTERM"),
+        ("OUT_OF_MEMORY", 125, "  first: rank 1 on node4: ended by SIGTERM"),
+    ],
+)
+def test_a_rank_is_not_the_first_where_the_script_itself_was_killed(
+    state: str, signal: int, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen on a lab: scancel --batch --signal=KILL; Slurm then ended the ranks, and each was told as the first."""
+    own = Failure("rank 1 on node4: ended by SIGTERM", "node4", (1,), 143, "")
+    monkeypatch.setattr(why, "_failure", lambda _: (None, own))
+
+    ended = job(state, node_list="node[3-4]", nodes=2, exit_code=0 if signal else 143, signal=signal)
+    assert words in list(why._ended(JobCase("7", ended, None)))
+
+
 @pytest.mark.parametrize("is_well", [True, False])
 def test_a_script_that_alone_was_told_to_end_is_not_told_as_its_ranks(is_well: bool, tmp_path: Path) -> None:
     """Seen on a lab after scancel --batch --signal=TERM: each rank had ended with 0."""

@@ -128,7 +128,7 @@ def _ended(case: JobCase) -> Iterator[str]:
     names_no_node = job is not None and _names_no_node(job, failure)
     yield from (f"  {plain(text)}" for text in _warnings(output))
     if failure is not None:
-        yield f"  {'a rank that was left' if names_no_node and failure.tasks else 'first'}: {failure.sentence}"
+        yield f"  {_order_of(job, failure)}: {failure.sentence}"
         yield from _silent_node(case, failure)
         if failure.kind is FailureKind.LATE:
             yield "    hint: --ready-within gives it longer, --ready names another sign: muster docs roles"
@@ -223,6 +223,13 @@ def _which_node(job: SlurmJob) -> Iterator[str]:
         subject = ", ".join(down) if down else "none of them"
         now_words = f"; {subject} {'are' if len(down) > 1 else 'is'} down now"
     yield f"  Slurm does not say which of them failed{now_words}"
+
+
+def _order_of(job: SlurmJob | None, failure: Failure) -> str:
+    """Return what a failure is to the end: of a job whose script was killed Slurm ends the ranks, maybe after that."""
+    if job is not None and job.state.name == "FAILED" and job.signal:
+        return "beside that"
+    return "a rank that was left" if job is not None and failure.tasks and _names_no_node(job, failure) else "first"
 
 
 def _of_script(case: JobCase) -> Iterator[str]:
