@@ -83,7 +83,9 @@ def is_part(launch: LaunchCommand) -> bool:
     if last.kind in {"python", "shell"} or _PROBES.search(" ".join(words)) or last.name in AT_ONCE | HARMLESS:
         return False
     if any(launch.stage(kind) for kind in ("step", "mpi", "container")):
-        return last.kind not in {"step", "mpi", "container"} or (last.kind == "container" and bool(last.words))
+        return last.kind not in {"step", "mpi", "container"} or (
+            last.kind == "container" and (bool(last.words) or "exec" not in words)
+        )
     return len(words) > 1 and last.kind == "program" and not last.word.may_be_several
 
 
