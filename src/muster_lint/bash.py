@@ -297,7 +297,7 @@ class ShellText(msgspec.Struct, frozen=True, dict=True):
         found: dict[str, bool] = {}
         for each in self.commands:
             values = [word.value for word in each.words]
-            if each.function is not None and values and values[-1] in {"$@", "$*"} and values[:-1] in ([], ["eval"]):
+            if each.function is not None and values[-1] in {"$@", "$*"} and values[:-1] in ([], ["eval"]):
                 found[each.function] = len(values) == 2
         return found
 
@@ -547,7 +547,7 @@ class _BashReader:
         around = msgspec.structs.replace(inside, is_conditional=True) if tested else inside
         signs = [node, *reversed(parts)]
         for index, part in enumerate(signs):
-            guarded = index > 0 and signs[index - 1].type in {"&&", "||"}
+            guarded = signs[index - 1].type in {"&&", "||"}  # the last one is none of these
             within = msgspec.structs.replace(around, is_guarded=True) if guarded else around
             if index + 1 < len(signs) and signs[index + 1].type in {"&&", "||"}:
                 within = msgspec.structs.replace(within, is_tested=True)
@@ -682,7 +682,7 @@ class _BashReader:
         for child in node.named_children:
             if child.type == "heredoc_body":
                 self.heredocs.append((self._place(child), self._text(child)))
-            elif child.prev_sibling is not None and child.prev_sibling.type in {"&&", "||"}:
+            elif getattr(child.prev_sibling, "type", "") in {"&&", "||"}:
                 self.walk(child, msgspec.structs.replace(inside, is_guarded=True))
                 continue
             elif child.type == "pipeline":  # what follows the word of the here-document in its line

@@ -154,7 +154,7 @@ def _evaluated(shell: ShellText, command: SimpleCommand, words: Sequence[Word]) 
         text = shell.filled(text)  # its signs are those of a script: eval reads them again
     place = command.place
     for inner in read_shell(text).commands:
-        if inner.words and inner.words[0].value != "eval":
+        if inner.words[0].value != "eval":
             placed = [msgspec.structs.replace(word, place=place, from_variable=True) for word in inner.words]
             outer = msgspec.structs.replace(
                 command,
@@ -172,9 +172,8 @@ def _expanded(shell: ShellText, command: SimpleCommand) -> tuple[Word, ...]:
     waiting = [(word, 0) for word in reversed(command.words)]
     while waiting:
         word, depth = waiting.pop()
-        name = word.lone_name
-        may_split = name is not None and word.quoted != "'" and (not word.quoted or word.may_be_several or not result)
-        values = shell.words_of(name, command.order) if name is not None and may_split and depth < 4 else None
+        name = word.lone_name if word.may_be_several or not result else None
+        values = shell.words_of(name, command.order) if name is not None and depth < 4 else None
         if values is None:
             result.append(word)
             continue
