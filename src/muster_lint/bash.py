@@ -594,8 +594,8 @@ class _BashReader:
             elif child.type == "command_name":
                 words.append(self._word(child.named_children[0] if child.named_children else child))
             elif child.type in _WORDS | _MORE_WORDS:
-                word = self._word(child)
-                words[-1:] = [_joined(words[-1], word)] if words and child.start_byte == end else [*words[-1:], word]
+                word, gap = self._word(child), self._between(end, child.start_byte) if words else " "
+                words[-1:] = [_joined(words[-1], word, gap)] if _BLANKS.fullmatch(gap) else [*words[-1:], word]
             end = child.end_byte
             self._walk_substitutions(child, inside)
         if not words:  # the rest of a value only looked like a command
@@ -832,16 +832,22 @@ def _last_condition(node: Node) -> int:
     return next((index for index, child in enumerate(node.children) if child.type == ends), 0) if ends else 0
 
 
-def _joined(first: Word, second: Word) -> Word:
+_BLANKS = re.compile(r"(\\[ \t])*")
+"""What the grammar finds between two words that are one: nothing, or blanks behind backslashes."""
+
+
+def _joined(first: Word, second: Word, gap: str = "") -> Word:
     """Return the one word that two are which touch: in $A\\_x the grammar ends a word before the backslash."""
-    value = re.sub(r"(?<!\\)\$(\w+)$", r"${\1}", first.value) if re.match(r"\w", second.value) else first.value
+    blanks = gap.replace("\\", "")
+    is_name_cut = re.match(r"\w", blanks + second.value)
+    value = re.sub(r"(?<!\\)\$(\w+)$", r"${\1}", first.value) if is_name_cut else first.value
     return Word(
-        first.text + second.text,
-        value + second.value,
+        first.text + gap + second.text,
+        value + blanks + second.value,
         (*first.names, *second.names),
         (*first.substitutions, *second.substitutions),
         TextSpan(first.place.line, first.place.column, second.place.end_line, second.place.end_column),
-        parts=_ended_parts([*_parts_of(first), *_parts_of(second)]),
+        parts=_ended_parts([*_parts_of(first), ("'", blanks), *_parts_of(second)]),
     )
 
 

@@ -21,6 +21,7 @@ _FEW = 20
 _PROGRAMS = """
 mpiexec.hydra mpiexecjl orterun ibrun horovodrun jsrun deepspeed podman podman-hpc docker shifter conda mamba
 micromamba uv poetry pipenv pixi wandb julia Rscript numactl nsys ncu taskset record files
+python3.6 python3.7 python3.8 python3.9 python3.10 python3.11 python3.12
 """.split()  # noqa: SIM905  # a page of names, not of quotes
 _QUIET = """
 nvcc ray sbatch squeue scancel sacct sinfo sbcast salloc sattach nvidia-cuda-mps-control git wget curl ssh rsync enroot

@@ -16,6 +16,7 @@ from muster_lint.port.expand import WIRED, values_of
 from muster_lint.port.values import Draft, Fate, PortRow, is_open
 
 from .box import Outcome, Rank, started_runs
+from .jobs import sizes_of
 
 __all__ = ["Difference", "differences"]
 
@@ -59,6 +60,8 @@ _EACH = frozenset({"launch", "variable", "module", "file"})
 def _differences(old: Outcome, new: Outcome, table: _Table) -> Iterator[Difference]:
     runs, new_runs = started_runs(old.ranks), started_runs(new.ranks)
     launched = [run for run in runs if table.launch & table.lines_of(run)]
+    alike = [run for run in launched if new_runs and _is_same_program(run[0], new_runs[0][0])]
+    launched = alike or launched
     for run in runs:
         if run not in launched:
             shown = f"line {run[0]['line']}: {run[0]['program']} {' '.join(run[0]['words'][:3])}"
@@ -81,9 +84,12 @@ def _differences(old: Outcome, new: Outcome, table: _Table) -> Iterator[Differen
 def _of_ranks(old: list[Rank], new: list[Rank], given: Mapping[str, str], table: _Table) -> Iterator[Difference]:
     if len(old) != len(new) and len(old) < _MOST_RANKS:
         yield Difference("ranks", f"{len(old)} ranks before, {len(new)} after", table.says_of_ranks())
-    others = {rank["rank"]: rank for rank in new}
+    others: dict[str, list[Rank]] = {}
+    for rank in new:
+        others.setdefault(rank["rank"], []).append(rank)
     for one in old:
-        other = others.get(one["rank"], new[0])
+        of_rank = others.get(one["rank"], new[:1])
+        other = of_rank.pop(0) if len(of_rank) > 1 else of_rank[0]
         if (one["rank"], one["world"]) != (other["rank"], other["world"]):
             shown = f"rank {one['rank']} of {one['world']} before, {other['rank']} of {other['world']} after"
             yield Difference("ranks", shown, table.says_of_ranks())
@@ -95,6 +101,11 @@ def _of_ranks(old: list[Rank], new: list[Rank], given: Mapping[str, str], table:
             yield Difference("folder", shown, table.says_of_folder())
         yield from _of_variables(one["environment"], other["environment"], given, table)
         yield from _of_files(one["files"], other["files"], table)
+
+
+def _is_same_program(old: Rank, new: Rank) -> bool:
+    """Tell whether two ranks run one program, of several on a line."""
+    return _is_program(new["program"], old["program"]) and old["words"][:1] == new["words"][:1]
 
 
 def _shown_words(old: list[str], new: list[str]) -> str:
@@ -135,7 +146,8 @@ class _Table:
     def __init__(self, draft: Draft, job: BatchScript) -> None:
         self.draft, self.job = draft, job
         self.values = values_of(job.shell)
-        places = sorted((each.place for each in job.shell.commands), key=lambda place: place.line - place.end_line)
+        spans = [*(each.place for each in job.shell.commands), *(each.place for each in job.shell.assignments)]
+        places = sorted(spans, key=lambda place: place.line - place.end_line)
         self._begins = {line: place.line for place in places for line in range(place.line, place.end_line + 1)}
         self.open_rows = [row for row in draft.rows if is_open(row)]
         self.has_no_command = any(row.now == "COMMAND" for row in self.open_rows)
@@ -220,7 +232,8 @@ class _Table:
     def _filled(self, text: str) -> str:
         """Return a text with the values of the script's variables and arguments; each argument is its own number."""
         text = self.values.of(text)
-        for name, value in (("USER", "ada"), ("HOME", "/home/ada"), ("SLURM_JOB_ID", "4711"), (r"(\d)", r"\1")):
+        known = {**sizes_of(self.job.text), "USER": "ada", "HOME": "/home/ada", "SLURM_JOB_ID": "4711", r"(\d)": r"\1"}
+        for name, value in known.items():
             text = re.sub(rf"\$\{{?{name}\b\}}?", value, text)
         return text
 

@@ -180,7 +180,7 @@ _STARTED = {
     "horovodrun -np 2 python t.py": (2, "python t.py"),
     "python -m torch.distributed.run --standalone --nproc_per_node=2 t.py": (2, "python t.py"),
     "python -m torch.distributed.launch --nproc_per_node 2 t.py x": (2, "python t.py --local_rank=0 x"),
-    "python3 -m torch.distributed.launch --use_env --nproc_per_node 2 t.py": (2, "python t.py"),
+    "python3 -m torch.distributed.launch --use_env --nproc_per_node 2 t.py": (2, "python3 t.py"),
     "torchrun --nnodes 1 --nproc-per-node gpu --no-python ./t x": (2, "./t x"),
     "singularity --quiet exec --nv -B /a:/b --pwd /w a.sif python t.py": (1, "python t.py"),
     "apptainer run a.sif python t.py": (1, "python t.py"),

@@ -327,6 +327,9 @@ def test_what_set_exports_reaches_the_ranks(lines: str, exported: list[str]) -> 
         ("A=$(python b.py --version)", "echo $A; srun python b.py", Fate.ASKED),
         ("A=`python b.py --version`", "echo $A; srun python b.py", Fate.ASKED),
         ("A='--lr 1 --seed 2'", "srun python b.py $A", Fate.KEPT),
+        ("A=1", "cp x$A .\nsrun python b.py --epochs 21", Fate.DROPPED),
+        ("A=/d", "export B=$A/x\nsrun python b.py", Fate.KEPT),
+        ("A=4", "srun -n $A python b.py", Fate.KEPT),
     ],
 )
 def test_a_value_is_kept_where_the_job_has_it(line: str, use: str, verdict: Fate) -> None:

@@ -29,7 +29,7 @@ _PIECES = [
     *("x", "t_", "--o=", ".", "/", "-", "2", ":", "~/u", "$HOME"),
     *("'q'", "' s '", "'a b'", "'_n'", "'$a'", "'\"d\"'", "'*'", '"lit"', '"l t"', '"*.x"'),
     *("$NAME", "${NAME}", '"$NAME"', '"v ${NAME}x"', '"w${NAME} y"', "${NAME[@]}", '"${NAME[*]}"'),
-    *("\\$NAME", '\\"', '"\\$NAME"', "${zz:-d}", '"${zz:-d e}"'),
+    *("{x,y}", "{1..2}", "${NAME}\\ y", "\\$NAME", '\\"', '"\\$NAME"', "${zz:-d}", '"${zz:-d e}"'),
 ]
 """Parts of words; NAME stands for one of the variables."""
 

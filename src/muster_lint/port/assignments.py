@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -11,7 +11,7 @@ from muster.plan.secret import is_secret
 from muster_lint.bash import Assignment, ShellText, read_shell
 from muster_lint.port.expand import OF_ARRAY, TASKS, WIRED, Values, names_in, with_home
 from muster_lint.port.guards import is_guarded
-from muster_lint.port.values import Draft, ask_all
+from muster_lint.port.values import Draft, Fate, ask_all
 from muster_lint.values import TextSpan
 
 _ALWAYS = frozenset("PATH HOME USER LOGNAME SHELL LANG LC_ALL TERM TMPDIR LD_LIBRARY_PATH".split())  # noqa: SIM905
@@ -62,17 +62,18 @@ def read_assignments(
     lines: list[str],
     launched_at: int | None,
     apart: Sequence[TextSpan] = (),
+    users: Mapping[str, set[int]] = {},
 ) -> list[str]:
     """Read the variables of the script; return the settings that only a task can make.
 
     What stands behind the launch, which is the command of this order, reaches no rank, and no more does what stands
-    apart, in parentheses without the launch.
+    apart, in parentheses without the launch. `users` are the lines that use each variable.
     """
     of_job = [each for each in assignments if not each.of_command]
     reaching = [each for each in of_job if launched_at is None or each.order < launched_at]
-    used = values.used | set(names_in(" ".join(used_in)))
+    used = {*users, *names_in(" ".join(used_in))}
     settings: list[str] = []
-    for index, each in enumerate(of_job):
+    for index, each in sorted(enumerate(of_job), key=lambda place: not place[1].exported):  # whose lines use others
         line, subject, done = each.place.line, _shown(each), len(draft.rows)
         void = _why_void(each, launched_at, apart)
         question = _question(each, of_job[:index], reaching, lines)
@@ -83,7 +84,7 @@ def read_assignments(
         elif each.exported:
             settings += _exported(each, subject, values, draft)
         elif each.name in used:
-            _used(each, subject, values, draft)
+            _used(each, subject, values, draft, users.get(each.name, set()))
         else:
             draft.drop(line, subject, "a variable of the script alone: no rank sees it")
         if is_guarded(lines, each.place):
@@ -136,10 +137,12 @@ def _question(
     return None
 
 
-def _used(assignment: Assignment, subject: str, values: Values, draft: Draft) -> None:
+def _used(assignment: Assignment, subject: str, values: Values, draft: Draft, lines: set[int]) -> None:
     """Say what became of a value that lines of the script use: it stands in the job, or the job has none of it."""
     value = values.of(_written(assignment))
-    kept = _without_braces("\n".join([*draft.command, *(text for texts in draft.values.values() for text in texts)]))
+    rows = [row for row in draft.rows if row.line in lines and row.verdict in {Fate.KEPT, Fate.CHANGED, Fate.ASKED}]
+    texts = (" ".join(draft.command) if row.field == "command" else f"{row.what} {row.now}" for row in rows)
+    kept = _without_braces("\n".join([*texts, *(draft.get("chdir") or "" for row in rows if row.field == "chdir")]))
     pieces = re.findall(r"\$\(.*\)|`.*`", value) or value.replace('"', "").split()
     if not value or any(_without_braces(piece) in kept for piece in pieces):
         draft.note(assignment.place.line, subject, "", "its value stands where it is used")

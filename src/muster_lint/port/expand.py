@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 import msgspec
@@ -102,6 +103,9 @@ def values_of(shell: ShellText) -> Values:
     arrays: dict[str, tuple[Word, ...]] = {}
     integers = set(_INTEGER.findall(shell.text))
     appended = {*_APPENDED.findall(shell.text), *(match[1] for match in _COUNTED.finditer(shell.text))}
+    if shell.error is not None:  # an assignment may stand in what cannot be read
+        written = Counter(_SET.findall(shell.text))
+        appended |= {name for name, count in written.items() if count > len(shell.assigned(name))}
     for assignment in shell.assignments:
         word = shell.value_of(assignment.name)
         if word is None or assignment.name in {*WIRED, *appended, *names_in(word.value)}:
@@ -121,6 +125,7 @@ _COUNTED = re.compile(r"\(\(\s*(?:\+\+|--)?(\w+)\s*(?:\+\+|--|[-+*/%]?=(?!=)|\)\
 """A variable that arithmetic changes: ((i++)), for ((i=0; …))."""
 
 _INTEGER = re.compile(r"(?:^|[\s;])(?:declare|typeset|local)\s+-\w*i\w*\s+(\w+)=", re.MULTILINE)
+_SET = re.compile(r"(?:^|[\s;])(\w+)=", re.MULTILINE)
 _APPENDED = re.compile(r"(?:^|[\s;])(\w+)\+=", re.MULTILINE)
 
 
@@ -151,6 +156,24 @@ def expanded(command: SimpleCommand, values: Values) -> tuple[Word, ...]:
     return tuple(part for word in command.words for part in _parts(word, values))
 
 
+def users_of(shell: ShellText, values: Values) -> dict[str, set[int]]:
+    """Return the lines of the commands and exported assignments in whose words the value of each variable stands."""
+    users: dict[str, set[int]] = {}
+    texts = [(each.place.line, each.value.value) for each in shell.assignments if each.exported and each.value]
+    for line, command in [(each.place.line, each) for each in shell.commands]:
+        alone = msgspec.structs.replace(values, used=set(), defaults={})
+        expanded(command, alone)
+        texts += [(line, each.value.value) for each in command.assignments if each.value]
+        for name in alone.used:
+            users.setdefault(name, set()).add(line)
+    for line, text in texts:
+        alone = msgspec.structs.replace(values, used=set(), defaults={})
+        alone.of(text)
+        for name in alone.used:
+            users.setdefault(name, set()).add(line)
+    return users
+
+
 def _parts(word: Word, values: Values, depth: int = 0) -> Iterator[Word]:
     array = re.fullmatch(r"\$\{(\w+)\[[@*]\]\}", word.value)
     if array and array[1] in values.arrays and depth < _DEEPEST and word.quoted != "'":
@@ -160,7 +183,7 @@ def _parts(word: Word, values: Values, depth: int = 0) -> Iterator[Word]:
             values.used.add(array[1])
         return
     if is_made_by_shell(word):
-        yield _source(values.of(word.text), word)
+        yield _source(values.of(word.text) if _takes_values(word, values) else word.text, word)
         return
     if word.text.startswith("~"):
         word = msgspec.structs.replace(word, value=with_home(word.value), names=("HOME", *word.names))
@@ -224,6 +247,17 @@ def is_made_by_shell(word: Word) -> bool:
     if word.quoted or word.text.startswith("("):
         return False
     return _MADE_BY_SHELL.search(_QUOTED.sub("", re.sub(r"\$'", "*", word.text))) is not None
+
+
+def _takes_values(word: Word, values: Values) -> bool:
+    """Tell whether the shell makes the same of a word with the values in it: braces come before variables in bash."""
+    has_braces = re.search(r"\{[^{}]*(,|\.\.)", text := _NAME.sub("$", word.text)) is not None
+    plain = re.compile(r"[\w@%+=:./-]*" if has_braces else r"[\w@%+=:./,*? -]*")
+    is_plain = all(plain.fullmatch(_NAME.sub("", values.of(f"${{{name}}}"))) for name in word.names)
+    return bool(word.names) and is_plain and re.search(r"'|\{[^{}]*\$", text) is None
+
+
+_NAME = re.compile(r"\$(?:\w+|\{\w+\})")
 
 
 def _source(text: str, word: Word) -> Word:

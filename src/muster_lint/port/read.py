@@ -14,7 +14,7 @@ from muster_lint.embedded import embedded_scripts
 from muster_lint.job import BatchScript, read_job
 from muster_lint.port.assignments import exported_ones, read_assignments
 from muster_lint.port.body import read_commands, settle_folder, text_of
-from muster_lint.port.expand import Values, values_of
+from muster_lint.port.expand import Values, users_of, values_of
 from muster_lint.port.guards import is_guarded
 from muster_lint.port.header import read_header
 from muster_lint.port.own import is_own, read_own
@@ -125,6 +125,7 @@ def read_draft(job: BatchScript, read_file: Callable[[str], str | None] = lambda
         lines=job.lines,
         launched_at=None if launch is None or launch.command.function else launch.command.order,
         apart=apart,
+        users=users_of(job.shell, values),
     )
     _name_job(job, draft)
     _ask_array(job, draft)

@@ -247,9 +247,12 @@ def _put_cpus(sizes: _Said, draft: Draft, *, agents: bool, tasks: int, ranks: in
     per_gpu = sizes.number("cpus-per-gpu")
     if cpus is None and per_gpu is not None and gpus:
         cpus = max(1, per_gpu * gpus // (1 if agents else tasks))
+    is_alone = not sizes.step and draft.command != ()  # the batch host starts the program, on the CPUs of all tasks
+    if cpus is None and is_alone and tasks > ranks:
+        cpus = 1
     if cpus is None:
         return
-    cpus_per_rank = max(1, -(-cpus * tasks // ranks)) if agents else cpus
+    cpus_per_rank = max(1, -(-cpus * tasks // ranks)) if agents or is_alone else cpus
     _set(draft, "cpus_per_task", cpus_per_rank)
 
 
@@ -310,6 +313,12 @@ def _say(sizes: _Said, draft: Draft) -> None:
             )
             continue
         value = draft.get(field)
+        cpus = draft.get("cpus_per_task")
+        if field == "ntasks_per_node" and cpus and not sizes.step and "cpus-per-task" not in sizes.header:
+            now = " ".join([*(option_words(field, [value]) if value else []), "-c", cpus])
+            reason = "one program is started on each node, with the CPUs of its tasks"
+            draft.rows.append(PortRow(line, subject, Fate.CHANGED, now, reason, "cpus_per_task"))
+            continue
         if value is None:
             draft.note(line, subject, "", "one rank for each GPU, which -g says", field)
             continue
@@ -322,6 +331,10 @@ def _say(sizes: _Said, draft: Draft) -> None:
             )
             continue
         reason = "" if is_same else _WHY.get(name, "the same size in Muster's words")
+        least, _, most = (directive.value or "").partition("-") if name == "nodes" else ("", "", "")
+        if most and most != least:
+            draft.ask(line, subject, f"Slurm gives the job {least} to {most} nodes: -N says how many", now, field=field)
+            continue
         draft.rows.append(PortRow(line, subject, Fate.KEPT if is_same else Fate.CHANGED, now, reason, field))
 
 

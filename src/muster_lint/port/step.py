@@ -84,7 +84,9 @@ class Chain(msgspec.Struct, frozen=True):
         return re.search(r"(?<![\w-])(python[\d.]*|torchrun|accelerate|deepspeed|\S+\.py)\b", text or "") is not None
 
 
-_NEVER = frozenset("echo printf cat which module ml pip source . log msg cd pushd popd test [ trap unset find".split())  # noqa: SIM905
+_NEVER = frozenset(
+    "echo printf cat which module ml pip source . log msg cd pushd popd test [ trap unset find alias".split()  # noqa: SIM905
+)
 _CHORES = frozenset(
     """
     hostname nvidia-smi rocm-smi date mkdir cp rm rsync tar unzip ls cat echo lscpu numactl env printenv nproc free df
@@ -316,12 +318,19 @@ class _StepReader:
             elif key in AGENT_DROPPED:
                 self.draft.drop(self.line, subject, AGENT_DROPPED[key])
             elif key in {"m", "module"}:
-                self._outer += ["python", "-m"]
+                self._outer += [self._interpreter(stage), "-m"]
                 self.draft.note(self.line, subject, "python -m", "the same module")
             else:
                 self.draft.ask(self.line, subject, f"a flag of {stage.name} that no option of Muster's stands for")
         if not stage.has("-m", "--module", "--no-python", "--no_python"):
-            self._outer.append("python")
+            self._outer.append(self._interpreter(stage))
+
+    def _interpreter(self, stage: Stage) -> str:
+        """Return the Python that runs an agent's module, and so its ranks; a program of its own has the first one."""
+        place = next((index for index, word in enumerate(self._words) if word is stage.word), 0)
+        before = [word.value for word in self._words[:place]]
+        pythons = [word for word in before if re.fullmatch(r"(.*/)?python[\d.]*", word)]
+        return pythons[-1] if pythons and before[-1] == "-m" else "python"
 
     def _configuration(self, stage: Stage) -> frozenset[str]:
         """Read accelerate's configuration file into variables and sizes; return the flags that stand in them too."""
