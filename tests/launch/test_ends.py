@@ -314,6 +314,15 @@ def test_a_rank_that_srun_could_not_start_is_no_success_though_srun_says_0(watch
     assert agent.sentence == "torchrun itself: not started by srun: Slurmd could not connect IO"
 
 
+def test_a_signal_to_all_processes_of_a_job_does_not_end_who_reads_srun_s_words() -> None:
+    """scancel --full --signal=USR1: ranks that saved and ended with 0 were told as ended by SIGTERM."""
+    script = "trap : USR1; kill -USR1 0; sleep 0.2; echo 'srun: error: n1: task 0: Exited with exit code 7' >&2; exit 7"
+    text = f'{part("watch")}MUSTER_GRACE=1\ntrap : USR1\nmuster_step bash -c "{script}"; echo $muster_status'
+    done = run(["setsid", "--wait", "bash", "-c", text])
+
+    assert done.stdout.strip() == "7", done
+
+
 @pytest.mark.parametrize("report", ["report_ends", "report_ends_else"])
 def test_a_rank_may_end_before_the_first_of_its_node_begins(report: Part, tmp_path: Path) -> None:
     result = _count(tmp_path, {**WELL, 0: r"1 0\n0 begins\n0 0\n"}, report=report)
