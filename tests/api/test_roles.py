@@ -32,6 +32,7 @@ def test_roles_are_the_words_that_would_be_typed() -> None:
         (None, {"roles": {"a": 3}}, "not a table of tables"),
         (["x"], {"roles": ROLES}, "each role has a command of its own"),
         (None, {}, "no command was given"),
+        (None, {"file": "job.toml"}, "muster.submit does not take file"),
     ],
 )
 def test_what_is_no_job_is_refused(command: Any, options: dict[str, Any], message: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from os import PathLike, fspath
 from typing import Any, NamedTuple, Union
@@ -33,9 +33,7 @@ class ReadOptions(NamedTuple):
     """The rows of a sweep that were given as values."""
 
 
-def read_options(
-    verb: str, command: Command | None, options: Mapping[str, object], *, excluded: Collection[str] = ()
-) -> ReadOptions:
+def read_options(verb: str, command: Command | None, options: Mapping[str, object]) -> ReadOptions:
     """Return what was asked; RequestError names the option that is not known, or whose value cannot be."""
     table_of_sweep: SweepTable | None = None
     rows = options.get("sweep")
@@ -43,10 +41,10 @@ def read_options(
         table_of_sweep = table_of_rows(rows)
         options = {**options, "sweep": table_of_sweep.path}  # what the plan calls it
     roles = options.get("roles")
-    words, off = _read_table(verb, {name: value for name, value in options.items() if name != "roles"}, excluded)
+    words, off = _read_table(verb, {name: value for name, value in options.items() if name != "roles"})
     if "roles" in options and command is None:
         rest: tuple[str, ...] = ()
-        all_words = (*words, *_words_of_roles(verb, roles, excluded))
+        all_words = (*words, *_words_of_roles(verb, roles))
     else:
         if "roles" in options:
             raise RequestError("each role has a command of its own, but a command was given too", hint=_ROLES)
@@ -58,17 +56,19 @@ def read_options(
     return ReadOptions(values, origins, rest, all_words, table_of_sweep)
 
 
+_NOT_IN_PYTHON = ("no_label", "role", "file")
 _ROLES = 'muster.submit(roles={"serve": {"command": ["vllm", "serve", "MODEL"], "nodes": 1}}, time=60)'
 
 
-def _read_table(verb: str, options: Mapping[str, object], excluded: Collection[str]) -> tuple[list[str], list[str]]:
+def _read_table(verb: str, options: Mapping[str, object]) -> tuple[list[str], list[str]]:
     """Return the options as they would be typed, and the switches that are turned off."""
     words: list[str] = []
     off: list[str] = []
-    table = {name: option for name, option in options_of().items() if name not in excluded}
+    table = {name: option for name, option in options_of().items() if name not in _NOT_IN_PYTHON}
     for name, value in options.items():
-        if name in excluded:
-            raise RequestError(f"muster.{verb} does not take {name}", hint=f"omit {name}")
+        if name in _NOT_IN_PYTHON:
+            hint = f"omit {name}" if name == "no_label" else _ROLES
+            raise RequestError(f"muster.{verb} does not take {name}", hint=hint)
         if name not in table:
             raise UnknownName("option", name, sorted(table))
         if value is False and table[name].is_switch:
@@ -78,7 +78,7 @@ def _read_table(verb: str, options: Mapping[str, object], excluded: Collection[s
     return words, off
 
 
-def _words_of_roles(verb: str, roles: object, excluded: Collection[str]) -> Iterator[str]:
+def _words_of_roles(verb: str, roles: object) -> Iterator[str]:
     """Yield the roles of a job of several programs as they would be typed: a table of tables, as in the job's file."""
     if not isinstance(roles, Mapping) or not all(isinstance(role, Mapping) for role in roles.values()):
         raise RequestError("roles is not a table of tables", hint=_ROLES)
@@ -86,7 +86,7 @@ def _words_of_roles(verb: str, roles: object, excluded: Collection[str]) -> Iter
         after = role.get("after")
         listed = {"after": ",".join(map(str, after))} if isinstance(after, (list, tuple)) else {}
         options = {**{key: value for key, value in role.items() if key != "command"}, **listed}
-        yield from ("--role", str(name), *_read_table(verb, options, (*excluded, "role", "file"))[0])
+        yield from ("--role", str(name), *_read_table(verb, options)[0])
         if "command" in role:
             yield from ("--", *words_of_command(role["command"]))
 

@@ -73,7 +73,7 @@ def plan(command: Command | None = None, /, **options: Any) -> Plan:
     Starts nothing; Slurm is asked once an hour what the cluster is.
     """
     with hints_shown():
-        asked = _asked("plan", command, options, excluded=("no_label",))
+        asked = _asked("plan", command, options)
         engine = Engine.HERE if asked.request.here else Engine.SLURM
         value = plan_for(asked.request, asked.facts, asked.typed, engine=engine)
         return Plan(value, (*asked.notes, *value.notes))
@@ -91,7 +91,7 @@ def submit(command: Command | None = None, /, **options: Any) -> Job | LocalJob:
     What the plan warns of is one of Python's warnings, and comes before.
     """
     with hints_shown():
-        asked = _asked("submit", command, options, excluded=("no_label",))
+        asked = _asked("submit", command, options)
         if asked.request.here:
             return _start_here(asked)
         prepared = prepare_job(asked.request, asked.facts, asked.typed)
@@ -133,8 +133,8 @@ class _Asked(msgspec.Struct, frozen=True):
     """What to know of the settings files."""
 
 
-def _asked(verb: str, command: Command | None, options: dict[str, Any], *, excluded: Sequence[str]) -> _Asked:
-    read_request = read_options(verb, command, options, excluded=excluded)
+def _asked(verb: str, command: Command | None, options: dict[str, Any]) -> _Asked:
+    read_request = read_options(verb, command, options)
     look_facts = replace(look(), table=read_request.table)
     facts, request = request_for(look_facts, read_request.values, read_request.origins, read_request.command)
     return _Asked(request, facts, tuple(read_request.typed), tuple(settings_notes(look_facts)))
