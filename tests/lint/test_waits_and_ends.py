@@ -105,6 +105,7 @@ _FOUND = {
         ("cut", _HEAD + "#SBATCH -N 2\nM=$(echo $SLURM_NODELIST | cut -d '-' -f 1 | tr -d '[')\n./t $M\n"),
     ),
     "status-lost-in-pipe": (
+        ("a part of the work under set -e", _ONE + "set -e\nbwa mem -t 4 x | samtools sort -o x.bam\n"),
         ("an exit", _ONE + "for i in 1 2; do\n(\n  $RUN $i; rv=$?\n  [ $rv -ne 0 ] && exit $rv\n) |& tee log\ndone\n"),
     ),
     "array-shares-file": (("a place of two tasks", _CASE.format("a", "a")),),
@@ -319,6 +320,8 @@ _SILENT = {
         ("ranks of srun", _RANKS + "srun python t.py c.py --launcher=slurm\n"),
     ),
     "status-lost-in-pipe": (
+        ("a pipe that is only looked at", _ONE + "set -e\nbwa mem -t 4 x | head\n"),
+        ("a part of the work, whatever fails", _ONE + "bwa mem -t 4 x | samtools sort -o x.bam\n"),
         ("an exit behind pipefail", _ONE + "set -o pipefail\n(\n  $RUN 1 || exit 1\n) |& tee log\n"),
         ("an exit of no pipe", _ONE + "(\n  $RUN 1 || exit 1\n)\n./t | tee log\n"),
         ("a good end", _ONE + "(\n  $RUN 1 && exit 0\n  $RUN 2\n) |& tee log\n"),

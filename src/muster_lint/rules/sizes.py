@@ -75,7 +75,11 @@ def find_unstarted_tasks(job: BatchScript) -> Iterator[Hit]:
     """Yield the tasks of a header whose programs nothing starts over them: a node starts one."""
     of_node, total = job.header.get("ntasks-per-node"), job.header.get("ntasks")
     tasks = of_node or total
-    if tasks is None or not re.fullmatch(r"[0-9]{1,6}", tasks.value or "") or re.search(_SPREADS, re.sub(r"\s#.*", "", job.body)):
+    if (
+        tasks is None
+        or not re.fullmatch(r"[0-9]{1,6}", tasks.value or "")
+        or re.search(_SPREADS, re.sub(r"\s#.*", "", job.body))
+    ):
         return
     lonely_ranks = list(_lonely_ranks(job, int(total.value or "") if total is tasks else None))
     yield from lonely_ranks

@@ -53,16 +53,26 @@ def find_pipes(job: BatchScript) -> Iterator[Hit]:
         command = launch.command
         inside = launch.stage("step") and launch.inner is not None and STARTS_RANKS.search(launch.inner.text)
         is_step = launch.stage("step") and is_work(job, launch) and launch.stages[-1].name not in AT_ONCE
-        is_training = launch.stage("agent") or trains(launch) or inside or is_step
+        makes = job.stops_at_errors and is_work(job, launch) and is_part(launch) and _fills_file(job, command)
+        makes = makes and not command.writes
+        is_training = launch.stage("agent") or trains(launch) or inside or is_step or makes
         if command.pipes_on and is_training and not command.in_substitution and not command.in_background:
             last[command.pipe] = launch  # of several in one pipe the last one's status is that of the group
     for launch in last.values():
-        yield Hit(launch.command.place, "the job ends with the status of what reads the pipe")
+        ends = "set -e sees no failure of this: it" if job.stops_at_errors else "the job"
+        yield Hit(launch.command.place, f"{ends} ends with the status of what reads the pipe")
     for each in reversed(job.shell.commands if job.directives else ()):
         is_bad = each.program == "exit" and len(each.words) > 1 and each.words[1].value != "0"
         if is_bad and each.pipes_on and not (each.in_substitution or each.in_background or each.pipe in last):
             yield Hit(each.place, "this ends the subshell alone, and its status is lost in the pipe: the job goes on")
             return
+
+
+def _fills_file(job: BatchScript, command: SimpleCommand) -> bool:
+    """Tell whether what reads a command's output, at the end of its pipe, writes a file."""
+    behind = [each for each in job.shell.commands if each.order > command.order]
+    last = next((each for each in behind if not each.pipes_on), None)
+    return last is not None and bool(last.writes or last.program == "tee" or last.option("-o", "--output"))
 
 
 @rule(
