@@ -961,11 +961,6 @@ _WRONG = {
         "address-is-a-list",
         _ONE + "head=${SLURM_NODELIST:0:9}\npython t.py --url tcp://$head:4000\n",
     ),
-    "the old launcher's argument": (
-        "fragile",
-        "old-launcher",
-        _ONE + "#SBATCH --exclusive\npython -m torch.distributed.launch --nproc_per_node=4 t.py\n",
-    ),
     "a folder made too late, by a variable": (
         "style",
         "output-folder",
@@ -1011,7 +1006,7 @@ _WRONG = {
     "a directive that bash does not reach": ("breaks", "directive-after-command", _ONE + ")\n#SBATCH -G 1\ndate\n"),
     "pip for a program of a variable": ("fragile", "install-in-job", _GPU + "pip install torch\n$RUN t.py\n"),
     "a launcher with unread options": ("fragile", "srun-survivors", _NODES + _ADDRESS + "srun deepspeed $A t.py\n"),
-    "a GPU with one CPU": ("slow", "one-cpu", _HEAD + "#SBATCH --nodes=1\n#SBATCH --gpus=1\npython x.py\n"),
+    "a GPU with one CPU": ("slow", "one-cpu", _HEAD + "#SBATCH --nodes=1\n#SBATCH --gpus=1\npython train.py\n"),
     "csh": ("breaks", "directive-unknown", "#!/bin/csh\n#SBATCH --cpu-per-task=4\nset x = (1 2)\n"),
     "a number of ranks in a variable": (
         "breaks",
@@ -1166,13 +1161,6 @@ def test_programs_that_meet_are_said_to_wait_for_the_one_that_fails() -> None:
     found = _named(_NODES + loop, "wait-forgets-status")
     assert found is not None
     assert "the others wait for it" in found.message
-
-
-def test_the_old_launcher_is_a_matter_of_style_where_torch_is_older_than_two() -> None:
-    start = _ONE + "#SBATCH --exclusive\n"
-    launch = "python -m torch.distributed.launch --nproc_per_node=4 t.py\n"
-    found = [_named(start + load + launch, "old-launcher") for load in ("", "module load PyTorch/1.10.0\n")]
-    assert [each and each.severity for each in found] == [Severity.FRAGILE, Severity.STYLE]
 
 
 @pytest.mark.parametrize(

@@ -384,7 +384,7 @@ _WRONG = {
         "status-lost-at-end",
         _TWO + "srun $OPTIONS $(which python) t.py\npython b.py\n",
     ),
-    "a script of a step beside one GPU": ("slow", "one-cpu", _ONE + "#SBATCH --gres=gpu:1\nsrun bash t.sh\n"),
+    "a script of a step beside one GPU": ("slow", "one-cpu", _ONE + "#SBATCH --gres=gpu:1\nsrun bash train.sh\n"),
     "one task, and four of each node": ("fragile", "tasks-of-node-unused", _ONE_TASK + "srun -K python t.py\n"),
     "a step of one task, and four of each node": (
         "fragile",

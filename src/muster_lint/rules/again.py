@@ -136,4 +136,4 @@ _MAKES_PLACE = re.compile(
 _GOES_ON = re.compile(r"\btrap\b|scontrol requeue|resume|restart|_from_checkpoint|auto_?load|load_?from", re.IGNORECASE)
 """Signs of a job that goes on from where it was."""
 _BUILDS = re.compile(r"^\s*(cmake|make|ninja|\./configure|spack install)\b", re.MULTILINE)
-_A_WHILE_S = 3600
+_A_WHILE_S = 8 * 3600

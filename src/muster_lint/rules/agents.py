@@ -202,9 +202,9 @@ def find_missing_machine_rank(job: BatchScript) -> Iterator[Hit]:
 
 @rule(
     "old-launcher",
-    Severity.FRAGILE,
+    Severity.STYLE,
     "torch.distributed.launch",
-    why="It is deprecated; it passes the local rank as an argument, which scripts for torchrun do not expect.",
+    why="It is deprecated. Since torch 2.0 it passes --local-rank, which a program that takes --local_rank refuses.",
     instead="Use torchrun, and read LOCAL_RANK from the environment.",
     source="pytorch/pytorch torch/distributed/launch.py, its docstring (deprecated since 1.10)",
     bad=NODES + MEET + "srun --kill-on-bad-exit=1 python -m torch.distributed.launch" + AGENT.removeprefix("torchrun"),
@@ -214,21 +214,8 @@ def find_old_launcher(job: BatchScript) -> Iterator[Hit]:
     """Yield python -m torch.distributed.launch."""
     for _, stage in _agents(job):
         if stage.name == "torch.distributed.launch":
-            passes = not stage.has("--use-env", "--use_env") and not _OF_TORCH_1.search(job.text)
-            message = "since torch 2.0 it passes --local-rank, which a program that takes --local_rank refuses"
-            yield Hit(
-                stage.word.place,
-                message if passes else "torch.distributed.launch is deprecated",
-                unknown="how the program names the argument" if passes else "",
-                severity=None if passes else Severity.STYLE,
-            )
+            yield Hit(stage.word.place, "torch.distributed.launch is deprecated")
             return
-
-
-_OF_TORCH_1 = re.compile(
-    r"torch[-/_:=]*v?1\.|python[/-]?3\.[5-7]|ngc-?(19|2[0-2])|pytorch:(19|2[0-2])\.|cuda/?(8|9|10)\.", re.IGNORECASE
-)
-"""The signs of an environment whose torch is older than 2.0."""
 
 
 @rule(

@@ -228,7 +228,7 @@ def find_array_beyond_list(job: BatchScript) -> Iterator[Hit]:
         length = len(each.elements)
         if last - offset >= length:
             yield Hit(array.place, f"{each.name} has {length} entries, but the array goes to {last}")
-        elif last - offset < length - 1 and first - offset == 0:
+        elif length // 2 <= last - offset < length - 1 and first - offset == 0:  # fewer are chosen on purpose
             message = f"{each.name} has {length} entries, and the array ends at {last}: the last ones never run"
             yield Hit(array.place, message, severity=Severity.FRAGILE)
         elif first - offset == 1:

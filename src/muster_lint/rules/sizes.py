@@ -200,6 +200,8 @@ def find_too_many_ranks(job: BatchScript) -> Iterator[Hit]:
     """Yield a launcher told more ranks than a node has GPUs, and a header whose step starts more Python programs."""
     gpus, told = job.gpus_per_node or 0, False
     yield from _beyond_task(job)
+    if "gpu-bind" in job.header and re.search(r"single:([2-9]|\d\d)", job.header["gpu-bind"].value or ""):
+        return  # several tasks share a GPU on purpose
     for use in uses_of(job) if gpus else ():
         ranks = _local_ranks(job, use) or 0
         if ranks > gpus and "gpus-per-task" not in job.header:
@@ -555,8 +557,11 @@ def find_one_cpu(job: BatchScript) -> Iterator[Hit]:
     gpus = job.gpus_per_node or 1
     is_told = "cpus-per-task" in job.header
     limit = seconds_of(job.header["time"].value or "") if "time" in job.header else None
-    if (is_told and gpus == 1 and not any(_TRAINS.search(text) for text in texts)) or (limit and limit <= _A_TEST_S):
-        return  # somebody chose one CPU for it, or tries it out
+    named = [name for each in job.all_launches if (name := _named(each))]
+    reads = _TRAINS if is_told else _READS
+    loads = any(reads.search(text) for text in texts) and not any(_ASKS_A_MODEL.search(name) for name in named)
+    if (gpus == 1 and not loads) or (limit and limit <= _A_TEST_S):
+        return  # nothing says that it reads much data; or somebody tries it out
     steps = [stage for each in job.steps if (stage := each.stage("step")) is not None]
     sized = ("-c", "--cpus-per-task", "--cpu-bind", "--cpu_bind", "--exclusive", "--cpus-per-gpu")
     if cpus > gpus or any(stage.has(*sized) for stage in steps) or (not is_told and _gives_with_gpus(job, gpus)):
@@ -585,7 +590,20 @@ _WITHOUT_LOADERS = re.compile(
 )
 """What Docker starts has CPUs that are not the job's; an agent that learns from a simulation has no data to load."""
 _A_TEST_S = 600
-_TRAINS = re.compile(r"train|epoch|fine.?tun|fit\b|gan", re.IGNORECASE)
+_TRAINS = re.compile(r"train|epoch|fine.?tun|fit\b|gan(?![a-z])", re.IGNORECASE)
+_READS = re.compile(
+    rf"{_TRAINS.pattern}|batch|imagenet|cifar|dataset|image|video|data|resnet|cnn|vae|unet|bert|vit\b|yolo|mdrun|namd|relion|julia|wandb agent|torchrun|accelerate launch|deepspeed",
+    re.IGNORECASE,
+)
+"""The signs of a program that reads much data, or computes on CPUs beside the GPU."""
+_ASKS_A_MODEL = re.compile(r"eval|infer|txt2img|generat|decode|demo|chat", re.IGNORECASE)
+"""The names of programs that ask a model which is trained already."""
+
+
+def _named(launch: LaunchCommand) -> str:
+    """Return the name of the Python script that a command starts; empty for another one."""
+    return launch.script.value.rpartition("/")[2] if launch.script is not None else ""
+
 
 _GIVES_STEP = (
     "-c", "--cpus-per-task", "--cpu-bind", "--cpu_bind", "--exclusive", "--cpus-per-gpu", "--gres", "--gpus", "-G",
