@@ -17,6 +17,7 @@ QUEUES = [
     for queue, row in bundled(name).profile.partitions.items()
     if row.node is not None
 ]
+_SITES = "alvis clariden delta horeka karolina leonardo lonestar6 marenostrum5 vega".split()  # noqa: SIM905
 
 
 @pytest.mark.parametrize(("site", "queue"), QUEUES)
@@ -45,17 +46,7 @@ def test_what_a_lab_like_a_site_is_made_of(golden: Callable[[Path, str], None]) 
                 (lab.job_submit_lua or "").partition("return slurm.ERROR\n  end\n")[2].partition("  return slurm.")
             )
             yield own_lines[0]
-        for site in (
-            "alvis",
-            "clariden",
-            "delta",
-            "horeka",
-            "karolina",
-            "leonardo",
-            "lonestar6",
-            "marenostrum5",
-            "vega",
-        ):
+        for site in _SITES:
             lab = lab_like(bundled(site).profile, name="like", nodes=3, account="mine", slurm="24.11")
             told = str(dataclasses.replace(lab, job_submit_lua=""))
             rules = (lab.job_submit_lua or "").partition("return slurm.ERROR\n  end\n")[2].splitlines()

@@ -22,6 +22,7 @@ from muster_lab.rehearse.adapt import few_ranks, for_lab, not_shown
 from muster_lab.rehearse.source import insists
 from sites.profiles import bundled
 
+_SITES = "alvis clariden frontier horeka juwels-booster lumi leonardo snellius vista".split()  # noqa: SIM905
 LUMI = ("--site", "lumi", "-A", "project_465000000", "-N", "2", "-t", "30")
 WORD = st.text(st.characters(blacklist_characters="\0\r\x1e\x1f", blacklist_categories=["Cs"]), max_size=10)
 
@@ -130,17 +131,7 @@ def test_the_status_of_the_rank_that_failed_has_to_come_out() -> None:
 def test_what_the_lab_has_not_is_taken_out_and_said(golden: Callable[[Path, str], None]) -> None:
     """By site: of a lab without programs and folders, then of one with all; and the command of few ranks."""
     lines = []
-    for site in (
-        "alvis",
-        "clariden",
-        "frontier",
-        "horeka",
-        "juwels-booster",
-        "lumi",
-        "leonardo",
-        "snellius",
-        "vista",
-    ):
+    for site in _SITES:
         profile = bundled(site).profile
         account = profile.request.account_example or "x"
         made = plan("-N", "2", "-A", account, "-t", "30", "--node-prologue", "cp a b", "--", "x", site=site)
