@@ -167,7 +167,7 @@ def _over_nodes(series: Series) -> str:
 def chart(
     lines: dict[str, list[tuple[float, float]]],
     x_ticks: Sequence[float],
-    label: object,
+    label: Callable[[float], str],
     *,
     from_zero: bool = False,
     value: Callable[[float], str] = lambda rate: f"{format_rate(rate)} GB/s",
@@ -197,17 +197,14 @@ def chart(
         f'<text x="{_LEFT - 10}" y="{down(y) + 4:.1f}" text-anchor="end">{f"{y:.9f}".rstrip("0").rstrip(".")}</text>'
         for y in y_ticks
     ]
-    label_of = label if callable(label) else str
-    marks += [
-        f'<text x="{across(x):.1f}" y="{_HEIGHT - 14}" text-anchor="middle">{label_of(x)}</text>' for x in x_ticks
-    ]
+    marks += [f'<text x="{across(x):.1f}" y="{_HEIGHT - 14}" text-anchor="middle">{label(x)}</text>' for x in x_ticks]
     ends = _apart({name: down(line[-1][1]) for name, line in lines.items()})
     for number, (name, line) in enumerate(lines.items()):
         hue = _HUES[number % len(_HUES)]
         path = " ".join(f"{across(x):.1f},{down(y):.1f}" for x, y in line)
         dots = "".join(
             f'<circle cx="{across(x):.1f}" cy="{down(y):.1f}" r="2.6" fill="{hue}">'
-            f"<title>{escape(name)}, {label_of(x)}: {value(y)}</title></circle>"
+            f"<title>{escape(name)}, {label(x)}: {value(y)}</title></circle>"
             for x, y in line
         )
         marks.append(

@@ -69,7 +69,7 @@ def _hear(lines: Iterable[str], starter: int, ranges: IdRanges | None, go_on: Ra
     for line in lines:
         word, _, detail = line.strip().partition(" ")
         if word == "refused":
-            raise namespaces_refused(int(detail))
+            raise namespaces_refused(int(detail), os.geteuid())
         if word == "pid":
             return int(detail)
         if ranges is not None:

@@ -126,9 +126,7 @@ def _sysctl(name: str) -> str | None:
         return None
 
 
-def namespaces_refused(
-    number: int, *, sysctl: Callable[[str], str | None] = _sysctl, uid: int | None = None
-) -> MachineLacks:
+def namespaces_refused(number: int, uid: int, sysctl: Callable[[str], str | None] = _sysctl) -> MachineLacks:
     """Return why this machine refused namespaces with error `number`, and what allows them."""
     message = f"this machine forbids the namespaces that a lab is made of: {os.strerror(number)}"
     for name, forbidding, allowing in _SWITCHES:
@@ -138,7 +136,7 @@ def namespaces_refused(
             )
     if number == errno.ENOSPC:
         hint = as_root(["sysctl", "user.max_user_namespaces=65536", "user.max_net_namespaces=65536"])
-    elif (os.geteuid() if uid is None else uid) == 0:
+    elif uid == 0:
         hint = "root without CAP_SYS_ADMIN: start the container with it (--privileged), or use an ordinary user"
     else:
         hint = "a container's seccomp filter may forbid unshare: start the container with --privileged"

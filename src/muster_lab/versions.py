@@ -17,7 +17,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from muster.errors import CommandFailed, MachineLacks, RequestError, UnknownName
+from muster.errors import CommandFailed, MachineLacks, UnknownName
 from muster.runner import Runner, run
 from muster_lab import kernel
 from muster_lab.debian import Fetched, check_tools, fetch
@@ -66,13 +66,8 @@ def prepared_root(version: str, *, cache: Path, say: Say, runner: Runner = run) 
             fetched = fetch(SUITES[version], Path(draft), say, runner)
             _write_manifest(fetched)
             fetched.folder.rename(folder)
-    ready = _ready(folder)
-    if ready is None:
-        raise RequestError(
-            f"{folder} changed while it was made", hint="try again, and let nobody clear the cache meanwhile"
-        )
-    say(f"Slurm {ready.version} is ready in {folder}")
-    return ready
+    say(f"Slurm {fetched.version} is ready in {folder}")
+    return SlurmRoot(folder, fetched.version, dict(fetched.packages), fetched.plugins)
 
 
 def damaged(root: SlurmRoot) -> list[str]:

@@ -97,7 +97,7 @@ def test_the_ids_of_the_hint_are_nobodys_and_both_kinds_are_named() -> None:
     ],
 )
 def test_forbidden_namespaces_are_explained(values: dict[str, str], number: int, uid: int, hint: str) -> None:
-    error = namespaces_refused(number, sysctl=values.get, uid=uid)
+    error = namespaces_refused(number, uid, values.get)
     assert "forbids the namespaces" in error.message
     assert error.hint is not None
     assert hint in error.hint
