@@ -18,6 +18,9 @@ BUSY_S = 600.0
 LOST_S = 900.0
 """So long a job waits for Slurm to end it, after a node has died that no spare node replaces."""
 
+SAVE_S = 600.0
+"""So long after somebody asked ranks to save they may end because of that: a script may do the same at every save."""
+
 NEAR_S = 5.0
 """So long before Slurm's word that a node is down, Slurm may have ended ranks of other nodes."""
 
@@ -296,6 +299,7 @@ class LifeState(NamedTuple):
     status: int = 0
     told: int = 0
     saved: str = ""
+    saved_s: float = 0.0
     signature: str = ""
     """The error of the attempt before."""
     checkpoint: Optional[str] = ""
@@ -512,7 +516,7 @@ def _end_step(terms: LifeTerms, state: LifeState, cause: FirstCause) -> Result:
 @_rule(RanksSave, LifePhase.RUNS, LifePhase.ENDS_STEP)
 def saving_rule(terms: LifeTerms, state: LifeState, event: RanksSave) -> Result:
     """Note why; an attempt that saves because the job is to end is not started again."""
-    return state._replace(saved=event.reason), ()
+    return state._replace(saved=event.reason, saved_s=state.now), ()
 
 
 @_rule(ToldToEnd, LifePhase.RUNS, LifePhase.ENDS_STEP)
@@ -628,6 +632,8 @@ def step_ended(terms: LifeTerms, state: LifeState, event: StepEnded) -> Result:
 def _ended_well(terms: LifeTerms, state: LifeState) -> Result:
     if _is_to_end(state):
         return _close(terms, state, "saved", "the ranks were told to save (%s)" % state.saved, is_outside=True)
+    if terms.link and state.saved and state.now <= state.saved_s + SAVE_S:
+        return _close(terms, state, "saved", "the ranks were asked to save, and ended", is_outside=True)
     return _close(terms, state, "done", "the script is done", is_outside=False)
 
 
