@@ -48,7 +48,11 @@ def trains(launch: LaunchCommand) -> bool:
     stage, agent = launch.stage("python"), launch.stage("agent")
     if agent is not None and agent.has("-m", "--module"):
         return True
-    if stage is None or stage.has("-c", "-V", "--version") or stage.text("-m") in {"venv", "pip", "virtualenv"}:
+    if (
+        stage is None
+        or stage.has("-c", "-V", "--version")
+        or stage.text("-m") in {"venv", "pip", "virtualenv", "wandb"}
+    ):
         return False
     return bool(stage.words or stage.has("-m"))
 
@@ -58,6 +62,8 @@ def is_work(job: BatchScript, launch: LaunchCommand) -> bool:
     if not launch.stages or _runs_harmless(launch) or _is_slip(launch.command):
         return False
     if trains(launch) or any(launch.stage(kind) for kind in ("agent", "mpi", "step", "container")):
+        return True
+    if [word.value for word in launch.command.words[:2]] == ["wandb", "agent"]:
         return True
     last = launch.stages[-1]
     is_read = last.word.program or last.word.value.startswith("./") or last.word.value.endswith(".sh")
@@ -90,7 +96,7 @@ def is_part(launch: LaunchCommand) -> bool:
 
 
 _PROBES = re.compile(
-    r"(^|\s)(--?(version|help|list|info|dry-run|dag|unlock)|-[hV])(\s|$)|modprobe|module|version|\bsetup|devices?\b|which"
+    r"(^|\s)(--?(version|help|list|info|dry-run|dag|unlock)|-[hV])(\s|$)|modprobe|module|version|\bsetup|devices?\b|which|lsb_release"
     r"|virtualenv|acl\b|^(lfs|spack|nodeset|gpustat|lshw|numactl -[sH]|lstopo|jobstats|quota|conda|mamba|micromamba)\b"
     r"|instance (start|run)|^poetry install\b|\binstall\b|\bactivate\b"
 )

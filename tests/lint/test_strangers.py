@@ -287,6 +287,9 @@ def test_what_strangers_saw_is_found(name: str) -> None:
 
 
 _RIGHT = {
+    "a login before a sweep": ("status-lost-at-end", _GPU + "python -m wandb login\nwandb agent a/b/c\n"),
+    "an argument under set -u": ("unset-under-nounset", _GPU + "set -u\npython t.py $1\n"),
+    "a look at the image": ("status-lost-at-end", _GPU + "apptainer exec i lsb_release -a\napptainer exec i ./t 1\n"),
     "the beginning of an option": ("one-cpu", _GPU.replace("cpus-per-task", "cpus-per-tas") + "python train.py\n"),
     "Docker in a step": ("one-cpu", _LOADS + "srun docker run --rm image python train.py\n"),
     "a site that gives CPUs by GPUs": ("one-cpu", _LOADS + "#! at most 32 cpus per GPU\npython train.py\n"),

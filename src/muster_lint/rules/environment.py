@@ -427,6 +427,7 @@ def find_unset_under_nounset(job: BatchScript) -> Iterator[Hit]:
             if (
                 own
                 or is_loaded
+                or name.isdigit()  # that an argument is missing is to end the script
                 or _IS_SET.fullmatch(name)
                 or (is_read and not is_path)
                 or (name in job.declared and not is_path)
@@ -435,11 +436,6 @@ def find_unset_under_nounset(job: BatchScript) -> Iterator[Hit]:
             if re.search(rf"\$(?:{name}\b|\{{{name}\}})", word.text) and _ends_at_unset(job, place):
                 unknown = f"whether {name} is set where the job is submitted, or by a module"
                 message = f"set -u is on, and nothing above sets {name}"
-                if name.isdigit():
-                    unknown, message = (
-                        "what sbatch is given",
-                        f"set -u is on: without an argument the script ends at ${name}",
-                    )
                 yield Hit(place, message, unknown=unknown)
                 return
 
