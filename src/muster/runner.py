@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from os import path as paths
 from typing import IO, TYPE_CHECKING, Any, NoReturn, Protocol, Union
 
@@ -132,9 +132,9 @@ def _needs_munge(program: str) -> bool:
 
 def munge_is_down() -> bool:
     """Return whether munge's socket has no listener any more, or its daemon removed it when it ended."""
-    import socket
+    from _socket import AF_UNIX, socket  # `socket` makes an enum of each family and option, 2 ms
 
-    with socket.socket(socket.AF_UNIX) as visitor:
+    with closing(socket(AF_UNIX)) as visitor:
         try:
             visitor.connect(_MUNGE)
         except ConnectionRefusedError:
