@@ -115,3 +115,18 @@ def test_detect_prints_the_site_alone_on_stdout(
     assert "CLUSTER_NAME is daint" in said.err
     assert main(["site", "detect", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["evidence"] == ["CLUSTER_NAME is daint"]
+
+
+def test_what_slurms_file_calls_the_cluster_is_a_sign_to_each_verb_as_it_is_to_a_plan(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    name = next(detect["cluster_names"][0] for detect in SHIPPED.values() if detect.get("cluster_names"))
+    (tmp_path / "slurm.conf").write_text(f"ClusterName={name}\n")
+    (tmp_path / "scontrol").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "scontrol").chmod(0o755)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("SLURM_CONF", str(tmp_path / "slurm.conf"))
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    for words in (["site", "detect"], ["site", "show"]):
+        assert main(words) == 0
+        assert f"the cluster is called {name}" in capsys.readouterr().err

@@ -36,6 +36,7 @@ def steps_page(width: int) -> str:
 def next_steps(facts: Facts, script: str) -> tuple[str, list[Step]]:
     """Return what this place is, and the steps from here."""
     from muster.errors import SchedulerSilent
+    from muster.look.cluster import with_cluster_name
     from muster.look.controller import SlurmHere, slurm_here
     from muster.look.place import stands_in_allocation
     from muster.sites.load import choose_site
@@ -44,7 +45,7 @@ def next_steps(facts: Facts, script: str) -> tuple[str, list[Step]]:
         job, nodes = facts.environment.get("SLURM_JOB_ID", ""), facts.environment.get("SLURM_JOB_NUM_NODES", "")
         size = f", {nodes} node{'s' * (nodes != '1')}" if nodes else ""
         return f"You are in the allocation of job {job}{size}.", list(_in_allocation(script))
-    site = choose_site(None, facts)
+    site = choose_site(None, with_cluster_name(facts))
     is_known = site.name not in {"generic", "laptop"}
     try:
         slurm = slurm_here(facts.environment)

@@ -37,12 +37,13 @@ def _list(words: Words) -> int:
 
 
 def _show(words: Words) -> int:
+    from muster.look.cluster import with_cluster_name
     from muster.look.probe import look
     from muster.plan.site_terms import say_ran, say_trust
     from muster.sites.load import choose_site
     from muster.sites.tell import as_json, lines, missing_keys, remarks
 
-    site = choose_site(words.first, look())
+    site = choose_site(words.first, with_cluster_name(look()))
     for note in (*site.notes, *filter(None, [say_trust(site), say_ran(site)])):
         say(note)
     if words.json:
@@ -77,12 +78,13 @@ def _print_value(key: str, value: str, width: int) -> None:
 
 
 def _detect(words: Words) -> int:
+    from muster.look.cluster import with_cluster_name
     from muster.look.probe import look
     from muster.sites.heads import DEFAULT_SITE, SearchPath, evidence_from, heads
     from muster.sites.load import recognise
     from muster.sites.match import weak_signs
 
-    facts = look()
+    facts = with_cluster_name(look())
     found_heads = heads(SearchPath.of(facts))
     evidence = evidence_from(facts, found_heads)
     weak = [(head.name, sign) for head in found_heads for sign in weak_signs(evidence, head.detect)]

@@ -6,8 +6,11 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from muster.errors import MusterError
-from muster.look.programs import on_path
+from muster.facts import Facts
+from muster.look.programs import has_slurm_clients, on_path
 from muster.runner import Runner, run
 from muster.slurm.cluster import CONFIGURATION
 from muster.slurm.variables import scheduler_environment
@@ -48,6 +51,14 @@ def cluster_name(environment: Mapping[str, str], runner: Runner = run) -> str:
     except MusterError:
         return UNNAMED
     return CONFIGURATION.read(answer.stdout).get("ClusterName") or UNNAMED
+
+
+def with_cluster_name(facts: Facts) -> Facts:
+    """Return the facts with the name of the cluster among the variables, as Slurm has it there in a job."""
+    name = cluster_name(facts.environment) if has_slurm_clients(facts.environment) else UNNAMED
+    if name == UNNAMED:
+        return facts
+    return replace(facts, environment={"SLURM_CLUSTER_NAME": name, **facts.environment})
 
 
 def _text_of(file: Path) -> str:
