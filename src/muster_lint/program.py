@@ -35,8 +35,8 @@ class Call(msgspec.Struct, frozen=True):
 
     name: str
     node: ast.Call
-    tests: tuple[tuple[ast.expr, bool], ...]
-    """The conditions that it stands under; False: in the else branch."""
+    tests: tuple[ast.expr, ...]
+    """The conditions that it stands under, in the else branch too."""
 
     loops: tuple[ast.stmt, ...]
     function: str | None
@@ -67,7 +67,7 @@ class Call(msgspec.Struct, frozen=True):
     @property
     def on_one_rank(self) -> bool:
         """Tell whether a condition on the rank stands around it."""
-        return any(_asks_for_rank(test) for test, _ in self.tests)
+        return any(map(_asks_for_rank, self.tests))
 
 
 class Program(msgspec.Struct, frozen=True, dict=True):
@@ -201,7 +201,7 @@ class _Calls(ast.NodeVisitor):
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._tests: list[tuple[ast.expr, bool]] = []
+        self._tests: list[ast.expr] = []
         self._loops: list[ast.stmt] = []
         self._functions: list[str] = []
         self._calls: list[Call] = []
@@ -212,11 +212,11 @@ class _Calls(ast.NodeVisitor):
 
     def visit_If(self, node: ast.If) -> None:
         self.visit(node.test)
-        self._under(node.test, node.body, holds=True)
-        self._under(node.test, node.orelse, holds=False)
+        self._under(node.test, node.body)
+        self._under(node.test, node.orelse)
         if isinstance(node.body[-1], ast.Return) and not node.orelse:
             # What follows `if rank != 0: return` is under the opposite condition.
-            self._tests.append((node.test, False))
+            self._tests.append(node.test)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         self._function(node)
@@ -225,18 +225,10 @@ class _Calls(ast.NodeVisitor):
         self._function(node)
 
     def visit_For(self, node: ast.For) -> None:
-        self.visit(node.iter)
-        self._loops.append(node)
-        for child in [*node.body, *node.orelse]:
-            self.visit(child)
-        self._loops.pop()
+        self._loop(node, node.iter)
 
     def visit_While(self, node: ast.While) -> None:
-        self.visit(node.test)
-        self._loops.append(node)
-        for child in [*node.body, *node.orelse]:
-            self.visit(child)
-        self._loops.pop()
+        self._loop(node, node.test)
 
     def visit_Call(self, node: ast.Call) -> None:
         name = self._program.full_name(node.func)
@@ -244,12 +236,19 @@ class _Calls(ast.NodeVisitor):
         self._calls.append(Call(name, node, tuple(self._tests), tuple(self._loops), function, len(self._calls)))
         self.generic_visit(node)
 
-    def _under(self, test: ast.expr, body: list[ast.stmt], *, holds: bool) -> None:
-        self._tests.append((test, holds))
+    def _loop(self, node: ast.For | ast.While, head: ast.expr) -> None:
+        self.visit(head)
+        self._loops.append(node)
+        for child in [*node.body, *node.orelse]:
+            self.visit(child)
+        self._loops.pop()
+
+    def _under(self, test: ast.expr, body: list[ast.stmt]) -> None:
         depth = len(self._tests)
+        self._tests.append(test)
         for child in body:
             self.visit(child)
-        del self._tests[depth - 1 :]
+        del self._tests[depth:]
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         self._functions.append(node.name)

@@ -120,6 +120,10 @@ def _also_far(ranks: Ranks, _expected: dict[str, Any]) -> None:
         gpu["numa"] = None
 
 
+def _eight_gpus(_ranks: Ranks, expected: dict[str, Any]) -> None:
+    expected["gpu_numa"] = [1] * 8
+
+
 def _one_card_more(ranks: Ranks, _expected: dict[str, Any]) -> None:
     node(ranks)["devices"].append({**node(ranks)["devices"][0], "name": "mlx5_7"})
 
@@ -215,7 +219,7 @@ def _also_a_rank_gone(ranks: Ranks, _expected: dict[str, Any]) -> None:
         (_masks("0-15", "0-15", "0-3", "4-7"), "binding", "", {}),
         (_masks("0", "1", "2", "3"), "binding", "", {}),
         (env(OMP_NUM_THREADS=""), "threads", "", {}),
-        (env(CUDA_VISIBLE_DEVICES="7"), "binding", "", {}),
+        (_all(env(CUDA_VISIBLE_DEVICES="7"), _eight_gpus), "binding", "", {}),
         (env(ROCR_VISIBLE_DEVICES="0", HIP_VISIBLE_DEVICES="GPU-a", CUDA_VISIBLE_DEVICES="0"), "variables", "", {}),
         (_all(env(NCCL_NET="Socket"), _of_cards(state="DOWN")), "variables", "BROKEN NCCL_NET=Socket: NCCL", {}),
         (_all(env(NCCL_NET="Socket"), _of_cards(state="DOWN")), "variables", "", {"fabric": "ethernet"}),

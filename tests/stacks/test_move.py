@@ -453,6 +453,7 @@ def test_a_process_that_begins_between_two_looks_goes_on() -> None:
         for number in (1, 2)
     )
     assert [each.doing for each in movements(read_rounds(text))] == [Doing.MOVES]
+    assert read_rounds("@node 0 n 1 1.0\n@end\n@done 0\n")[0].stacks == ()
 
 
 def _stands(rank: int, stack: Stack = _OWN, **words: object) -> Movement:

@@ -83,7 +83,9 @@ _TOPOLOGY = "\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n"
 _INSIDE = {"self": SELF, "lscpu": LSCPU, "arch": "x86_64"}
 _ASKED: dict[str, dict[str, Any]] = {
     "the login node alone": {},
-    "a silent cluster": {"cluster": None, "answers": {"shares": "ada|1\nbob|2"}, "refused": {"cluster": "no answer"}},
+    "a silent cluster": {
+        "cluster": None, "answers": {"shares": "ada|1\nbob|2"}, "refused": {"cluster": "down\nx", "mpi": " "},
+    },
     "modules of other kinds": {
         "answers": {"modules": "@@ tmod\n/apps:\n/apps/CUDA/1\nCUDA/1\nnot one/2\nGCC/13:\nx/\nPyTorch/2(default)\n"}
     },

@@ -278,9 +278,7 @@ def _modules(survey: Survey) -> Iterator[str]:
         return
     words = (line.strip().partition("(")[0] for line in module_list.splitlines())
     module_names = [word for word in words if "/" in word and not word.endswith((":", "/")) and " " not in word]
-    useful_modules = [
-        word for word in module_names if not word.startswith("/") and _OF_USE.search(word.partition("/")[0])
-    ]
+    useful_modules = [word for word in module_names if _OF_USE.search(word.partition("/")[0])]
     yield from ("", "[modules]", f"system = {toml_text('lmod' if 'lmod' in first else 'tmod')}", 'where = "everywhere"')
     yield f"catalogue = {_list(list(dict.fromkeys(useful_modules)))}"
 

@@ -47,7 +47,7 @@ def find_lone_collectives(program: Program) -> Iterator[Hit]:
         if not call.on_one_rank or call.argument("group") is not None:
             continue
         kind = call.name.rpartition(".")[2]
-        test = next((test for test, _ in call.tests if _is_rank_test(test)), None)
+        test = next(filter(_is_rank_test, call.tests), None)
         mirrored = any(
             other_call is not call
             and other_call.name == call.name
