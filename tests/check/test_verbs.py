@@ -17,10 +17,12 @@ from muster.errors import RequestError, SiteError
 from muster.follow.cases import JobCase
 from muster.job.options import Typed
 from muster.probe.judge import Point
+from muster.rank.finding import BROKEN, Finding
 from muster.runner import ProgramResult
 from muster.slurm.jobs import SlurmJob
 from muster.slurm.reasons import reason_of
 from muster.slurm.states import state_of
+from muster_check.ranks.facts import world_of
 from muster_check.stacks import ask as ask_stacks
 from muster_check.stacks import stream
 from muster_check.stacks.pulse import FORBIDDEN, NO_SPY
@@ -29,9 +31,11 @@ from muster_check.survey import ask as ask_cluster
 from muster_check.survey import nodes, verify
 from muster_check.survey.draft import CLUSTER, Survey
 from muster_check.survey.verify import SLURM_SAYS, WrongFact
-from muster_check.verbs import site, stacks, top
+from muster_check.verbs import check, site, stacks, top
 from sites.profiles import bundled
 from slurm.clusters import cluster, partition_line
+
+from .worlds import healthy
 
 _OF_SITE = {"job": None, "srun": (), "reach": None, "json": False}
 
@@ -291,3 +295,31 @@ def test_the_hosts_of_a_job_are_asked_for_its_stacks_with_their_records(
     monkeypatch.setattr(ask_stacks, "ask_job", ask_job)
     assert stacks._ask_job(["7"], 3, ["--native"]) == ("answer", hosts)
     assert [(each.records, each.rank, each.options) for each in asked] == [(True, 3, ("--native",))]
+
+
+_QUIET = {"quiet": False, "picture": False, "variables": False}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "broken", "start", "status", "says", "says_not"),
+    [
+        (2, False, False, 0, "8 ranks on 2 hosts: nothing wrong was found", "looks at two compute nodes"),
+        (1, False, False, 0, "4 ranks on 1 host: nothing wrong", "hint:"),
+        (0, False, False, 0, "this node: nothing wrong was found\nmuster: muster check -N 2 looks at", "hint:"),
+        (2, True, False, 1, "broken: meeting: 1 of 8 ranks did not report", "nothing wrong"),
+        (2, True, True, 1, "broken: start: no\n    hint: yes", "broken: meeting"),
+    ],
+)
+def test_a_look_is_told_by_what_it_found(
+    capsys: pytest.CaptureFixture[str], nodes: int, broken: bool, start: bool, status: int, says: str, says_not: str
+) -> None:
+    ranks, login, expected = healthy(nodes)
+    world = world_of(ranks[: -1 if broken else None], {**login, "smi": {}}, expected)
+    begun = [Finding("start", BROKEN, "no", "yes")] * start
+    for more in ({}, {"picture": True, "variables": True}):
+        assert check._tell(world, begun, _words(**{**_QUIET, **more})) == status
+        told = "".join(capsys.readouterr())
+        assert says in told
+        assert says_not not in told
+    assert check._tell(world_of([]), [], _words(**{**_QUIET, "picture": True})) == 0
+    assert "nothing is known of any node" in capsys.readouterr().out

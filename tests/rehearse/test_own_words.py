@@ -105,6 +105,10 @@ def test_a_rank_that_loses_a_rank_says_nothing_of_its_own(tmp_path: Path) -> Non
     of_nobody = read_own_words("", under_srun(lost, lost), "srun")
 
     assert (of_device.blame, of_nobody.blame) == (Blame.DEVICE, Blame.SCRIPT)
+    gloo = 'raise RuntimeError("[/x/gloo/transport/tcp/pair.cc:534] Connection closed by peer")'
+    cut = 'Traceback (most recent call last):\n  File "a.py", line 1, in f'
+    for text in (said_by(gloo, tmp_path), f"{lost}{cut}"):
+        assert read_own_words("", under_srun(said_by(DEVICE["nccl"], tmp_path), text), "srun").blame is Blame.DEVICE
 
 
 def test_a_rank_that_ends_without_a_traceback_is_not_excused_by_another(tmp_path: Path) -> None:
