@@ -314,7 +314,7 @@ def test_a_look_is_told_by_what_it_found(
     capsys: pytest.CaptureFixture[str], nodes: int, broken: bool, start: bool, status: int, says: str, says_not: str
 ) -> None:
     ranks, login, expected = healthy(nodes)
-    world = world_of(ranks[: -1 if broken else None], {**login, "smi": {}}, expected)
+    world = world_of(ranks[: -1 if broken else None], login, expected)
     begun = [Finding("start", BROKEN, "no", "yes")] * start
     for more in ({}, {"picture": True, "variables": True}):
         assert check._tell(world, begun, _words(**{**_QUIET, **more})) == status

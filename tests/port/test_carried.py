@@ -146,23 +146,3 @@ def test_a_rank_has_its_share_of_the_cores_of_the_other_node(
 
     assert draft.get("cpus_per_task") == value
     assert next(row.verdict for row in draft.rows if row.field == "cpus_per_task") == verdict
-
-
-@pytest.mark.parametrize(
-    ("value", "verdicts", "words"),
-    [
-        ("ALL", [(_LEFT_OUT, "--export ALL passes the whole environment on")], []),
-        ("NONE", [(_LEFT_OUT, "the ranks get what the plan shows")], []),
-        ("ALL,A=1", None, ["--env", "A=1"]),
-        ("A=1,B", None, ["--env", "A=1", "--env", "B"]),
-    ],
-)
-def test_what_export_names_is_a_variable_of_the_ranks(
-    value: str, verdicts: list[tuple[Fate, str]] | None, words: list[str]
-) -> None:
-    draft = _draft("srun python a.py", f"#SBATCH --nodes=2\n#SBATCH --export={value}\n")
-    rows = [row for row in draft.rows if row.line == 3]
-
-    assert [word for word in draft.words() if word in {"--env", "A=1", "B"}] == words
-    assert any("--export ALL" in row.why for row in rows) is (value == "ALL")
-    assert any("Muster's own way" in row.why for row in rows) is (value in {"NONE", "ALL,A=1"})

@@ -147,10 +147,6 @@ def test_what_writes_is_not_carried(body: str, what: str, verdict: Fate) -> None
     assert verdict in [row.verdict for row in draft.rows if row.what.startswith(what)], draft.rows
 
 
-def test_all_memory_is_kept() -> None:
-    assert _row("#!/bin/bash\n#SBATCH -N 2 --mem=0\nsrun python a.py\n", "--mem=0").verdict is Fate.KEPT
-
-
 def test_the_status_says_whether_the_line_does_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     same, other = _HEAD + "srun python a.py\n", _HEAD + 'srun python a.py "$1"\n'
 
@@ -225,13 +221,6 @@ def test_a_configuration_that_cannot_be_read_is_asked(
 
     assert _port(tmp_path, _AGENTS + "srun accelerate launch --config_file c.yaml --num_machines 2 a.py\n") == 1
     assert "asked" in capsys.readouterr().out
-
-
-def test_two_numbers_of_gpus_are_asked_and_that_of_gres_is_taken() -> None:
-    text = "#!/bin/bash\n#SBATCH -N 1 --gres=gpu:2 --gpus-per-node=1\npython a.py\n"
-
-    assert _row(text, "--gres").now == "-g 2"
-    assert _row(text, "--gpus-per-node").verdict is Fate.ASKED
 
 
 def test_a_value_that_is_set_twice_stands_in_the_command() -> None:
@@ -365,18 +354,3 @@ def test_the_number_of_an_array_s_task_is_no_rank(lines: str) -> None:
     _, draft = read(f"{_HEAD}#SBATCH --array=0-3\n{lines}\n")
 
     assert [row.verdict for row in draft.rows if "SLURM_ARRAY" in row.what] == [Fate.ASKED]
-
-
-def test_a_path_that_lines_extend_keeps_each_of_them() -> None:
-    lines = "export LD_LIBRARY_PATH=/a:$LD_LIBRARY_PATH\nexport LD_LIBRARY_PATH=/b:$LD_LIBRARY_PATH\nsrun python a.py\n"
-
-    _, draft = read(_HEAD + lines)
-
-    first, second = 'export LD_LIBRARY_PATH="/a:$LD_LIBRARY_PATH"', 'export LD_LIBRARY_PATH="/b:$LD_LIBRARY_PATH"'
-    assert draft.command[-1] == f"{first}; {second}; exec python a.py"
-
-
-def test_a_launcher_without_a_program_is_asked_about() -> None:
-    _, draft = read(f"{_HEAD}srun torchrun --nnodes 2 --nproc_per_node 4 \\ # on each node\n  train.py\n")
-
-    assert next(row.verdict for row in draft.rows if row.field == "command") == Fate.ASKED
