@@ -143,7 +143,7 @@ def _used(assignment: Assignment, subject: str, values: Values, draft: Draft, li
     rows = [row for row in draft.rows if row.line in lines and row.verdict in {Fate.KEPT, Fate.CHANGED, Fate.ASKED}]
     texts = (" ".join(draft.command) if row.field == "command" else f"{row.what} {row.now}" for row in rows)
     kept = _without_braces("\n".join([*texts, *(draft.get("chdir") or "" for row in rows if row.field == "chdir")]))
-    pieces = re.findall(r"\$\(.*\)|`.*`", value) or value.replace('"', "").split()
+    pieces = re.findall(r"\$\([^()]*\)|`[^`]*`", value) or value.replace('"', "").split()
     if not value or any(_without_braces(piece) in kept for piece in pieces):
         draft.note(assignment.place.line, subject, "", "its value stands where it is used")
     elif any(command.program not in _WORK_OUT for command in read_shell(value).commands if command.in_substitution):
