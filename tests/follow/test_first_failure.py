@@ -180,6 +180,40 @@ def test_a_dead_node_comes_before_the_ranks_that_lost_their_peer(
     assert found.sentence == sentence
 
 
+_TWO_ENDS = "srun: error: node4: task 2: {}\nsrun: error: node1: tasks 0-1: Exited with exit code 3\n"
+_ENDED = _TWO_ENDS.replace("Exited with exit code 3", "Terminated")
+_OF_RANK_2 = "rank 2 on node4: exit status 1"
+_SAID_BY_SHELLS = (
+    "2: {}\n2: muster: rank 2 on node4 ended with status 1\n1: muster: rank 1 on node1 ended with status 3\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("launcher", "late", "batch", "sentence"),
+    [
+        ("srun", "1: ValueError: 3", _TWO_ENDS, "rank 1 on node1: exit status 3"),
+        ("srun", "1: step 3", _TWO_ENDS, "rank 1 on node1: exit status 3"),
+        ("srun", f"1: {_PEER_GONE}", _TWO_ENDS, _OF_RANK_2),
+        ("srun", "1: step 3", _ENDED, _OF_RANK_2),
+        ("srun", "1: step 3", _TWO_ENDS.replace("Exited with exit code 3", "Killed"), _OF_RANK_2),
+        ("srun", "1: ValueError: 3", _ENDED, "rank 1 on node1: ValueError, and ended with the others"),
+        ("srun", "1: [rank1]: a.b.OwnException", _ENDED, "rank 1 on node1: OwnException, and ended with the others"),
+        ("srun", "1: a.SIGTERMException", _ENDED, _OF_RANK_2),
+        ("mpirun", f"1: step 3\n{_SAID_BY_SHELLS}", "", "rank 1 on node1: exit status 3"),
+    ],
+)  # fmt: skip
+def test_a_rank_that_ends_slowly_comes_before_those_that_missed_it(
+    tmp_path: Path, launcher: str, late: str, batch: str, sentence: str
+) -> None:
+    """Seen with Lightning: the rank with the error is heard of after one that lost its connection to it."""
+    logs = [f"0: {_PEER_GONE}\n{late}\n", f"2: {_PEER_GONE}\n", batch.format("Exited with exit code 1")]
+    for name, log in zip(["node1", "node4", "batch"], logs):
+        (tmp_path / f"{name}.log").write_text(log)
+    for found in (first_failure(JobOutput(tmp_path, launcher=launcher)), failure_in("".join(logs), launcher)):
+        assert found is not None
+        assert found.sentence == sentence
+
+
 def test_what_slurm_starts_for_mpirun_is_a_daemon_and_no_rank() -> None:
     failure = failure_in("srun: error: node2: task 1: Exited with exit code 2", "mpirun")
     assert failure is not None

@@ -24,7 +24,8 @@ micromamba uv poetry pipenv pixi wandb julia Rscript numactl nsys ncu taskset re
 python3.6 python3.7 python3.8 python3.9 python3.10 python3.11 python3.12
 """.split()  # noqa: SIM905  # a page of names, not of quotes
 _QUIET = """
-nvcc ray sleep sbatch squeue scancel sacct sinfo sbcast salloc sattach nvidia-cuda-mps-control git wget curl ssh rsync enroot
+nvcc ray sleep sbatch squeue scancel sacct sinfo sbcast salloc sattach nvidia-cuda-mps-control git wget curl ssh
+rsync enroot
 """.split()  # noqa: SIM905  # a page of names, not of quotes
 
 # Functions of the script's own shell. A folder or a file that a script of another machine goes to or reads is made, and

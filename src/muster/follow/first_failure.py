@@ -6,13 +6,15 @@ A launcher reads its own report (`launchers/`); srun tells the ends of its tasks
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from muster.follow.attempt_list import EndCause, read_ends
-from muster.follow.last_words import last_words
+from muster.follow.last_words import LINES, last_words
 from muster.follow.roles import failed_role, of_role
 from muster.follow.signatures import tells_of_peer
 from muster.follow.watch import JobOutput, LogFile, OutputLine, lines_at_end
@@ -33,6 +35,9 @@ _FEW = 1000
 _SIGTERM = 143
 # An agent that lost the store ends with 1, one that Slurm ended by a signal.
 _OF_A_LOST_NODE = {1, _SIGTERM, KILLED_STATUS}
+_OF_OTHERS = {0, _SIGTERM, KILLED_STATUS, None}
+_MOST_RANKS = 64
+_ERROR = re.compile(r"(?:\[rank\d+\]: )?(?:\w+\.)*((?!SIGTERM|Signal)\w+(?:Error|Exception))(?::|$)")
 _ENDED_BY_OTHERS = {FailureKind.OUTSIDE, FailureKind.ABORTED}
 
 
@@ -44,12 +49,51 @@ def first_failure(output: JobOutput) -> Failure | None:
     if output.roles and output.folder is not None:
         return _of_roles(output, output.folder.parent)
     texts = [_Unlabelled(file) for file in output.files()]
-    failure = _first_of(texts, known_launcher(output.launcher))
-    if failure is None or not failure.tasks or not tells_of_peer(last_words(output, failure)):
+    return _first_cause(texts, known_launcher(output.launcher), lambda failure: last_words(output, failure))
+
+
+def _first_cause(
+    texts: Sequence[Iterable[str]], launcher: Launcher | None, words_of: Callable[[Failure], list[str]]
+) -> Failure | None:
+    """Return what went wrong first; where the rank's last words tell of another one, what may have ended that."""
+    failure = _first_of(texts, launcher)
+    if failure is None or not failure.tasks or not tells_of_peer(words_of(failure)):
         return failure
     # The ranks that talked to a dead node end at once; Slurm notices the node later.
     nodes = (node for text in reversed(texts) if (node := read_step(text).node) and node.host != failure.host)
-    return next(nodes, failure)
+    return next(nodes, None) or (launcher and _before(texts, launcher, words_of)) or failure
+
+
+def _before(
+    texts: Sequence[Iterable[str]], launcher: Launcher, words_of: Callable[[Failure], list[str]]
+) -> Failure | None:
+    """Return the first failure of a rank whose last words tell of no other rank: of its own end, or of its error.
+
+    A rank that its framework ends slowly, after its error, is heard of later than the ranks that missed it, and may be
+    ended with them.
+    """
+    lines = (line for text in texts for line in text)
+    of_steps = () if launcher.task_of_slurm else (lambda line: read_step([line]).first,)
+    readers = (*of_steps, lambda line: launcher.first_failure([[line]]))
+    ends = (end for line in lines for read in readers if (end := read(line)))
+    few = [*islice((one for failure in ends for one in _of_each(failure)), _MOST_RANKS)]
+    candidates = [(one, words) for one in few if (words := words_of(one)) and not tells_of_peer(words)]
+    own = next((one for one, _ in candidates if one.status not in _OF_OTHERS), None)
+    errors = (
+        _with_error(one, match[1]) for one, words in candidates for line in words if (match := _ERROR.match(line))
+    )
+    return own or next(errors, None)
+
+
+def _with_error(failure: Failure, name: str) -> Failure:
+    ending = f"{name}, and ended with the others"
+    return replace(failure, status=1, ending=ending, sentence=f"rank {failure.tasks[0]} on {failure.host}: {ending}")
+
+
+def _of_each(failure: Failure) -> Iterator[Failure]:
+    """Yield the failure of each rank, where several of a host ended in one way."""
+    for rank in failure.tasks:
+        yield replace(failure, tasks=(rank,), sentence=f"rank {rank} on {failure.host}: {failure.ending}")
 
 
 def _of_roles(output: JobOutput, directory: Path) -> Failure | None:
@@ -78,7 +122,13 @@ def failure_in(text: str, launcher: str) -> Failure | None:
     """Return what went wrong first, by what a launcher and its ranks said on stderr."""
     file = LogFile(Path())
     lines = [file.line(line.encode()) for line in text.splitlines()]
-    return _first_of([[line.text.decode() for line in lines if _is_report(line)]], known_launcher(launcher))
+    of_ranks = [line for line in lines if not line.text.startswith(_OF_THE_SHELL)]
+    report = [line.text.decode() for line in lines if _is_report(line)]
+    return _first_cause(
+        [report],
+        known_launcher(launcher),
+        lambda failure: [line.text.decode() for line in of_ranks if line.rank == failure.tasks[0]][-LINES:],
+    )
 
 
 def _first_of(texts: Sequence[Iterable[str]], launcher: Launcher | None) -> Failure | None:
