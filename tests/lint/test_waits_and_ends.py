@@ -42,6 +42,8 @@ _LOOP = _ONE + "for r in 0.1 0.2; do\n"
 _IMAGE = _ONE + "#SBATCH --gres=gpu:1\n{}singularity exec --nv {} i.sif python3 t.py\n"
 
 _FOUND = {
+    "not-bash": (("an end too many", _ONE + "./t 1\ndone\n"), ("nothing to read from", _ONE + "./t 1 <\n")),
+    "no-interpreter": (("a dot before it", "." + _ONE + "./t 1\n"),),
     "log-of-every-run": (
         ("below the folder of the submission", _ONE + "D=$PWD\npython t.py > ${D}/stream_output_gpu.txt\n"),
         ("results", _ONE + "python t.py > results_a.csv\n"),
@@ -257,6 +259,7 @@ _FOUND = {
     ),
 }
 _SILENT = {
+    "not-bash": (("a text behind the end", _ONE + "#=\n./t 1\nexit 0\n# =#\nstop()\n"),),
     "status-lost-at-end": (
         ("a function that may end early", _ONE + "end() {\n  [ -s out ] || return 1\n}\n./t 1\nend\n"),
         ("a script that is read and piped", _ONE + "./t 1\nsource ./rest.sh | tee log\n"),

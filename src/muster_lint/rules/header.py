@@ -251,7 +251,7 @@ def find_missing_interpreter(job: BatchScript) -> Iterator[Hit]:
         yield Hit(
             place, "a byte order mark stands before #!, so sbatch refuses the script", "Save the file without it."
         )
-    is_head = re.search(r"^#!.*\n#SBATCH", "\n".join(job.lines[:20]), re.MULTILINE) is not None
+    is_head = re.search(r"(^#!.*|\A\W{1,3}#!/.*)\n+#SBATCH", "\n".join(job.lines[:20]), re.MULTILINE) is not None
     if (job.directives or (job.late_directives and is_head)) and not first.startswith("#!"):
         is_late = any(line.lstrip("\ufeff").startswith("#!") for line in job.lines)
         edits = () if is_late else (Edit(TextSpan(1, 1, 1, 1), "#!/bin/bash\n"),)

@@ -26,23 +26,33 @@ _HEAD = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\n"
     good=_HEAD + "if [ -d data ]; then\n    srun --kill-on-bad-exit=1 hostname\nfi\n",
 )
 def find_syntax_errors(job: BatchScript) -> Iterator[Hit]:
-    """Yield the first place that bash itself refuses, where the grammar sees one."""
-    if job.shell.error is None or re.match(r"#!.*\b(z|k|da)?sh\b(?<!bash)", job.lines[0] if job.lines else ""):
+    """Yield the first place that bash itself refuses."""
+    if not job.directives or re.match(r"#!.*\b(z|k|da)?sh\b(?<!bash)", job.lines[0] if job.lines else ""):
         return
     from muster.runner import run
 
-    # The grammar refuses a little that bash takes, and an open quote leads it astray: bash says whether and where.
+    # The grammar refuses a little that bash takes, takes what bash refuses, and an open quote leads it astray.
     asked = run(["bash", "-n"], stdin=job.text, timeout_s=10)
-    place = _named_line(job, asked.stderr) or job.shell.error
+    first = job.shell.error or TextSpan(len(job.lines), 1, len(job.lines), 2)
+    place = _named_line(job, asked.stderr) or first
     if not asked.ok and _knows_patterns(job, place):  # bash -n does not run shopt
         asked = run(["bash", "-O", "extglob", "-n"], stdin=job.text, timeout_s=10)
-        place = _named_line(job, asked.stderr) or job.shell.error
-    if not asked.ok:
-        blank = re.search(r"(?<!<)<[A-Za-z][\w ./-]*>", "".join(job.lines[place.line - 1 : place.line]))
+        place = _named_line(job, asked.stderr) or first
+    if not asked.ok and not _ends_before(job, place):
+        blank = re.search(r"(?<!<)<[A-Za-z.][\w ./-]*>", "".join(job.lines[place.line - 1 : place.line]))
         instead = f"Write your own value for {blank[0]}: bash takes < and > for redirections." if blank else ""
         severity = Severity.STYLE if blank else None
-        if job.directives:  # else it may be no script
-            yield Hit(place, "the text is not bash from here on", instead, severity=severity)
+        yield Hit(place, "the text is not bash from here on", instead, severity=severity)
+
+
+def _ends_before(job: BatchScript, place: TextSpan) -> bool:
+    """Tell whether the script surely ends in front of a place: bash reads no further."""
+    last = [each for each in job.shell.commands if each.place < place]
+    ends = [each for each in last if each.program == "exit" or (each.program == "exec" and len(each.words) > 1)]
+    return any(
+        not (each.is_conditional or each.is_guarded or each.in_loop or each.function or each.in_substitution)
+        for each in ends
+    )
 
 
 def _knows_patterns(job: BatchScript, place: TextSpan) -> bool:
