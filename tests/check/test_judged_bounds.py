@@ -220,6 +220,8 @@ def _also_a_rank_gone(ranks: Ranks, _expected: dict[str, Any]) -> None:
         (_masks("0", "1", "2", "3"), "binding", "", {}),
         (env(OMP_NUM_THREADS=""), "threads", "", {}),
         (_all(env(CUDA_VISIBLE_DEVICES="7"), _eight_gpus), "binding", "", {}),
+        (_all(of_node("gpus", []), env(CUDA_VISIBLE_DEVICES="7")), "binding", "", {}),
+        (of_software("CUDA of torch", "13.0"), "GPU health", "", {}),
         (env(ROCR_VISIBLE_DEVICES="0", HIP_VISIBLE_DEVICES="GPU-a", CUDA_VISIBLE_DEVICES="0"), "variables", "", {}),
         (_all(env(NCCL_NET="Socket"), _of_cards(state="DOWN")), "variables", "BROKEN NCCL_NET=Socket: NCCL", {}),
         (_all(env(NCCL_NET="Socket"), _of_cards(state="DOWN")), "variables", "", {"fabric": "ethernet"}),

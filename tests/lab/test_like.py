@@ -17,7 +17,7 @@ QUEUES = [
     for queue, row in bundled(name).profile.partitions.items()
     if row.node is not None
 ]
-_SITES = "alvis clariden delta horeka karolina leonardo lonestar6 marenostrum5 vega".split()  # noqa: SIM905
+_SITES = "alvis clariden frontier jupiter delta horeka karolina leonardo lonestar6 marenostrum5 vega".split()  # noqa: SIM905
 
 
 @pytest.mark.parametrize(("site", "queue"), QUEUES)

@@ -252,8 +252,8 @@ def _far_from_gpu(host: str, node: Node, seats: Sequence[BoundRank], world: Chec
             far_seats.append((seat, near))
     if not far_seats:
         return None
-    seat, near = far_seats[0]
-    rest_words = f" (and {_count(far_seats[1:], 'rank')} more)" if len(far_seats) > 1 else ""
+    (seat, near), *others = far_seats
+    rest_words = f" (and {_count(others, 'rank')} more)" if others else ""
     return Finding(
         "binding",
         BROKEN,

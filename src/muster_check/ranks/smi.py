@@ -47,26 +47,15 @@ def read_nvidia_smi(text: str) -> List[Health]:
 def _nvidia(place: str, block: str) -> Health:
     values = dict(_paths(block))
     volatile = [
-        value
-        for path, value in values.items()
-        if "Volatile" in path and "Uncorrectable" in path[-1] and whole_number(value) is not None
+        whole_number(value) for path, value in values.items() if "Volatile" in path and "Uncorrectable" in path[-1]
     ]
-    slowed = [
-        path[-1]
-        for path, value in values.items()
-        if len(path) > 1 and path[-2] in ("Clocks Throttle Reasons", "Clocks Event Reasons") and value == "Active"
-    ]
-    slowed += [
-        path[-1]
-        for path, value in values.items()
-        if path[-1] in ("HW Thermal Slowdown", "HW Power Brake Slowdown") and value == "Active"
-    ]
+    slowed = [path[-1] for path, value in values.items() if path[-1] in _SLOW and value == "Active"]
     return Health(
         place=place.lower(),
-        uncorrectable=sum(whole_number(value) or 0 for value in volatile),
+        uncorrectable=sum(filter(None, volatile)),
         remap_pending=values.get(("Remapped Rows", "Pending")) == "Yes",
         remap_failed=values.get(("Remapped Rows", "Remapping Failure Occurred")) == "Yes",
-        slowed_by=tuple(name for name in dict.fromkeys(slowed) if name in _SLOW),
+        slowed_by=tuple(dict.fromkeys(slowed)),
         processes=tuple(_processes(block)),
         exclusive=values.get(("Compute Mode",), "").startswith("Exclusive"),
     )

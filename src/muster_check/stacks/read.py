@@ -204,11 +204,8 @@ def sort_by_task(text: str) -> str:
     """Return what srun --label mixed, task by task and without its labels; a line that was cut in two stays so."""
     by_task: dict[str, list[str]] = {}
     for line in text.splitlines():
-        task, _, rest = line.partition(": ")
-        if task.strip().isdigit():
-            by_task.setdefault(task.strip(), []).append(rest)
-        elif task.rstrip(":").strip().isdigit():
-            by_task.setdefault(task.rstrip(":").strip(), []).append("")
+        if labelled := re.match(r"\s*(\d+):(?: |$)(.*)", line):
+            by_task.setdefault(labelled[1], []).append(labelled[2])
     return "".join(f"{line}\n" for lines in by_task.values() for line in lines)
 
 
