@@ -88,6 +88,15 @@ def test_a_script_alone_finds_what_submit_packed_unless_it_has_changed(lab: Lab,
     assert "has changed since it was packed" in (project / "out.txt").read_text()
 
 
+def test_a_disk_that_is_full_since_the_copy_came_is_told_as_full(new_lab: Callable[..., Lab], project: Path) -> None:
+    lab = new_lab("-N", "2")
+    words = ["--stage", "data", "-N", "2", "--", "cat", "data/a"]
+    assert "is not staged" not in launched(lab, project, *words).stderr
+    assert lab.muster("fault", "fill-tmp", "node2").ok
+    done = launched(lab, project, *words)
+    assert (done.ok, "(no room in /tmp/muster-stage-" in done.stderr) == (True, True), done.stderr
+
+
 @pytest.mark.parametrize("launcher", ["mpirun", "torchrun", "mpirun+torchrun"])
 def test_other_launchers_start_their_ranks_behind_the_copies(lab: Lab, project: Path, launcher: str) -> None:
     words = ["--launcher", launcher, "--stage", "data", "-N", "2", "--ntasks-per-node", "2"]

@@ -249,6 +249,7 @@ muster_hold() {
     else
         muster_let_go
         read -r muster_said <"$muster_job/said" || muster_said='no mount in a user namespace'
+        { echo >"$muster_job/room"; } 2>/dev/null || muster_said="no room in $muster_job"
         muster_tell mount "closed ${muster_said#*: }"
     fi
 }
