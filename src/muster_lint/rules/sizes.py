@@ -592,7 +592,7 @@ _WITHOUT_LOADERS = re.compile(
 _A_TEST_S = 600
 _TRAINS = re.compile(r"train|epoch|fine.?tun|fit\b|gan(?![a-z])", re.IGNORECASE)
 _READS = re.compile(
-    rf"{_TRAINS.pattern}|batch|imagenet|cifar|dataset|image|video|data|resnet|cnn|vae|unet|bert|vit\b|yolo|mdrun|namd|relion|julia|wandb agent|torchrun|accelerate launch|deepspeed",
+    rf"{_TRAINS.pattern}|batch|imagenet|cifar|(?<![/\w])(data|image|video)|resnet|cnn|vae|unet|bert|vit\b|yolo|mdrun|namd|relion|julia|wandb agent|torchrun|accelerate launch|deepspeed",
     re.IGNORECASE,
 )
 """The signs of a program that reads much data, or computes on CPUs beside the GPU."""
