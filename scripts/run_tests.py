@@ -45,9 +45,9 @@ SHARDS: Mapping[str, Sequence[str]] = {
 # Muster, and all profiles.
 FAST_SHARDS: Mapping[str, Sequence[str]] = {
     "house": ("architecture", "cli", "api", "plan", "check"),
-    "sites": ("sites", "lint", "port", "policy", "slurm", "survey", "unit", "job"),
+    "sites": ("sites", "lint", "policy", "slurm", "survey", "unit", "job"),
     "waits": ("act", "life"),
-    "ends": ("finish", "stage"),
+    "ends": ("finish", "stage", "port"),
     "rest": (),
 }
 
