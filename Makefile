@@ -61,8 +61,8 @@ lint: $(TESTS_READY) ## ruff, mypy, the arrows, Python 3.8 for the ranks and 3.9
 	@$(BIN)/ruff check --quiet
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-logo >/dev/null || $(BIN)/lint-imports
-	@$(BIN)/vermin --no-config-file --target=3.8- --no-tips --violations --quiet src/muster/__init__.py src/muster/rank src/muster_bench/ranks src/muster_check/ranks
-	@$(BIN)/vermin --no-config-file --target=3.9- --no-tips --violations --quiet --exclude-regex '/older\.py$$|/ranks?/' src/muster
+	@$(BIN)/vermin --no-config-file --no-parse-comments --target=3.8- --no-tips --violations --quiet src/muster/__init__.py src/muster/rank src/muster_bench/ranks src/muster_check/ranks
+	@$(BIN)/vermin --no-config-file --no-parse-comments --target=3.9- --no-tips --violations --quiet --exclude-regex '/older\.py$$|/ranks?/' src/muster
 	@if command -v shellcheck >/dev/null; then shellcheck $(SHELL_FILES); \
 	  elif [ "$$CI" = true ]; then echo "lint: shellcheck is missing" >&2; exit 1; fi
 
