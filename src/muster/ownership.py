@@ -92,6 +92,15 @@ def names_in(folder: AnyPath) -> list[str]:
         return []
 
 
+def text_of(file: AnyPath) -> str:
+    """Return the text of a small file; empty where there is none, or where it is closed to us."""
+    try:
+        with open(file, encoding="utf-8", errors="replace") as stream:
+            return stream.read()
+    except OSError:
+        return ""
+
+
 def _is_file(path: str) -> bool:
     """Return whether there is a file; what has its name and is none is refused: its settings would be missed."""
     folder, name = paths.split(path)

@@ -108,6 +108,17 @@ def written_lines(file: Path) -> list[str]:
         return []
 
 
+def written_object(file: Path) -> dict[str, Any]:
+    """Return the JSON object in a file; empty where it is not there, cannot be read, or holds none."""
+    import json  # most submissions read none
+
+    try:
+        document = json.loads(file.read_text(encoding="utf-8", errors="replace"))
+    except (OSError, ValueError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
 def make_run_directory(
     parent: Path,
     name: str,
@@ -193,14 +204,8 @@ _OF_AN_IMAGE = ("from", "base", "bases", "image", "pulled", "built", "engine", "
 
 def _image(path: str) -> dict[str, Any]:
     """Return which image it is: its path, and what stands in the record beside it."""
-    import json  # only a job in an image has a record to read
-
-    try:
-        beside = json.loads(Path(f"{path.rstrip('/')}.json").read_text())
-        values = {name: beside[name] for name in _OF_AN_IMAGE if beside.get(name)}
-    except (OSError, ValueError, TypeError, AttributeError):
-        values = {}
-    return {"path": path, **values}
+    beside = written_object(Path(f"{path.rstrip('/')}.json"))
+    return {"path": path, **{name: beside[name] for name in _OF_AN_IMAGE if beside.get(name)}}
 
 
 def _git(directory: str, environment: Mapping[str, str], runner: Runner) -> tuple[str | None, str]:

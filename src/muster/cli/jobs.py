@@ -60,21 +60,17 @@ def _links_among(jobs: Sequence[SlurmJob]) -> dict[str, str]:
 
 
 def _row(job: SlurmJob, link: str | None, *, accounts: bool) -> tuple[object, ...]:
-    mark = "*" if job.is_ours else ""
+    never_began = job.state.name == "CANCELLED" and not job.node_list
     return (
         job.shown_id,
-        mark,
+        "*" if job.is_ours else "",
         plain(job.name),
         job.state.name,
         job.nodes if job.nodes is not None else "?",
         job.partition or "?",
         *([job.account or "?"] if accounts else []),
-        ": ".join(part for part in (link, "not needed" if link and _never_began(job) else _what(job)) if part),
+        ": ".join(part for part in (link, "not needed" if link and never_began else _what(job)) if part),
     )
-
-
-def _never_began(job: SlurmJob) -> bool:
-    return job.state.name == "CANCELLED" and not job.node_list
 
 
 def _what(job: SlurmJob) -> str:

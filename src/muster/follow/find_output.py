@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from glob import glob
 from pathlib import Path
 
-from muster.act.record import Run
+from muster.act.record import Run, written_object
 from muster.follow.attempt_list import read_attempts
 from muster.follow.watch import JobOutput, output_of_files, output_of_run
 from muster.slurm.filenames import glob_of
@@ -65,11 +64,11 @@ def _moved(run: Run, job: SlurmJob | None) -> Iterator[Path]:
 
 def _patterns(run: Run) -> Iterator[str]:
     """Return the names of files that -o and -e of a run of Muster's gave, as Slurm reads them."""
+    plan = written_object(run.directory / "plan.json")
     try:
-        plan = json.loads((run.directory / "plan.json").read_text(encoding="utf-8"))
         folder = Path(plan["working_directory"])
         patterns = [directive["value"] for directive in plan["directives"] if directive["name"] in {"output", "error"}]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (KeyError, TypeError):
         return
     yield from (str(folder / str(pattern)) for pattern in patterns)
 

@@ -6,7 +6,6 @@ nodes that died: it may have them back.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
@@ -28,7 +27,7 @@ from muster.act.bad_nodes import (
     save,
     with_states,
 )
-from muster.act.record import Run, recent_runs
+from muster.act.record import Run, recent_runs, written_object
 from muster.errors import HostlistError
 from muster.follow.attempt_list import AttemptEnd, EndCause, read_attempts, read_ends, read_good_ends
 from muster.model.failure import FailureKind, exit_words
@@ -129,13 +128,13 @@ _INTERPRETERS = re.compile(r"(?:.*/)?(?:python[0-9.]*|bash|sh|dash|torchrun|acce
 
 def script_of(run: Run) -> str:
     """Return which script a job ran: its path, or the name of its module; empty where that is not known."""
+    plan = written_object(run.directory / "plan.json")
     try:
-        plan = json.loads((run.directory / "plan.json").read_text(encoding="utf-8"))
         program, *words = map(str, plan["command"])
         if _INTERPRETERS.fullmatch(program):
             program = next((word for word in words if not word.startswith("-")), program)
         return os.path.normpath(Path(str(plan["working_directory"]), program))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):
         return ""
 
 

@@ -16,11 +16,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from muster.plan.secret import is_secret
+from muster.plan.secret import TOLD_BY_LENGTH, is_secret
 
 OMITTED = "…"
-# Shorter ones stand in other words by chance.
-_TOLD_BY_LENGTH = 6
 # "key: loss" stands in many logs, and is not a secret; "key=…" in an address often is.
 _NOT_BEFORE_A_COLON = frozenset({"key", "pass", "pat", "auth"})
 
@@ -71,7 +69,7 @@ class Redactor:
         `values` stand in no text.
         """
         self._names = frozenset(names)
-        secrets = sorted({value for value in values if len(value) >= _TOLD_BY_LENGTH}, key=len, reverse=True)
+        secrets = sorted({value for value in values if len(value) >= TOLD_BY_LENGTH}, key=len, reverse=True)
         self._known = re.compile("|".join(map(re.escape, secrets)) or r"(?!)")
         self.count = 0
 

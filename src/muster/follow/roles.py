@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from muster.act.record import written_lines
+from muster.act.record import written_lines, written_object
 from muster.errors import RequestError, UnknownName
 from muster.model.failure import Failure, FailureKind
 
@@ -58,10 +58,7 @@ def events_of(directory: Path) -> Iterator[dict[str, Any]]:
 
 def stands_of(directory: Path) -> tuple[RoleStand, ...]:
     """Return how the roles of a run stand; nothing where the job has not begun, or has no roles."""
-    try:
-        places = json.loads((directory / "roles" / "roles.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return ()
+    places = written_object(directory / "roles" / "roles.json")
     last = {event["role"]: event for event in events_of(directory) if event["what"] in {"starts", "ready", "ended"}}
     return tuple(_stand(name, place, last.get(name)) for name, place in places.items())
 

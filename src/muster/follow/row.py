@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from muster.act.record import Run
+from muster.act.record import Run, written_object
 
 
 def row_of_task(run: Run, task: str) -> dict[str, str] | None:
     """Return the values of a task's row by their columns; None: the job has no table, or one task is not meant."""
     if not (task.isascii() and task.isdigit()):
         return None
-    try:
-        row = json.loads((run.directory / f"task-{task}" / "row.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return {str(name): str(value) for name, value in row.items()} if isinstance(row, dict) else None
+    row = written_object(run.directory / f"task-{task}" / "row.json")
+    return {str(name): str(value) for name, value in row.items()} or None
 
 
 def row_in_words(row: Mapping[str, str]) -> str:

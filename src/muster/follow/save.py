@@ -5,12 +5,12 @@ RUN/cancel  left by `muster cancel --save`: the ranks are told because the job i
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 
 import msgspec
 
+from muster.act.record import written_object
 from muster.errors import RequestError
 from muster.follow.attempt_list import read_ends
 from muster.follow.cases import JobCase
@@ -61,10 +61,7 @@ def saving_of(case: JobCase) -> SavingJob:
 def _before(case: JobCase) -> int | None:
     if case.run is None:
         return None
-    try:
-        plan = json.loads((case.run.directory / "plan.json").read_text(encoding="utf-8", errors="replace"))
-    except (OSError, ValueError):
-        return None
+    plan = written_object(case.run.directory / "plan.json")
     save = (plan.get("finish") or {}).get("save")
     return save["before_s"] if save else None
 

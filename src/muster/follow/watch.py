@@ -6,7 +6,6 @@ begins with its label: srun's and torchrun's "3: ", Open MPI's "[1,3]<stdout>:",
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections import deque
@@ -17,6 +16,7 @@ from typing import BinaryIO
 import msgspec
 from msgspec.structs import replace
 
+from muster.act.record import written_object
 from muster.errors import RequestError, UnknownName
 from muster.launchers import known_launcher
 from muster.model.pieces import Pieces
@@ -185,8 +185,8 @@ def output_of_run(
     `task` is one of an array: it has a directory of its own. Without it all of them are shown.
     """
     logs = directory / "logs" if task is None else directory / f"task-{task}" / "logs"
+    plan = written_object(directory / "plan.json")
     try:
-        plan = json.loads((directory / "plan.json").read_text(encoding="utf-8"))
         # The ranks of one row, where several rows share the job.
         shape = (plan.get("pack") or plan)["shape"]
         ranks = int(shape["nodes"]) * int(shape["ntasks_per_node"])
@@ -198,7 +198,7 @@ def output_of_run(
         return JobOutput(
             logs, tuple(moved_paths), bool(plan["label"]), ranks, has_rank_files, plan["launcher"], attempt, roles=roles
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         return JobOutput(logs, tuple(moved_paths), attempt=attempt)
 
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from muster.errors import MusterError
 from muster.facts import Facts
 from muster.look.programs import has_slurm_clients, on_path
+from muster.ownership import text_of
 from muster.runner import Runner, run
 from muster.slurm.cluster import CONFIGURATION
 from muster.slurm.variables import scheduler_environment
@@ -41,7 +42,7 @@ def cluster_name(environment: Mapping[str, str], runner: Runner = run) -> str:
     The file is read first: it costs no process, and tells it while the controller is silent.
     """
     file = configuration_file(environment)
-    match = None if file is None else _NAME.search(_text_of(file))
+    match = None if file is None else _NAME.search(text_of(file))
     if match is not None:
         return match[1]
     if environment.get("SLURM_JOB_ID") and environment.get("SLURM_CLUSTER_NAME"):
@@ -59,10 +60,3 @@ def with_cluster_name(facts: Facts) -> Facts:
     if name == UNNAMED:
         return facts
     return replace(facts, environment={"SLURM_CLUSTER_NAME": name, **facts.environment})
-
-
-def _text_of(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from muster.older import StrEnum
+from muster.ownership import text_of
 
 PROCESSORS_WITH_WHEELS = ("x86_64", "aarch64")
 """The markers of pyproject.toml name them: py-spy and tree-sitter have wheels there."""
@@ -60,10 +61,7 @@ def installation(
 
 def _was_made_by_uv(prefix: Path) -> bool:
     """Tell whether uv made this virtual environment: it has no pip then."""
-    try:
-        lines = (prefix / "pyvenv.cfg").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return False
+    lines = text_of(prefix / "pyvenv.cfg").splitlines()
     return any(line.partition("=")[0].strip() == "uv" for line in lines)
 
 

@@ -19,7 +19,7 @@ from muster.facts import Facts
 from muster.job.settings import system_file
 from muster.look.programs import on_path
 from muster.model.plan import Note
-from muster.ownership import SAFE, AnyPath, Trust, names_in, nearest
+from muster.ownership import SAFE, AnyPath, Trust, names_in, nearest, text_of
 from muster.parts import is_there
 from muster.runner import unpacked_folder
 from muster.sites.heads import SearchPath
@@ -103,7 +103,7 @@ def _count_gpus(devices: AnyPath, kfd_nodes: AnyPath, drm: AnyPath) -> int:
         return cards
     gpu_count = 0
     for node in names_in(kfd_nodes):
-        properties = _text_of(paths.join(kfd_nodes, node, "properties"))
+        properties = text_of(paths.join(kfd_nodes, node, "properties"))
         gpu_count += bool(re.search(r"^simd_count [1-9]", properties, re.MULTILINE))
     return gpu_count
 
@@ -112,17 +112,8 @@ def _intel_cards(drm: AnyPath) -> int:
     """Return how many cards Intel's driver has, without the processor's own graphics, which is on bus 00."""
     nodes = [name for name in names_in(drm) if name.startswith("renderD")]
     devices = [paths.realpath(paths.join(drm, node, "device")) for node in nodes]
-    cards = [device for device in devices if _text_of(f"{device}/vendor").strip() == "0x8086"]
+    cards = [device for device in devices if text_of(f"{device}/vendor").strip() == "0x8086"]
     return sum(not paths.basename(card)[5:].startswith("00:") for card in cards)
-
-
-def _text_of(path: str) -> str:
-    """Return the text of a small file; empty where it cannot be read."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as stream:
-            return stream.read()
-    except OSError:
-        return ""
 
 
 def settings_files(facts: Facts) -> list[tuple[str, str]]:

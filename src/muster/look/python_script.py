@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -41,7 +42,10 @@ _MEET_BY_TORCH = frozenset(
         "ignite", "timm", "composer", "torchtitan", "torchtune", "fastai", "detectron2", "mmengine", "ultralytics",
     }
 )  # fmt: skip
+# Names by which a script may come to know of other ranks.
+_WAYS = frozenset({"distributed", "environ", "getenv", "multiprocessing"})
 _SPAWN = frozenset({"spawn", "start_processes"})
+_Trees = Sequence[tuple[str, ast.Module]]
 
 
 def look_at_python(file: Path, shown_name: str, words: Sequence[str]) -> ScriptFacts | None:
@@ -50,37 +54,35 @@ def look_at_python(file: Path, shown_name: str, words: Sequence[str]) -> ScriptF
     if not trees or trees[0][0] != file.name:
         return None
     modules = frozenset(module for _, tree in trees for module in imported_modules(tree))
+    tops = {module.partition(".")[0] for module in modules}
+    strangers = tops - _INERT - standard_modules() - _beside(file, tops)
     spawns = [f"{name}, line {line}" for name, tree in trees for line in _spawns(tree, words)]
     return ScriptFacts(
         shown_name,
         modules=modules,
-        never_joins=_never_joins(file, trees, modules),
-        may_be_alone=_may_be_alone(file, trees, modules, spawns=bool(spawns)),
+        never_joins=not strangers and _never_joins(trees, modules),
+        may_be_alone=_may_be_alone(trees, modules, strangers, spawns=bool(spawns)),
         spawns=spawns[0] if spawns and not any(_reads_identity(tree) for _, tree in trees) else None,
         needs_mpi=any(_needs_mpi(tree) for _, tree in trees),
-        waits_for_store=_waits_for_store(trees, modules),
-        asks_jax=any(module.partition(".")[0] == "jax" for module in modules) and _calls(trees, "initialize"),
+        waits_for_store="torchft" in tops or _waits_for_store(trees),
+        asks_jax="jax" in tops and _calls(trees, "initialize"),
         local_rank_argument=_local_rank_argument(trees),
     )
 
 
-def _never_joins(file: Path, trees: Sequence[tuple[str, ast.Module]], modules: frozenset[str]) -> bool:
-    """Return whether nothing in it could know of another rank."""
-    tops = {module.partition(".")[0] for module in modules}
-    strangers = tops - _INERT - standard_modules() - _beside(file, tops)
-    is_known = not strangers and not tops & _OPAQUE and not any(m.startswith("torch.distributed") for m in modules)
-    return is_known and not any(_knows_of_ranks(tree) for _, tree in trees)
+def _never_joins(trees: _Trees, modules: frozenset[str]) -> bool:
+    """Return whether nothing in it could know of another rank, all its modules being known."""
+    if any(module.partition(".")[0] in _OPAQUE or module.startswith("torch.distributed") for module in modules):
+        return False
+    return not any(_knows_of_ranks(tree) for _, tree in trees)
 
 
-def _may_be_alone(
-    file: Path, trees: Sequence[tuple[str, ast.Module]], modules: frozenset[str], *, spawns: bool
-) -> bool:
+def _may_be_alone(trees: _Trees, modules: frozenset[str], strangers: set[str], *, spawns: bool) -> bool:
     """Return whether its ranks were alone if nobody came to MASTER_PORT: they have no other way to meet.
 
     One that starts ranks of its own joins those, although it may know of Muster's.
     """
     tops = {module.partition(".")[0] for module in modules}
-    strangers = tops - _INERT - standard_modules() - _beside(file, tops)
     meets = any(module.startswith("torch.distributed") for module in modules) or _calls(trees, "init_process_group")
     by_torch = meets or spawns or bool(tops & _MEET_BY_TORCH)
     if not by_torch and ("torch" not in tops or strangers or tops & _OPAQUE):
@@ -98,24 +100,17 @@ def _may_be_alone(
 def _chooses_meeting(tree: ast.AST) -> bool:
     """Return whether its ranks may meet elsewhere than at MASTER_PORT: by MPI, a file, a store or a port of its own."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and (node.value == "mpi" or _is_address(node.value)):
+        if isinstance(node, ast.Constant) and re.match("mpi$|tcp://|file://", str(node.value)):
             return True
         if isinstance(node, ast.Call) and name_called(node) == "init_process_group":
             if any(word.arg == "store" for word in node.keywords):
                 return True
             if any(word.arg == "init_method" and not isinstance(word.value, ast.Constant) for word in node.keywords):
                 return True
-        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and _names_port(node.slice):
+        is_stored = isinstance(getattr(node, "ctx", None), ast.Store)
+        if is_stored and ast.unparse(node).endswith("['MASTER_PORT']"):
             return True
     return False
-
-
-def _is_address(value: object) -> bool:
-    return isinstance(value, str) and value.startswith(("tcp://", "file://"))
-
-
-def _names_port(key: ast.expr) -> bool:
-    return isinstance(key, ast.Constant) and key.value == "MASTER_PORT"
 
 
 def _beside(file: Path, names: set[str]) -> set[str]:
@@ -124,17 +119,13 @@ def _beside(file: Path, names: set[str]) -> set[str]:
 
 def _knows_of_ranks(tree: ast.AST) -> bool:
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and node.attr in {"distributed", "environ", "getenv", "multiprocessing"}:
+        if isinstance(node, ast.Attribute) and node.attr in _WAYS:
             return True
         if isinstance(node, ast.Constant) and node.value in _IDENTITY:
             return True
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") in {"exec", "eval", "__import__"}:
             return True
-        if (
-            isinstance(node, ast.ImportFrom)
-            and node.module == "torch"
-            and _brings(node, "distributed", "multiprocessing")
-        ):
+        if isinstance(node, ast.ImportFrom) and node.module == "torch" and _WAYS & {each.name for each in node.names}:
             return True
         if (
             isinstance(node, (ast.Name, ast.arg))
@@ -154,11 +145,7 @@ def _speaks_of_rank(argument: ast.expr) -> bool:
     return isinstance(argument, ast.Constant) and isinstance(argument.value, str) and "rank" in argument.value.lower()
 
 
-def _brings(node: ast.ImportFrom, *names: str) -> bool:
-    return any(alias.name in names for alias in node.names)
-
-
-def _calls(trees: Sequence[tuple[str, ast.Module]], name: str) -> bool:
+def _calls(trees: _Trees, name: str) -> bool:
     return any(name_called(call) == name for _, tree in trees for call in _all_calls(tree))
 
 
@@ -234,10 +221,8 @@ def _modules_of(node: ast.Import | ast.ImportFrom) -> set[str]:
     return {name.partition(".")[0] for name in names}
 
 
-def _waits_for_store(trees: Sequence[tuple[str, ast.Module]], modules: frozenset[str]) -> bool:
+def _waits_for_store(trees: _Trees) -> bool:
     """Return whether every rank is a client of a store that only torchrun's agent serves."""
-    if "torchft" in {module.partition(".")[0] for module in modules}:
-        return True
     store_calls = [call for _, tree in trees for call in _all_calls(tree) if name_called(call) == "TCPStore"]
     return bool(store_calls) and all(_is_client(call) for call in store_calls)
 
@@ -248,7 +233,7 @@ def _is_client(call: ast.Call) -> bool:
     return isinstance(master, ast.Constant) and master.value is False
 
 
-def _local_rank_argument(trees: Sequence[tuple[str, ast.Module]]) -> bool:
+def _local_rank_argument(trees: _Trees) -> bool:
     """Return whether --local_rank alone tells it its device, as before torch 1.9."""
     texts = {node.value for _, tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant)}
     joins = _calls(trees, "init_process_group")

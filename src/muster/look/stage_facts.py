@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from muster.facts import Facts, StagingFacts
 from muster.job.request import Request
+from muster.ownership import text_of
 from muster.plan.python_environment import environment_of
 
 # What every node has of its own: its Python is not fetched from anywhere.
@@ -38,7 +39,7 @@ def look_at_staging(request: Request, facts: Facts) -> Facts:
             real_paths={name: str(path.resolve()) for name, path in paths.items()},
             environment=tuple(map(str, _environment(folder))) if folder else (),
             leave_out=tuple(map(str, _leave_out(folder))) if folder else (),
-            relocatable=folder is not None and "relocatable = true" in _configuration(folder),
+            relocatable=folder is not None and "relocatable = true" in text_of(folder / "pyvenv.cfg"),
             signs=tuple(map(str, _signs(folder))) if folder else (),
             script=_script(request.command, working) if request.stage_env else None,
         ),
@@ -49,13 +50,6 @@ def _kind(path: Path) -> str:
     if path.is_dir():
         return "tree"
     return "file" if path.is_file() else "missing"
-
-
-def _configuration(folder: Path) -> str:
-    try:
-        return (folder / "pyvenv.cfg").read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return ""
 
 
 def _environment(folder: Path) -> Iterator[Path]:
@@ -73,7 +67,7 @@ def _environment(folder: Path) -> Iterator[Path]:
 def _leave_out(folder: Path) -> Iterator[Path]:
     """Yield what others keep beside it: a conda's environments, the packages of a venv's own Python."""
     yield from (folder / name for name in ("envs", "pkgs") if (folder / name).is_dir())
-    if "include-system-site-packages = true" not in _configuration(folder):
+    if "include-system-site-packages = true" not in text_of(folder / "pyvenv.cfg"):
         for path in _environment(folder):
             if path != folder and path.is_dir():
                 yield from (file for name in _NOT_FOR_RANKS for file in sorted(path.glob(f"python3*/{name}")))

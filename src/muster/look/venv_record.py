@@ -8,6 +8,7 @@ from typing import Any
 
 from muster.facts import VenvRecord
 from muster.look.nccl import nccl_of_environment
+from muster.ownership import text_of
 
 RECORD = "muster.json"
 
@@ -37,10 +38,7 @@ def _record_of(venv: Path) -> dict[str, Any]:
 
 
 def _python_of(venv: Path) -> str | None:
-    try:
-        lines = (venv / "pyvenv.cfg").read_text().splitlines()
-    except OSError:
-        return None
+    lines = text_of(venv / "pyvenv.cfg").splitlines()
     return next((line.partition("=")[2].strip() for line in lines if line.startswith("version")), None)
 
 

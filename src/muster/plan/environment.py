@@ -71,7 +71,8 @@ def make_environment(
         from muster.plan.image_paths import check_places
 
         check_places(image, asked.directory, variables)
-    return Environment(_last_of_each(variables), make_prelude(request, asked.site, terms, facts, image))
+    last_of_each = {variable.name: variable for variable in variables}
+    return Environment(tuple(last_of_each.values()), make_prelude(request, asked.site, terms, facts, image))
 
 
 def _kept_outside(image: ImageUse) -> Iterable[Variable]:
@@ -80,11 +81,6 @@ def _kept_outside(image: ImageUse) -> Iterable[Variable]:
     from muster.plan.image import keep_host_outside
 
     return keep_host_outside(image)
-
-
-def _last_of_each(variables: Iterable[Variable]) -> tuple[Variable, ...]:
-    """Return one variable of each name: the last one holds."""
-    return tuple({each.name: each for each in variables}.values())
 
 
 # Flags of the agents that Muster gives itself: another value would be another job.

@@ -21,7 +21,7 @@ _SECRET_ENDINGS = (
 _NO_SECRET = frozenset({"PWD", "OLDPWD"})
 _ADDRESS_WITH_PASSWORD = r"://[^/\s:@]*:[^/\s@]+@"  # noqa: S105  # a pattern
 # Shorter ones stand in other texts by chance.
-_TOLD_BY_LENGTH = 6
+TOLD_BY_LENGTH = 6
 
 
 def is_secret(name: str, value: str = "") -> bool:
@@ -81,7 +81,7 @@ def without_values(text: str, values: Iterable[str]) -> str:
     Short ones stand in other words by chance.
     """
     for value in values:
-        if len(value) >= _TOLD_BY_LENGTH:
+        if len(value) >= TOLD_BY_LENGTH:
             text = text.replace(value, "…")
     return text
 

@@ -68,7 +68,7 @@ def node_shape(site: Site, request: Request) -> NodeShape:
     name, node = node_kind(site, request)
     if name is None:
         return NodeShape()
-    reserved = len(core_list(node.reserved_cores)) if node.reserved_cores else 0
+    reserved = len(core_list(node.reserved_cores or ""))
     cores = None if node.cores is None else node.cores - reserved
     share = node.cores_per_gpu or (cores // node.gpus if cores and node.gpus else None)
     if not site.is_described and not gpus_asked(request):

@@ -49,7 +49,8 @@ def make_staging(
     return Staging(
         folder=folder,
         folder_reason=reason,
-        things=tuple(_parents_first(things)),
+        # Those that hold others first.
+        things=tuple(sorted(things, key=lambda thing: (thing.role == "data", thing.paths[0]))),
         script=staging_facts.script,
         out=out_folder,
         word=_word(request, staging_facts, image),
@@ -113,10 +114,6 @@ def _data(name: str, staging_facts: StagingFacts, directory: str) -> Staged:
 
 def _lies_in(path: str, folder: str) -> bool:
     return PurePosixPath(path).is_relative_to(folder)
-
-
-def _parents_first(things: list[Staged]) -> list[Staged]:
-    return sorted(things, key=lambda thing: (thing.role == "data", thing.paths[0]))
 
 
 def _out(request: Request, facts: Facts, staging_facts: StagingFacts) -> str | None:

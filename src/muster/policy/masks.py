@@ -21,9 +21,9 @@ def threads_counted(profile: Profile, node: NodeKind) -> int:
 
 
 def core_list(text: str) -> tuple[int, ...]:
-    """Return the cores of a list such as 0-5,48-53."""
+    """Return the cores of a list such as 0-5,48-53; none of an empty one."""
     cores: list[int] = []
-    for part in text.split(","):
+    for part in filter(None, text.split(",")):
         low, _, high = part.partition("-")
         cores += range(int(low), int(high or low) + 1)
     return tuple(cores)
@@ -49,7 +49,7 @@ def gpu_cores(node: NodeKind, *, threads: int = 1) -> tuple[tuple[int, ...], ...
     """Return the cores of each logical GPU, `threads` hardware threads of each; None where the tables are not known."""
     if node.numa is None or node.gpu_numa is None or not node.gpus or node.cores is None:
         return None
-    reserved = set(core_list(node.reserved_cores)) if node.reserved_cores else set()
+    reserved = set(core_list(node.reserved_cores or ""))
     core_lists = []
     for gpu in range(node.gpus):
         domain = node.gpu_numa[gpu]
@@ -95,14 +95,10 @@ def bind_ranks(profile: Profile, node: NodeKind, *, ranks: int, whole_node: bool
         return Bound((), "the cores nearest to each GPU are not published")
     if ranks != node.gpus:
         return Bound((), f"the masks are for one rank on each of the {node.gpus} GPUs, but there are {ranks} ranks")
-    cores = _in_rank_order(tables, profile.devices.order)
+    cores = tuple(tables[gpu] for gpu in (profile.devices.order or range(len(tables))))
     if kind == "map":
         return Bound(("--cpu-bind=map_cpu:" + ",".join(str(own_cores[0]) for own_cores in cores),), _WHY, cores)
     return Bound(("--cpu-bind=mask_cpu:" + ",".join(mask_of(own_cores) for own_cores in cores),), _WHY, cores)
 
 
 _WHY = "each rank on the cores nearest to its GPU, without those that the site keeps for itself"
-
-
-def _in_rank_order(tables: Sequence[tuple[int, ...]], order: Sequence[int] | None) -> tuple[tuple[int, ...], ...]:
-    return tuple(tables[gpu] for gpu in (order or range(len(tables))))

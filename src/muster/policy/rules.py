@@ -378,7 +378,7 @@ def _cores(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     if node.cores is None or ask.cpus_per_task is None:
         return
     unit = threads_counted(profile, node)
-    reserved = len(core_list(node.reserved_cores)) if node.reserved_cores else 0
+    reserved = len(core_list(node.reserved_cores or ""))
     usable = (node.cores - reserved) * unit
     cores_asked = ask.ntasks_per_node * ask.cpus_per_task
     if cores_asked > usable:
