@@ -11,17 +11,12 @@ from muster.errors import ProfileError, nearest_hint
 from muster.job.options import read_words
 from muster.job.request import options_of
 from muster.job.roles import ROLE_FLAG
-from muster.older import tomllib
+from muster.job.settings import table_of
 
 
 def words_of_file(text: str, path: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the words of a job that a TOML file describes: its options, then its roles or its command."""
-    try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ProfileError(str(error), path, hint="the file is TOML: key = value, text in quotes") from None
-    except (ValueError, RecursionError):
-        raise ProfileError("a number or a list in it is too long to be read", path, hint="write it shorter") from None
+    table = table_of(text, path)
     options = {name: option for name, option in options_of().items() if name not in {"file", "role"}}
     roles = table.pop("role", {})
     if not isinstance(roles, dict) or not all(isinstance(role, dict) for role in roles.values()):

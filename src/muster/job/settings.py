@@ -41,15 +41,20 @@ def merge_settings(
     return merged
 
 
-def _from_file(path: str, text: str, kind: OriginKind) -> dict[str, tuple[Any, ValueOrigin]]:
+def table_of(text: str, path: str) -> dict[str, Any]:
+    """Return what the text of a TOML file holds."""
     from muster.older import tomllib
 
     try:
-        table = tomllib.loads(text)
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ProfileError(str(error), path, hint="the file is TOML: key = value, text in quotes") from None
     except (ValueError, RecursionError):  # thousands of digits or of brackets
         raise ProfileError("a number or a list in it is too long to be read", path, hint="write it shorter") from None
+
+
+def _from_file(path: str, text: str, kind: OriginKind) -> dict[str, tuple[Any, ValueOrigin]]:
+    table = table_of(text, path)
     allowed_options = {name: option for name, option in options_of().items() if name not in _NOT_IN_FILES}
     settings: dict[str, tuple[Any, ValueOrigin]] = {}
     for key, value in table.items():

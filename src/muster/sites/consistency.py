@@ -49,7 +49,7 @@ def _findings(profile: Profile, table: dict[str, Any]) -> Iterator[Broken]:
     yield from _queues(profile)
     yield from _rules(profile)
     yield from _launch(profile)
-    yield from _names_of_parts(table, ())
+    yield from _names_of_parts(table)
     yield from _environment(profile.environment)
     yield from _patterns(profile)
     yield from _accounts(profile.request)
@@ -62,9 +62,9 @@ def _sources(profile: Profile, table: dict[str, Any]) -> Iterator[Broken]:
         name = fact if isinstance(fact, str) else fact.source
         if name not in profile.sources:
             yield _unknown(("facts", key), "source", name, profile.sources)
-    for path, name in _named_sources(table, ()):
-        if name not in profile.sources:
-            yield _unknown(path, "source", name, profile.sources)
+    for path, name in _entries(table):
+        if path[-1] == "source" and isinstance(name, str) and name not in profile.sources:
+            yield _unknown(path[:-1], "source", name, profile.sources)
 
 
 # An address, a repository at a commit, or the command that asked this cluster itself.
@@ -101,16 +101,13 @@ def _trust(profile: Profile, merged: Merged, layers: Sequence[Layer]) -> Iterato
         yield Broken(("trust",), f"is {profile.trust!r}, and the sources make it {allowed!r}", f'trust = "{allowed}"')
 
 
-def _named_sources(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
-    if isinstance(value, dict):
-        for key, child in value.items():
-            if key == "source" and isinstance(child, str):
-                yield path, child
-            elif path or key not in _FREE_TABLES:
-                yield from _named_sources(child, (*path, key))
-    elif isinstance(value, list):
-        for index, child in enumerate(value):
-            yield from _named_sources(child, (*path, index))
+def _entries(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Yield each entry of the tables and lists with its place, but nothing of the tables whose names are free."""
+    entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, child in entries:
+        yield (*path, key), child
+        if path or key not in _FREE_TABLES:
+            yield from _entries(child, (*path, key))
 
 
 def _keys(profile: Profile) -> Iterator[Broken]:
@@ -279,23 +276,15 @@ def _launch(profile: Profile) -> Iterator[Broken]:
         yield Broken(("rendezvous", "host"), "is 'interface', but no interface is given", 'interface = "ib0"')
 
 
-def _names_of_parts(value: Any, path: Path) -> Iterator[Broken]:
+def _names_of_parts(table: dict[str, Any]) -> Iterator[Broken]:
     """Yield each launcher and each engine that neither Muster nor another package has."""
-    if isinstance(value, dict):
-        if path == ("launch",):
-            for key, names in (("allowed", value.get("allowed", ())), ("refused", value.get("refused", ()))):
-                yield from _unknown_launchers((*path, key), names)
-            yield from _unknown_launchers((*path, "preferred"), filter(None, [value.get("preferred")]))
-        for key, child in value.items():
-            if key == "launchers" and path[-1:] == ("when",):
-                yield from _unknown_launchers((*path, key), child)
-            elif path[:1] == ("containers",) and key == "engine" and not is_engine(child):
-                yield _unknown((*path, key), "container engine", child, engine_names())
-            elif path or key not in _FREE_TABLES:
-                yield from _names_of_parts(child, (*path, key))
-    elif isinstance(value, list):
-        for index, child in enumerate(value):
-            yield from _names_of_parts(child, (*path, index))
+    for path, value in _entries(table):
+        if path in {("launch", "allowed"), ("launch", "refused")} or path[-2:] == ("when", "launchers"):
+            yield from _unknown_launchers(path, value)
+        elif path == ("launch", "preferred"):
+            yield from _unknown_launchers(path, [value])
+        elif path[0] == "containers" and path[-1] == "engine" and not is_engine(value):
+            yield _unknown(path, "container engine", value, engine_names())
 
 
 def _unknown_launchers(path: Path, names: Iterable[str]) -> Iterator[Broken]:
