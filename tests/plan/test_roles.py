@@ -203,7 +203,8 @@ def test_the_shape_of_a_job_with_parts_is_that_of_the_first() -> None:
 def test_what_is_said_of_one_part_names_its_roles() -> None:
     kinds = [kind_line("main", 4, gres="gpu:4"), kind_line("cpu", 4, 8)]
     known = cluster([partition_line("main", Default="YES"), partition_line("cpu")], kinds)
-    others = ("--role", "b", "-p", "main", "-x", "main0", "-g", "0", "-c", "1", "--", "y", "--role", "c", "--beside", "b", "--", "z")
+    third = ("--role", "c", "--beside", "b", "--", "z")
+    others = ("--role", "b", "-p", "main", "-x", "main0", "-g", "0", "-c", "1", "--", "y", *third)
     plan = job("-t", "5", "--role", "a", "-w", "main0", "-g", "2", "--", "x", *others, known=known)
     told = [note.text for note in plan.notes if note.warning and "no GPU" in note.text]
     assert [text.partition(", and")[0] for text in told] == ["role b, c: no GPU is asked for"]

@@ -128,7 +128,7 @@ def candidates(earlier_words: Sequence[str], word: str) -> list[Candidate]:
     while command.verbs:
         by_name = {subcommand.name.rpartition(" ")[2]: subcommand for subcommand in command.verbs}
         if not rest:
-            pages = [Candidate(name, _first_line(subcommand.summary)) for name, subcommand in by_name.items()]
+            pages = [Candidate(name, each.summary.strip().partition("\n")[0]) for name, each in by_name.items()]
             return _beginning(word, [*pages, Candidate("--help", "show these verbs")])
         if rest[0] not in by_name:
             return []
@@ -198,10 +198,6 @@ def _values(option: Option) -> Iterable[Candidate]:
     if option.choices is not None:
         return [Candidate(choice) for choice in option.choices]
     return _KINDS[option.metavar]() if option.metavar and option.metavar in _KINDS else ()
-
-
-def _first_line(text: str) -> str:
-    return text.strip().partition("\n")[0]
 
 
 def _sites() -> Iterator[Candidate]:

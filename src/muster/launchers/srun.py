@@ -36,13 +36,14 @@ _FILES = {
 
 def step_flags(plan: Plan, *, tasks_per_node: str, cpus: str | None, label: bool) -> tuple[Flag, ...]:
     """Return the flags of every step of Muster's; sizes are shell text because the job knows how large it is."""
+    per_node = tasks_per_node if tasks_per_node.isdigit() else f"${tasks_per_node}"
     flags = [
         Flag(Fragment('--nodes="$muster_nodes"'), Reason("the nodes of this step; Slurm says how many were granted")),
         Flag(
             Fragment(f'--ntasks="$((muster_nodes * {tasks_per_node}))"'),
             Reason("nodes × tasks per node, never a literal"),
         ),
-        Flag(Fragment(f'--ntasks-per-node="{_as_variable(tasks_per_node)}"'), Reason("the same number on every node")),
+        Flag(Fragment(f'--ntasks-per-node="{per_node}"'), Reason("the same number on every node")),
         Flag(
             "--kill-on-bad-exit=0",
             Reason(
@@ -75,10 +76,6 @@ def step_flags(plan: Plan, *, tasks_per_node: str, cpus: str | None, label: bool
     if plan.output in _OUTPUT_FILES:
         flags.append(Flag(Fragment(_OUTPUT_FILES[plan.output]), _FILES[plan.output]))
     return (*flags, *plan.step_flags)
-
-
-def _as_variable(tasks_per_node: str) -> str:
-    return tasks_per_node if tasks_per_node.isdigit() else f"${tasks_per_node}"
 
 
 def _mpi_reason(plan: Plan) -> Reason:

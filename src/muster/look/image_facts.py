@@ -425,12 +425,9 @@ def _project_of(start: Path) -> Path | None:
 
 
 def _programs(environment: Mapping[str, str]) -> dict[str, str]:
-    programs = {name: shutil.which(name, path=environment.get("PATH")) for name in _engine_programs()}
+    names = filter(None, (engine_named(name).program for name in engines_in_options()))
+    programs = {name: shutil.which(name, path=environment.get("PATH")) for name in names}
     return {name: path for name, path in programs.items() if path is not None}
-
-
-def _engine_programs() -> tuple[str, ...]:
-    return tuple(filter(None, (engine_named(name).program for name in engines_in_options())))
 
 
 def gpu_kind_here() -> str | None:

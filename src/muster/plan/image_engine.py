@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import PurePosixPath
 
 import msgspec
@@ -65,17 +64,13 @@ def _image_of_profile(text: str) -> ImageReference:
 
 def _kept_by_site(name: str, site: Site) -> SiteImage:
     images = site.profile.images
+    there = [other for other, image in images.items() if not image.gone]
     if name not in images:
-        raise UnknownName(
-            f"image of {site.name}", name, [image_name for image_name, image in images.items() if not image.gone]
-        )
+        raise UnknownName(f"image of {site.name}", name, there)
     if images[name].gone:
-        raise RequestError(f"the image {name} of {site.name} is gone: {images[name].reason}", hint=_others(images))
+        hint = "one of: " + ", ".join(f"site:{other}" for other in there)
+        raise RequestError(f"the image {name} of {site.name} is gone: {images[name].reason}", hint=hint)
     return images[name]
-
-
-def _others(images: Mapping[str, SiteImage]) -> str:
-    return "one of: " + ", ".join(f"site:{name}" for name, image in images.items() if not image.gone)
 
 
 class NamedImage(msgspec.Struct, frozen=True):

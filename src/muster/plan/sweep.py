@@ -27,7 +27,7 @@ def table_of(request: Request, table: SweepTable | None, *, queued: bool) -> Swe
                 raise RequestError(f"{origin}: it has no effect without a table", hint="--sweep FILE.csv")
         return None
     if not queued:
-        one_run = shlex.join(_filled(request.command, table, 1))
+        one_run = shlex.join(Template(word, table.columns).filled(table.row(1)) for word in request.command)
         raise RequestError(
             f"{request.origin('sweep')}: the {_count(table)} become tasks of an array, which waits in the queue",
             hint=f"muster submit --sweep {request.sweep} …; its first row alone, now: muster run … -- {one_run}",
@@ -113,10 +113,6 @@ def command_of_row(plan: Plan, number: int) -> tuple[str, ...]:
 def _words_of_row(words: Sequence[Word], table: SweepTable, number: int) -> tuple[str, ...]:
     values = table.row(number)
     return tuple(word.filled(values) if isinstance(word, Template) else str(word) for word in words)
-
-
-def _filled(words: Sequence[str], table: SweepTable, number: int) -> list[str]:
-    return [Template(word, table.columns).filled(table.row(number)) for word in words]
 
 
 def _count(table: SweepTable) -> str:

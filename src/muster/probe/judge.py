@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from muster.model.plan import Plan, Prelude
+from muster.model.plan import Plan
 from muster.probe.text import FAILED_WITH, Seen
 
 
@@ -35,7 +35,9 @@ def stopped_at(plan: Plan, error_text: str) -> Point | None:
 
     The module, the command or the size that it is about.
     """
-    reasons = [(prelude.failure, prelude.reason, _room(prelude)) for prelude in plan.prelude]
+    reasons = [
+        (prelude.failure, prelude.reason, "modules" if prelude.of_modules else "commands") for prelude in plan.prelude
+    ]
     reasons += [(condition.sentence, condition.reason, "launch") for condition in plan.conditions]
     for sentence, reason, room in reasons:
         if sentence in error_text:
@@ -43,11 +45,6 @@ def stopped_at(plan: Plan, error_text: str) -> Point | None:
     if "the node prologue failed" in error_text:
         return Point(ok=False, text=f"`{' '.join(plan.node_prologue)}` failed on a node", key="commands")
     return None
-
-
-def _room(prelude: Prelude) -> str:
-    """Return the part of a profile that a command of the script comes from, where its reason does not name it."""
-    return "modules" if prelude.of_modules else "commands"
 
 
 def judge_exit(status: int) -> Point:

@@ -197,7 +197,7 @@ def _check_folder(folder: str, files: Sequence[str]) -> None:
     for name in sorted(names):
         if name.endswith(".distcp") and os.path.join(os.path.dirname(name), ".metadata") not in names:
             raise _Half(".metadata is missing")
-    trainer = re.match(r"checkpoint-[0-9]+$", os.path.basename(folder)) and _looks_like_trainer(names)
+    trainer = re.match(r"checkpoint-[0-9]+$", os.path.basename(folder)) and _OF_TRAINER & names
     if trainer and "trainer_state.json" not in names:
         raise _Half("trainer_state.json is missing")
     for path in files:
@@ -205,8 +205,7 @@ def _check_folder(folder: str, files: Sequence[str]) -> None:
             _check_file(path)
 
 
-def _looks_like_trainer(names: Set[str]) -> bool:
-    return bool(names & {"training_args.bin", "optimizer.pt", "scheduler.pt", "trainer_state.json"})
+_OF_TRAINER = {"training_args.bin", "optimizer.pt", "scheduler.pt"}
 
 
 def _check_file(path: str) -> None:

@@ -86,15 +86,12 @@ def serve(address: str, port: int, timeout_s: float) -> Store:
     try:
         return TCPStore(address, port, is_master=True, wait_for_workers=False, timeout=timedelta(seconds=timeout_s))
     except RuntimeError as error:
-        reason = "is taken by another program" if _says_taken(error) else f"cannot be used: {error}"
+        is_taken = "EADDRINUSE" in str(error) or "Address already in use" in str(error)  # torch 2.13; 2.3
+        reason = "is taken by another program" if is_taken else f"cannot be used: {error}"
         raise WireupError(
             f"port {port} of {socket.gethostname()}, where rank 0 is to listen, {reason}",
             "set MASTER_PORT to a free port for all ranks; muster run and muster submit choose one",
         ) from None
-
-
-def _says_taken(error: Exception) -> bool:
-    return "EADDRINUSE" in str(error) or "Address already in use" in str(error)  # torch 2.13; 2.3
 
 
 def _refuse_foreign_address(address: str) -> None:

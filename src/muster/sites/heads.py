@@ -117,8 +117,10 @@ def heads(search: SearchPath | None = None) -> list[Head]:
             heads_by_name = {head.name: head for head in _heads_of_index()}
             continue
         for head in heads_in(folder, kind, search_path):
-            hidden = heads_by_name.get(head.name)
-            heads_by_name[head.name] = head if hidden is None else _over(hidden, head)
+            # It hides the one of its name, which still says what it does not.
+            hidden = heads_by_name.get(head.name, head)
+            titles = {"title": head.title or hidden.title, "summary": head.summary or hidden.summary}
+            heads_by_name[head.name] = replace(head, **titles)
     return [heads_by_name[name] for name in sorted(heads_by_name)]
 
 
@@ -148,11 +150,6 @@ def heads_in(folder: AnyPath, layer: str, search: SearchPath | None = None) -> I
             path=path,
             detect=detect if isinstance(detect, dict) else {},
         )
-
-
-def _over(hidden: Head, head: Head) -> Head:
-    """Return a profile over another of its name, which still says what this one does not."""
-    return replace(head, title=head.title or hidden.title, summary=head.summary or hidden.summary)
 
 
 def _head_of(path: str) -> dict[str, Any]:

@@ -217,7 +217,8 @@ def with_accounting(cluster: ClusterFacts, accounting: AccountingAnswer) -> Clus
 
 def _memory_words(words: Mapping[str, str]) -> dict[str, int | None]:
     keys = {"cpu": "DefMemPerCPU", "node": "DefMemPerNode", "cpu_max": "MaxMemPerCPU", "node_max": "MaxMemPerNode"}
-    sizes = {f"memory_per_{name}_mib": _size(words.get(key)) for name, key in keys.items()}
+    # None for UNLIMITED, which Slurm also writes as 0.
+    sizes = {f"memory_per_{name}_mib": _count(words.get(key)) or None for name, key in keys.items()}
     return {**sizes, "memory_per_gpu_mib": _gpu_default(words, "DefMemPerGPU")}
 
 
@@ -295,11 +296,6 @@ def _hosts(text: str | None) -> Names | None:
 def _count(text: str | None) -> int | None:
     """Return a whole number; None for UNLIMITED and for what is none."""
     return None if text is None else whole_number(text)
-
-
-def _size(text: str | None) -> int | None:
-    """Return the MiB of a memory default; None for UNLIMITED, which Slurm also writes as 0."""
-    return _count(text) or None
 
 
 def _is_out(state: str | None) -> bool:
