@@ -42,22 +42,16 @@ def forget(name: str) -> None:
 
 
 def is_engine(name: str) -> bool:
-    """Return whether this is an engine of Muster, or of another package."""
-    return name in _REGISTRY or _add_engine_of_others(name)
-
-
-def _add_engine_of_others(name: str) -> bool:
-    """Register the engine that another package brings under this name; return whether there is one."""
-    point = parts_of_others(ENGINES).get(name)
+    """Return whether this is an engine of Muster, or of another package, which is registered."""
+    point = None if name in _REGISTRY else parts_of_others(ENGINES).get(name)
     if point is not None:
         register(load_point(point))
-    return point is not None
+    return name in _REGISTRY
 
 
 def engine_named(name: str) -> ImageEngine:
     """Return the engine of a plan, loaded when it is used."""
-    if name not in _REGISTRY:
-        _add_engine_of_others(name)
+    is_engine(name)  # that of another package is registered now
     make = _REGISTRY[name]
     if isinstance(make, str):
         module, _, kind = make.partition(":")

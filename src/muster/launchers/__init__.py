@@ -5,9 +5,9 @@ The registry below is the only list of launchers. `register` adds one more, for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from importlib import import_module
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -45,28 +45,16 @@ _ANY = "auto"
 _DEFAULTS = {"slurm": "srun", "here": "local"}
 
 
-class _TypedNames(Sequence[str]):
+class _TypedNames(tuple[str, ...]):
     """The words that --launcher takes; what is registered later is among them."""
 
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[str, ...]: ...
-    def __getitem__(self, index: int | slice) -> str | tuple[str, ...]:
-        return self._names()[index]
-
-    def __len__(self) -> int:
-        return len(self._names())
+    __slots__ = ()
 
     def __contains__(self, word: object) -> bool:
-        return word in self._names() or (_add_launcher_of_others(str(word)) and word in self._names())
-
-    @staticmethod
-    def _names() -> tuple[str, ...]:
-        return (_ANY, *(name for name, row in _REGISTRY.items() if row.in_options))
+        return word == _ANY or (_is_known(str(word)) and _REGISTRY[str(word)].in_options)
 
 
-TYPED_NAMES: Sequence[str] = _TypedNames()
+TYPED_NAMES = _TypedNames((_ANY, *(name for name, row in _REGISTRY.items() if row.in_options)))
 
 WIREUPS = ("auto", "env", "gloo", "dummy")
 """The methods of muster.world(), by which a rank joins the others; this side does not load it."""
@@ -82,18 +70,17 @@ def forget(name: str) -> None:
     del _REGISTRY[name]
 
 
-def _add_launcher_of_others(name: str) -> bool:
-    """Register the launcher that another package brings under this name; return whether there is one."""
-    point = parts_of_others(LAUNCHERS).get(name)
+def _is_known(name: str) -> bool:
+    """Return whether there is a launcher of this name; one that another package brings is registered."""
+    point = None if name in _REGISTRY else parts_of_others(LAUNCHERS).get(name)
     if point is not None:
         register(load_point(point))
-    return point is not None
+    return name in _REGISTRY
 
 
 def launcher_named(name: str) -> Launcher:
     """Return the launcher of a plan; a name that the registry lacks may be that of another package."""
-    if name not in _REGISTRY:
-        _add_launcher_of_others(name)
+    _is_known(name)  # that of another package is registered now
     make = _REGISTRY[name].make
     if isinstance(make, str):
         module, _, kind = make.partition(":")
@@ -104,7 +91,7 @@ def launcher_named(name: str) -> Launcher:
 
 def known_launcher(name: str | None) -> Launcher | None:
     """Return the launcher of that name; None where there is none, as in the record of another version."""
-    if name is None or name == _ANY or not (name in _REGISTRY or _add_launcher_of_others(name)):
+    if name is None or name == _ANY or not _is_known(name):
         return None
     return launcher_named(name)
 
@@ -121,7 +108,7 @@ def names_in_profiles() -> tuple[str, ...]:
 
 def is_in_profiles(name: str) -> bool:
     """Return whether a site's profile may name this launcher: one of Muster, or one of another package."""
-    return (name in _REGISTRY or _add_launcher_of_others(name)) and _REGISTRY[name].in_profiles
+    return _is_known(name) and _REGISTRY[name].in_profiles
 
 
 def default_launcher(engine: Engine) -> str:
