@@ -11,7 +11,7 @@ import pytest
 import muster.cli
 from muster.cli.app import main
 from muster.cli.command_line import CommandLine, read_command
-from muster.cli.help_page import help_page
+from muster.cli.help_page import help_page, options_by_title
 from muster.cli.verbs import VERBS, command_of
 from muster.errors import RequestError
 from muster.job.request import options_of
@@ -70,6 +70,7 @@ def test_the_first_page_of_a_launch_shows_what_most_people_need(name: str) -> No
         assert flag in page
     assert "example:\n  muster" in page
     assert f"`muster {name} --help all` shows all" in page
+    assert "output" in options_by_title(command)
 
 
 def test_the_page_of_run_names_its_own_options() -> None:

@@ -20,7 +20,7 @@ def forgotten(tmp_path: Path) -> Path:
     stub.forget()
     folder = tmp_path / "work"
     (folder / "muster-runs/17/logs").mkdir(parents=True)
-    (folder / "mine.out").write_text("muster: a word\n0: line of 0\n1: line of 1\n")
+    (folder / "mine.out").write_text("muster: a word\n0: line of 0\n1: line of 1")
     (folder / "muster-runs/17/output").write_text(f"{folder}/mine.out\n")
     return folder
 
@@ -32,7 +32,7 @@ def logs(folder: Path, *words: str) -> ProgramResult:
 
 def test_its_output_is_the_file_that_its_run_directory_names(forgotten: Path) -> None:
     done = logs(forgotten, "17")
-    assert (done.status, done.stdout) == (0, (forgotten / "mine.out").read_text()), done.stderr
+    assert (done.status, done.stdout) == (0, (forgotten / "mine.out").read_text() + "\n"), done.stderr
     assert f"muster-runs/17/output names {forgotten}/mine.out" in done.stderr
     assert logs(forgotten, "17", "--rank", "1").stdout == "line of 1\n"
     (line,) = logs(forgotten, "17", "--rank", "0", "--json").stdout.splitlines()

@@ -24,6 +24,7 @@ needs_man = pytest.mark.skipif(shutil.which("lexgrog") is None or shutil.which("
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("man")
     write_man_pages(folder)
+    write_man_pages(folder)  # once more: over those that are there
     return folder
 
 

@@ -76,7 +76,9 @@ def test_no_secret_stands_in_any_part(run: Run) -> None:
     assert json.loads(parts["plan.json"].text)["command"]
     assert "reason" in parts["plan.json"].text
     assert json.loads(parts["record.json"].text)["environment"] == {"OMP_PLACES": "cores"}
-    assert "in it" not in "\n".join(report._summary("7", list(parts.values()), missing)).partition("omitted:")[0]
+    summary = "\n".join(report._summary("7", list(parts.values()), missing))
+    assert "in it" not in summary.partition("omitted:")[0]
+    assert "; 2 secrets omitted" in summary
 
 
 @pytest.mark.parametrize(

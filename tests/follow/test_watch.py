@@ -144,9 +144,9 @@ def test_a_file_that_is_made_anew_is_read_from_its_beginning(tmp_path: Path) -> 
     follower, path = Follower(JobOutput(tmp_path)), tmp_path / "node1.log"
     path.write_bytes(b"0: before the requeue\n0: half")
     assert len(list(follower.new_lines())) == 1
-    path.unlink()
-    path.write_bytes(b"0: after\n")
-    assert [line.text for line in follower.new_lines()] == [b"after"]
+    (tmp_path / "new").write_bytes(b"0: after, and longer than all that was there\n")
+    (tmp_path / "new").replace(path)
+    assert [line.text for line in follower.new_lines()] == [b"after, and longer than all that was there"]
     os.truncate(path, 0)
     path.write_bytes(b"0: cut\n")
     assert [line.text for line in follower.new_lines()] == [b"cut"]

@@ -96,6 +96,7 @@ def said(site: str, words: str, facts: Facts = FACTS) -> str:
             "known: b",
             True,
         ),
+        (_IMAGES.replace("reason", "gone = true\nreason", 1), "--image /i/x.sif", "the image /i/x.sif is gone", True),
         (f"{_STACKS}{_CONTAINERS}", "--image y.sif --engine apptainer", "\nS=one\n", True),
         (f"{_STACKS}{_CONTAINERS}", "--image y.sif --engine mine", "\nS=one\n", True),
         (f"{_STACKS}{_CONTAINERS}", "--image y.sif --engine singularity", "\nS=two\n", True),

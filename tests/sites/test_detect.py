@@ -114,7 +114,8 @@ def test_detect_prints_the_site_alone_on_stdout(
     assert said.out == "daint\n"
     assert "CLUSTER_NAME is daint" in said.err
     assert main(["site", "detect", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["evidence"] == ["CLUSTER_NAME is daint"]
+    told = json.loads(capsys.readouterr().out)
+    assert (told["site"], told["evidence"]) == ("daint", ["CLUSTER_NAME is daint"])
 
 
 def test_what_slurms_file_calls_the_cluster_is_a_sign_to_each_verb_as_it_is_to_a_plan(

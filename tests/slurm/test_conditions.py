@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from muster.errors import RequestError
 from muster.model.plan import Directive, Reason
-from muster.slurm.allocation import hold_nodes
+from muster.slurm.allocation import hold_nodes, step_of_job
 from muster.slurm.cluster_answers import read_kinds
 from muster.slurm.directives import format_header
 from muster.slurm.fit import Wanted, find_misfit, parse_nodes
@@ -128,6 +128,11 @@ def test_nodes_that_all_take_jobs_are_no_reason(named: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(("gpus", "read"), [("4", 4), ("a100:4", 4), ("0", None), ("", None), ("all", None)])
 def test_the_gpus_of_an_allocation_are_a_number(gpus: str, read: int | None) -> None:
     assert read_granted({"SLURM_GPUS_ON_NODE": gpus}).gpus_on_node == read
+
+
+def test_a_step_names_the_parts_of_a_job_that_has_several() -> None:
+    assert "--het-group=0" not in step_of_job("7", [2])
+    assert {":", "--het-group=0", "--het-group=1"} <= {*step_of_job("7", [2, 1])}
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,6 @@ class _Process:
         values = self.values
         direction = self.direct or self.indirect
         return Transport(
-            version=values.get("version", ""),
             network=values.get("network", ""),
             plugin=values.get("plugin", ""),
             provider=values.get("provider", ""),
@@ -91,7 +90,7 @@ class NcclLog:
 
     def __init__(self) -> None:
         self._processes: dict[tuple[str, str], _Process] = {}
-        self._last: _Process | None = None
+        self._version = ""
 
     def take(self, line: str) -> None:
         """Take one line; any that is not of the library is passed over."""
@@ -99,11 +98,9 @@ class NcclLog:
         version = _VERSION.search(line)
         if head is not None:
             place = (head["host"] or "", head["pid"] or "")
-            self._last = self._processes.setdefault(place, _Process())
-            self._said(self._last, head["said"])
+            self._said(self._processes.setdefault(place, _Process()), head["said"])
         if version is not None:
-            process = self._last or self._processes.setdefault(("", ""), _Process())
-            process.values.setdefault("version", f"{version['what']} {version['version']}")
+            self._version = self._version or f"{version['what']} {version['version']}"
 
     def _said(self, process: _Process, message: str) -> None:
         for name, pattern in _FIELDS:
@@ -129,14 +126,11 @@ class NcclLog:
 
     def transports(self) -> dict[Transport, list[str]]:
         """Return what was chosen → the hosts that chose it; a process that only spoke of other things is left out."""
-        version = next(
-            (process.values["version"] for process in self._processes.values() if "version" in process.values), ""
-        )
         hosts_by_transport: dict[Transport, list[str]] = {}
         for (host, _), process in self._processes.items():
             transport = process.transport()
             if transport.network or transport.provider or transport.plugin:
-                whole = msgspec.structs.replace(transport, version=transport.version or version)
+                whole = msgspec.structs.replace(transport, version=self._version)
                 hosts = hosts_by_transport.setdefault(whole, [])
                 hosts += [host] if host not in hosts else []
         return hosts_by_transport

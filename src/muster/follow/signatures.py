@@ -76,10 +76,7 @@ def signatures() -> tuple[Signature, ...]:
 def tells_of_peer(lines: Iterable[str]) -> bool:
     """Return whether these lines say that another rank has gone, and no known error that comes before that."""
     matching_signatures = [
-        signature
-        for line in lines
-        for signature in signatures()
-        if signature.may_be_in(line.encode(errors="replace")) and signature.expression.search(line)
+        signature for line in lines for signature in signatures() if signature.expression.search(line)
     ]
     return any(signature.peer_gone for signature in matching_signatures) and all(
         signature.echo for signature in matching_signatures

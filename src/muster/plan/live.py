@@ -93,7 +93,7 @@ def live_gpu_type(site: Site, request: Request) -> str | None:
     if kind is None or site.cluster is None or not ask_of(request).gpus_per_node:
         return None
     types = {name for other in site.cluster.kinds_of(kind.partition) for name, _ in other.gpus}
-    whole = [name for name, _ in kind.gpus if name and not is_slice(name)]
+    whole = [name for name, _ in kind.gpus if not is_slice(name)]
     return whole[0] if whole and any(map(is_slice, types)) else None
 
 

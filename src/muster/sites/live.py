@@ -258,18 +258,16 @@ def _nodes_of(
     if queue is None or (queue.gpus is not None and queue.gpus != gpus):
         value["gpus"] = gpus
     own_kinds = {names[signature(kind)] for kind in kinds}
-    if len(own_kinds) == 1 and not _has_kind(profile, queue, kinds, own_kinds):
+    if len(own_kinds) == 1 and not _has_kind(profile, queue, kinds):
         value["node"] = own_kinds.pop()
     return value
 
 
-def _has_kind(profile: Profile, queue: Queue | None, kinds: Sequence[KindFacts], names: Collection[str]) -> bool:
+def _has_kind(profile: Profile, queue: Queue | None, kinds: Sequence[KindFacts]) -> bool:
     """Return whether the profile's kind of node of a partition is one that it has here, or the profile names none."""
     if queue is None:
         return False
-    if queue.node is None or not {queue.node, *queue.other_nodes}.isdisjoint(names):
-        return True
-    return any(
+    return queue.node is None or any(
         _is_alike(profile, profile.nodes[name], kind) for name in (queue.node, *queue.other_nodes) for kind in kinds
     )
 

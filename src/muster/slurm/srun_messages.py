@@ -155,8 +155,7 @@ def _own(ending: Ending, line: str) -> Failure | None:
 
 def _outside(line: str) -> Failure | None:
     not_started = _NOT_STARTED.match(line.rstrip("\r\n"))
-    tasks = numbers_in(not_started["tasks"]) if not_started else None
-    if not_started is not None and tasks:
+    if not_started and (tasks := numbers_in(not_started["tasks"])):
         words = f"not started by srun: {not_started['what'].strip()}"
         subject = f"rank{'s' * (len(tasks) > 1)} {_spelled(tasks)}"
         return Failure(f"{subject}: {words}", None, tasks, 1, line.strip(), ending=words)
