@@ -128,7 +128,7 @@ def candidates(earlier_words: Sequence[str], word: str) -> list[Candidate]:
     while command.verbs:
         by_name = {subcommand.name.rpartition(" ")[2]: subcommand for subcommand in command.verbs}
         if not rest:
-            pages = [Candidate(name, each.summary.strip().partition("\n")[0]) for name, each in by_name.items()]
+            pages = [Candidate(name, subverb.summary.strip().partition("\n")[0]) for name, subverb in by_name.items()]
             return _beginning(word, [*pages, Candidate("--help", "show these verbs")])
         if rest[0] not in by_name:
             return []

@@ -125,7 +125,7 @@ def _knows_of_ranks(tree: ast.AST) -> bool:
             return True
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") in {"exec", "eval", "__import__"}:
             return True
-        if isinstance(node, ast.ImportFrom) and node.module == "torch" and _WAYS & {each.name for each in node.names}:
+        if isinstance(node, ast.ImportFrom) and node.module == "torch" and _WAYS & {alias.name for alias in node.names}:
             return True
         if (
             isinstance(node, (ast.Name, ast.arg))

@@ -169,7 +169,7 @@ def sentence_of(profile: Profile, key: str) -> str | None:
 
 def _reason_of(profile: Profile, key: str) -> str:
     """Return the reason that the profile gives for a rule, or for the table of the rule."""
-    facts = (profile.facts.get(each) for each in (key, key.rpartition(".")[0]))
+    facts = (profile.facts.get(place) for place in (key, key.rpartition(".")[0]))
     return next((fact.reason for fact in facts if isinstance(fact, Fact) and fact.reason), "")
 
 
