@@ -60,11 +60,11 @@ def variables_in_force(environment: Mapping[str, str]) -> Dict[str, str]:
     }
 
 
-def node_facts(environment: Mapping[str, str], directory: str, *, root: str = "/") -> Node:
+def node_facts(environment: Mapping[str, str], directory: str) -> Node:
     """Return everything about this node that files tell; a part that cannot be read is left out."""
     start_s = time.monotonic()
     node = Node(host=host_name(), environment=variables_in_force(environment))
-    for name, gather in _parts(environment, directory, root):
+    for name, gather in _parts(environment, directory):
         try:
             node[name] = gather()  # type: ignore[literal-required]  # the names of _parts are the keys of Node
         except (OSError, ValueError):
@@ -73,18 +73,18 @@ def node_facts(environment: Mapping[str, str], directory: str, *, root: str = "/
     return node
 
 
-def _parts(environment: Mapping[str, str], directory: str, root: str) -> Iterator[Tuple[str, Callable[[], Any]]]:
-    yield "cpus", lambda: cpus_of(root)
-    yield "gpus", lambda: gpus_of(root)
-    yield "devices", lambda: devices_of(root)
-    yield "interfaces", lambda: interfaces_of(root)
-    yield "software", lambda: _software(root)
-    yield "mounts", lambda: _mounts(environment, directory, root)
+def _parts(environment: Mapping[str, str], directory: str) -> Iterator[Tuple[str, Callable[[], Any]]]:
+    yield "cpus", cpus_of
+    yield "gpus", gpus_of
+    yield "devices", devices_of
+    yield "interfaces", interfaces_of
+    yield "software", lambda: _software("/")
+    yield "mounts", lambda: _mounts(environment, directory, "/")
     yield "space", lambda: _space(environment, directory)
     yield "limits", _limits
     yield "leftovers", lambda: _leftovers(environment)
     yield "shared", lambda: _shared(environment, directory)
-    yield "egress", lambda: _egress(environment, root)
+    yield "egress", lambda: _egress(environment, "/")
     yield "import_s", _import_cost
 
 
