@@ -100,7 +100,7 @@ def judge_strangers(world: CheckedWorld) -> Iterator[Finding]:
     if tried is None or tried["host"] in world.hosts or tried["address"] in own_addresses:
         return
     place, closed = f"{tried['place']} from {tried['host']}", world.expected.get("closed", False)
-    page = "docs/guides/closed.md says what stays open"
+    page = "muster docs closed says what stays open"
     if tried["saw"] == JOINED and closed:
         evidence = f"a process outside the job reached the closed store of the ranks at {place}"
         yield Finding("strangers", BROKEN, evidence, "SECURITY.md says how to report it")
