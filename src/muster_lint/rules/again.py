@@ -40,6 +40,7 @@ def find_numbers_without_array(job: BatchScript) -> Iterator[Hit]:
                 message,
                 "Give smaller numbers, and add an offset in the script.",
                 unknown="whether the site raised MaxArraySize",
+                severity=Severity.STYLE,  # sbatch says it at once
             )
         return
     if not job.directives or _IS_TOLD.search(job.text) or "array" in job.path.rpartition("/")[2].lower():

@@ -33,7 +33,7 @@ _TWO = (
 )
 def find_empty_steps(job: BatchScript) -> Iterator[Hit]:
     """Yield srun with options alone."""
-    for launch in job.launches:
+    for launch in job.launches if job.directives or (job.lines[:1] and job.lines[0].startswith("#!")) else ():
         last = launch.stages[-1] if launch.stages else None
         first = last.words[0] if last is not None and last.kind == "shell" and last.words else None
         if first is not None and first.text in {"$1", "${1}"} and "$#" not in job.text and launch.stage("step"):
