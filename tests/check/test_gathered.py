@@ -242,6 +242,13 @@ def test_the_secret_of_an_address_is_not_told() -> None:
     assert told == {"NCCL_NET": "x", "NCCL_URL": "http://…@c/d"}
 
 
+def test_what_is_left_of_a_file_system_is_told() -> None:
+    root = os.statvfs("/")
+    (told,) = [space for space in gather._space({}, "/") if space["path"] == "/"]
+    assert told["size_mib"] == root.f_blocks * root.f_frsize >> 20
+    assert (told["free_files"] is None) is (root.f_files == 0)
+
+
 # --- names ---
 
 

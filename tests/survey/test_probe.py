@@ -87,7 +87,7 @@ _ASKED: dict[str, dict[str, Any]] = {
         "cluster": None, "answers": {"shares": "ada|1\nbob|2"}, "refused": {"cluster": "down\nx", "mpi": " "},
     },
     "modules of other kinds": {
-        "answers": {"modules": "@@ tmod\n/apps:\n/apps/CUDA/1\nCUDA/1\nnot one/2\nGCC/13:\nx/\nPyTorch/2(default)\n"}
+        "answers": {"modules": "@@ tmod\n/apps:\n/apps/CUDA/1\nCUDA/1\nCUDA one/2\nGCC/13:\nx/\nPyTorch/2(default)\n"}
     },
     "modules of none": {"answers": {"modules": "CUDA/12"}},
     "NVIDIA": {

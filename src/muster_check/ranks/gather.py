@@ -1,5 +1,5 @@
 """Gatherers: what a node shows of itself, read from files. Nothing is judged, nothing is waited for long, no process
-is started but the vendor's tool. `root` is another tree to read: a recorded one. Long: a list of short gatherers.
+is started but the vendor's tool. `root` of a gatherer is another tree to read: a recorded one. Long: many short ones.
 """
 
 import itertools
