@@ -11,14 +11,17 @@ import shutil
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec.structs import asdict
 
 from muster.cli.app import main
+from muster.errors import ProfileError
 from muster.policy.masks import core_list
 from muster.runner import run
 from muster.sites.heads import BUNDLED, SearchPath
 from muster.sites.load import load
+from muster.sites.schema import Profile
 from muster.sites.tell import lines, missing_keys
 from muster.sites.text import file_of_tables, parse_toml, read_text, tables_read_before
 from muster.sites.when import Situation, holds, say_when
@@ -59,6 +62,7 @@ def test_every_document_that_is_listed_says_something(name: str) -> None:
 def test_the_tables_that_a_launch_reads_are_those_of_the_file(name: str) -> None:
     path = Path(BUNDLED, f"{name}.toml")
     assert tables_read_before(path, read_text(path)) == parse_toml(read_text(path), str(path))
+    assert bundled(name).profile == msgspec.convert(bundled(name).merged.table, Profile)
 
 
 def test_a_bundled_profile_that_somebody_has_edited_is_read_anew(tmp_path: Path) -> None:
@@ -69,6 +73,13 @@ def test_a_bundled_profile_that_somebody_has_edited_is_read_anew(tmp_path: Path)
 
     assert tables_read_before(path, read_text(path)) is None
     assert load("laptop", SearchPath(bundled=tmp_path, site_wide=None)).profile.rendezvous.port_low == 21000
+
+
+@pytest.mark.parametrize(("right", "wrong"), [("title =", "titel ="), ("title =", "# "), ("as-is", "as-was")])
+def test_a_bundled_profile_that_somebody_has_edited_is_checked(tmp_path: Path, right: str, wrong: str) -> None:
+    (tmp_path / "laptop.toml").write_text(Path(BUNDLED, "laptop.toml").read_text().replace(right, wrong, 1))
+    with pytest.raises(ProfileError):
+        load("laptop", SearchPath(bundled=tmp_path, site_wide=None))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import msgspec
-
 from muster.sites.layers import Layer, merge
 from muster.sites.live import is_counted_otherwise, leaves, live_layer
-from muster.sites.schema import Profile
+from muster.sites.schema import Profile, to_known_profile
 from muster.sites.site import Disagreement, Site
 from muster.slurm.cluster_facts import ClusterFacts
 
@@ -19,11 +17,11 @@ def with_cluster(site: Site, base_layers: Sequence[Layer], own_layers: Sequence[
     base = site
     if own_layers:
         merged = merge(base_layers)
-        base = Site(msgspec.convert(merged.table, Profile), tuple(base_layers), merged)
+        base = Site(to_known_profile(merged.table), tuple(base_layers), merged)
     live = live_layer(base.profile, cluster)
     layers = (*base_layers, live.layer, *own_layers)
     merged = merge(layers)
-    profile = msgspec.convert(merged.table, Profile)
+    profile = to_known_profile(merged.table)
     disagreements = tuple(_disagreements(base, live.layer))
     return Site(profile, layers, merged, (), cluster, live.kind_names, _is_described(base.profile), disagreements)
 

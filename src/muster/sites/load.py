@@ -16,7 +16,7 @@ from muster.facts import Facts
 from muster.parts import SITES, load_point, parts_of_others
 from muster.sites.heads import DEFAULT_SITE, Head, SearchPath, evidence_from, heads
 from muster.sites.layers import Layer, Merged, merge
-from muster.sites.schema import Profile
+from muster.sites.schema import Profile, to_known_profile
 from muster.sites.site import Site
 from muster.sites.text import check_version, parse_toml, read_text, tables_read_before
 
@@ -59,8 +59,8 @@ def _profile_of(merged: Merged, layers: Sequence[Layer]) -> Profile:
     """Return the profile. A test holds together what Muster ships; what others wrote is checked here, line by line."""
     if all(layer.kind == "bundled" for layer in layers):
         try:
-            return msgspec.convert(merged.table, Profile)
-        except msgspec.ValidationError:
+            return to_known_profile(merged.table)
+        except (msgspec.ValidationError, KeyError, TypeError):
             pass  # a bundled file that somebody has edited
     from muster.sites.consistency import check
 

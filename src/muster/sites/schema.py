@@ -7,9 +7,10 @@ The annotations of the four files of the schema are values, not texts (Optional[
 would evaluate each of 300 texts at every start that reads a profile, 4 ms of 80.
 """
 
-from typing import Annotated, Literal, Union
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Union
 
-from msgspec import Meta, field
+from msgspec import Meta, convert, field
 
 from muster.sites.schema_launch import (
     Bind,
@@ -273,3 +274,9 @@ class Profile(Part, frozen=True, kw_only=True):
 
     unpublished: dict[str, Unpublished] = field(default_factory=dict)
     unverified: tuple[Offer, ...] = ()
+
+
+def to_known_profile(table: Mapping[str, Any]) -> Profile:
+    """Return the profile of tables that are known to fit; msgspec reads the types of the keys that are there alone."""
+    kinds = Profile.__annotations__
+    return Profile(**{key: convert(value, kinds[key]) for key, value in table.items()})
