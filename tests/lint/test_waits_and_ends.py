@@ -146,6 +146,7 @@ _FOUND = {
         ("a function that prints", _ONE + 'say() {\n  echo "$1"\n}\nsay a\n./t 1\nsay b\n'),
         ("a function that works", _ONE + "run() {\n  ./t 1\n  echo\n}\nmain() {\n  run\n}\nmain\n"),
         ("a function that only sets", _ONE + "keep() {\n  x=1\n}\n./t 1\nkeep\ndate\n"),
+        ("a program in a variable", _ONE + "$RUN_CMD --size 4\necho done\n"),
         ("text tools behind it", _ONE + "./t 1\nn=1\ngrep x log\ndiff a b\necho $n\n"),
     ),
     "modules-after-environment": (

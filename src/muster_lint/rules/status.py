@@ -113,7 +113,12 @@ def find_lost_status(job: BatchScript) -> Iterator[Hit]:
         is_end = each.program == "exit" and not each.is_conditional
         if is_end and [word.value for word in each.words[1:]] in ([], ["0"]):
             hiding = each if len(each.words) > 1 else hiding
-        elif each.order in works or each.program == "wait" or (each.program == "eval" and starts_ranks(job, each)):
+        elif (
+            each.order in works
+            or each.program == "wait"
+            or (each.program == "eval" and starts_ranks(job, each))
+            or (hiding is not None and each.words and _OF_PROGRAMS.search(each.words[0].lone_name or ""))
+        ):
             if hiding is not None and hiding.is_conditional and each.is_conditional:
                 return  # they may stand in two branches, of which one runs
             if hiding is not None:
@@ -129,6 +134,10 @@ def find_lost_status(job: BatchScript) -> Iterator[Hit]:
             return  # what it does with the status before it is not known
         else:
             hiding = hiding or each
+
+
+_OF_PROGRAMS = re.compile(r"mpi|run(ner)?$|exe|binary|python|cmd|command|launch|solver|program", re.IGNORECASE)
+"""The names of variables that hold the program of the work."""
 
 
 def _called(job: BatchScript, call: SimpleCommand, depth: int = 0) -> list[SimpleCommand]:
