@@ -164,7 +164,9 @@ def _cases_of(asked_id: str, answer: Answer, place: JobSources, *, records_do: b
         yield from chain_cases
         if chain_cases:
             return
-        asked_id = _first_link(asked_id, chained)
+        # The records keep a job under the id of its first link.
+        task = _task_of(asked_id, chained)
+        asked_id = f"{chained.job}_{task}" if task else chained.job
     jobs = answer.of(job_of_row(asked_id, _run_with_rows(asked_id, place)))
     run = run_of(asked_id, jobs, place, is_silent=answer.silent)
     if not jobs and run is None:
@@ -183,12 +185,6 @@ def _cases_of(asked_id: str, answer: Answer, place: JobSources, *, records_do: b
     lone: tuple[SlurmJob | None, ...] = () if forgotten_ids else (None,)
     yield from (JobCase(asked_id, job, run, heard=answer.heard) for job in jobs or lone)
     yield from (JobCase(task_id, None, run, heard=heard) for task_id in forgotten_ids)
-
-
-def _first_link(asked_id: str, run: Run) -> str:
-    """Return the id under which the records keep a job, by that of any of its links."""
-    task = _task_of(asked_id, run)
-    return f"{run.job}_{task}" if task else run.job
 
 
 def _check_task(asked_id: str, run: Run) -> None:

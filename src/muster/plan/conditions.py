@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from muster.job.request import Request
 from muster.model.plan import Condition, ConditionKind, Shape
+from muster.older import zip_equal
 from muster.plan.site_values import reason_for
 from muster.plan.terms import Terms
 from muster.sites.site import Site
@@ -23,31 +24,19 @@ def make_conditions(site: Site, request: Request, shape: Shape, terms: Terms, jo
 
 def _of_queue(site: Site, request: Request, terms: Terms) -> Iterator[Condition]:
     directives = {directive.name: directive.value for directive in terms.directives}
-    name = request.partition or directives.get("partition")
-    queue = site.profile.partitions.get(name or "")
-    if queue is not None and queue.nodes_max is not None:
-        yield Condition(
-            ConditionKind.SIZE,
-            f'[ "$muster_nodes" -le {queue.nodes_max} ]',
-            f"the partition {name} takes jobs of at most {queue.nodes_max} nodes",
-            _OTHER_SIZE,
-            reason_for(site, f"partitions.{name}.nodes_max", "a limit of the partition"),
-        )
-    yield from _of_qos(site, request.qos or directives.get("qos"))
-
-
-def _of_qos(site: Site, name: str | None) -> Iterator[Condition]:
-    queue = site.profile.qos.get(name or "")
-    for key, test, words in (("nodes_max", "-le", "at most"), ("nodes_min", "-ge", "at least")):
-        limit = getattr(queue, key, None)
-        if limit is not None:
-            yield Condition(
-                ConditionKind.SIZE,
-                f'[ "$muster_nodes" {test} {limit} ]',
-                f"the QOS {name} takes jobs of {words} {limit} nodes",
-                _OTHER_SIZE,
-                reason_for(site, f"qos.{name}.{key}", "a limit of the QOS"),
-            )
+    names = (request.partition or directives.get("partition"), request.qos or directives.get("qos"))
+    tables = (("partition", "partitions", site.profile.partitions), ("QOS", "qos", site.profile.qos))
+    for name, (kind, table, queues) in zip_equal(names, tables):
+        for key, test, words in (("nodes_max", "-le", "at most"), ("nodes_min", "-ge", "at least")):
+            limit = getattr(queues.get(name or ""), key, None)
+            if limit is not None:
+                yield Condition(
+                    ConditionKind.SIZE,
+                    f'[ "$muster_nodes" {test} {limit} ]',
+                    f"the {kind} {name} takes jobs of {words} {limit} nodes",
+                    _OTHER_SIZE,
+                    reason_for(site, f"{table}.{name}.{key}", f"a limit of the {kind}"),
+                )
 
 
 def _of_masks(site: Site, shape: Shape, terms: Terms) -> Iterator[Condition]:

@@ -372,7 +372,8 @@ def _overruled(site: Site, request: Request, job: Situation) -> Iterator[Note]:
         if not applies(variable, job):
             continue
         own_value = own_values.get(variable.name)
-        if variable.required and (variable.name in request.unset_env or _differs(own_value, variable)):
+        is_other = own_value is not None and (variable.unset or own_value.partition("=")[2] != variable.value)
+        if variable.required and (variable.name in request.unset_env or is_other):
             word = f"--env {shown_assignment(own_value)}" if own_value else f"--unset-env {variable.name}"
             yield Note(f"{word}: {site.name} needs {_said(variable)}: {variable.reason}", warning=True)
         for conflicting_name in variable.conflicts:
@@ -380,12 +381,6 @@ def _overruled(site: Site, request: Request, job: Situation) -> Iterator[Note]:
                 assignment = shown_assignment(own_values[conflicting_name])
                 text = f"--env {assignment} goes against {_said(variable)} of {site.name}: {variable.reason}"
                 yield Note(text, warning=True)
-
-
-def _differs(assignment: str | None, variable: SiteVariable) -> bool:
-    if assignment is None:
-        return False
-    return variable.unset or assignment.partition("=")[2] != variable.value
 
 
 def _said(variable: SiteVariable) -> str:
