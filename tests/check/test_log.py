@@ -15,6 +15,7 @@ import pytest
 
 from muster.follow.first_failure import failure_in
 from muster.follow.known_causes import explain, read_log
+from muster.model.failure import Failure
 from plugins.forked import run_muster
 
 MUSTER = [sys.executable, "-m", "muster", "check", "--log"]
@@ -317,3 +318,14 @@ def test_a_line_without_end_is_read_piece_by_piece(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(known_causes, "_LONGEST_LINE_BYTES", 128)
     report = read_log(io.BytesIO(b"x" * 999 + b"\n1: " + ECC))
     assert [cause.line for cause in report.causes] == [2]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "status", "is_told"), [((0,), 1, False), ((0,), 143, True), ((), 1, True), ((0,), None, True)]
+)
+def test_a_rank_that_ended_by_itself_was_not_told_to_end(
+    tasks: tuple[int, ...], status: int | None, is_told: bool
+) -> None:
+    said = ["ValueError: 3", "slurmstepd: error: *** STEP 4.0 ON node1 CANCELLED AT 2026-11-28T07:16:01 ***"]
+
+    assert (explain(said, Failure("a rank failed", "node1", tasks, status, "")) is not None) == is_told

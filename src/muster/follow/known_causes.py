@@ -172,7 +172,11 @@ def explain(lines: Iterable[str], failure: Failure | None = None) -> Cause | Non
     causes = _Search()
     for number, line in enumerate(lines, start=1):
         causes.look(number, line.encode(errors="replace"))
-    return next((cause for cause in causes.ordered() if not cause.blames_another(failure)), None)
+    # Slurm ended the others of a rank that ended by itself, and says so in the name of rank 0.
+    is_own = failure is not None and bool(failure.tasks) and 0 < (failure.status or 0) <= 128
+    no_cause = {"slurm-cancelled"} if is_own else set[str]()
+    explaining = (cause for cause in causes.ordered() if cause.signature.id not in no_cause)
+    return next((cause for cause in explaining if not cause.blames_another(failure)), None)
 
 
 def read_log(source: IO[bytes] | Iterable[bytes]) -> Report:
