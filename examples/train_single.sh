@@ -25,7 +25,7 @@ job() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Below is Muster's own text (0.2.0, sha256 15947ce5), explained in docs/explanation/script.md.
+# Below is Muster's own text (0.2.0, sha256 8c8845fb), explained in docs/explanation/script.md.
 
 { muster_common=$(</dev/stdin); } <<'MUSTER_TEXT'
 # Stops with the sentence $1 and the hint $2. It needs no other program, since an image may hold none.
@@ -73,8 +73,9 @@ muster_take() {
 }
 
 # Begins the job: id, directory and size. dir: the working directory; tasks, cpus: planned ranks per node, CPUs per
-# rank.
+# rank. The text below looks at each status itself: a set -e that was added to the header ends here.
 muster_begin() {
+    set +eu +o pipefail
     # These end the ranks. The job then ends with this status, whatever the launcher's status is.
     trap 'muster_interrupted=130' INT && trap 'muster_interrupted=143' TERM && trap 'muster_interrupted=129' HUP
     [ -n "${SLURM_JOB_ID:-}" ] || muster_stop 'there is no Slurm job here' \

@@ -382,3 +382,14 @@ def test_agents_of_mpirun_that_were_told_to_end_did_not_fail_first() -> None:
 
     assert failure is not None
     assert failure.host == "node3"
+
+
+def test_a_script_to_whose_header_a_person_added_set_e_ends_as_its_ranks_did() -> None:
+    """The end of the watch for hangs, a 143, ended such a job: FAILED, where each rank had ended with 0."""
+    stubs = "".join(f"muster_{name}() {{ :; }}\n" for name in ("take_size", "find_run_directory", "go_to", "forget"))
+    ends = "muster_leave_run_directory() { :; }\n"
+    job = 'muster_begin; sleep 9 & muster_watcher=$!; muster_end_watch; echo "${no}on"; muster_status=3; muster_finish'
+    text = f"set -euo pipefail\nSLURM_JOB_ID=7\nmuster_dir=/\n{part('begin')}{part('silence')}{stubs}{ends}{job}"
+    done = run(["bash", "-c", text])
+
+    assert (done.status, done.stdout.strip()) == (3, "on"), done.stderr

@@ -1,6 +1,7 @@
 # Begins the job: id, directory and size. dir: the working directory; tasks, cpus: planned ranks per node, CPUs per
-# rank.
+# rank. The text below looks at each status itself: a set -e that was added to the header ends here.
 muster_begin() {
+    set +eu +o pipefail
     # These end the ranks. The job then ends with this status, whatever the launcher's status is.
     trap 'muster_interrupted=130' INT && trap 'muster_interrupted=143' TERM && trap 'muster_interrupted=129' HUP
     [ -n "${SLURM_JOB_ID:-}" ] || muster_stop 'there is no Slurm job here' \
