@@ -24,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / ".cache" / "test-logs"
 # The logs end with the slowest tests: that is where a shard's time went.
-TESTS = [sys.executable, "-m", "pytest", "--durations=40", "-p", "no:logging"]
+TESTS = [sys.executable, "-m", "pytest", "--durations=40"]
 EVERYTHING = "not long and not versions and not gpu"
 FAST = f"{EVERYTHING} and not lab and not torch and not wide and not programs"
 
