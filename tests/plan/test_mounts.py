@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from launch.plans import FACTS, plan
 from muster.errors import RequestError
 from muster.facts import ImageFacts
+from muster.render.script import job_script
 
 IMAGE = ImageFacts(kind="sif", arch="x86_64", has_sh=True)
 OWN = {
@@ -54,6 +55,12 @@ def _in_order(rows: list[str]) -> list[str]:
     sources = [row.partition(" ")[0] for row in rows]
     same = sorted((len(source), number) for number, source in enumerate(sources) if ":" not in source)
     return [*(rows[number] for _, number in same), *(row for row, source in zip(rows, sources) if ":" in source)]
+
+
+def test_shifter_binds_what_has_another_name_in_the_image_alone() -> None:
+    words = ("-N2", "--image", "docker://a/b:1", "--engine", "shifter", "--bind", "/a:/b", "--bind", "/c")
+    volumes = [word for word in job_script(plan(*words, "--", "python", "x.py")).split() if "--volume=" in word]
+    assert volumes == ["--volume=/a:/b"]
 
 
 def test_the_place_behind_a_link_is_bound_too_and_no_second_time_where_it_is_seen() -> None:
