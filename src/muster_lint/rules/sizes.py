@@ -93,10 +93,7 @@ def find_unstarted_tasks(job: BatchScript) -> Iterator[Hit]:
         if fixed:
             of_each = " of each node" if of_node is not None and (job.nodes or 1) > 1 else ""
             message = f"{tasks.value} tasks{of_each} are asked for, and nothing starts {name} in them"
-            has_cpus = "cpus-per-task" in job.header and job.header["cpus-per-task"].value != "1"
-            is_wide = int(tasks.value or "") >= _MANY_TASKS and job.has_one_gpu
-            # else they are its CPUs, of which one GPU seldom feeds on more than a few
-            yield Hit(tasks.place, message, severity=None if has_cpus or is_wide else Severity.STYLE)
+            yield Hit(tasks.place, message)
         else:
             message = f"{tasks.value} tasks may lie on several nodes, and {name} runs on the first"
             yield Hit(tasks.place, message, unknown="how many CPUs a node has free")
@@ -119,8 +116,6 @@ def _lonely_ranks(job: BatchScript, total: int | None) -> Iterator[Hit]:
 
 _TOLD_OF_SRUN = re.compile(r"(^|\s)--launcher[= ][\"']?slurm\b")
 """The option of OpenMMLab's programs: they take their rank and the number of ranks from Slurm's variables."""
-
-_MANY_TASKS = 24
 
 
 def _names_python(launch: LaunchCommand) -> bool:

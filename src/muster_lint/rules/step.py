@@ -467,9 +467,10 @@ def _overtaken(job: BatchScript) -> Iterator[Hit]:
         text = text_of(each.command)
         is_ranks = trains(each) or each.stage("step") is not None or each.stage("mpi") is not None
         is_like = is_ranks and each.command.in_background and not each.command.in_loop and not _SERVES.search(text)
-        is_same = each.stages[-1].name == last.stages[-1].name and len(each.stages) == len(last.stages)
+        is_same = each.stages[-1].name == last.stages[-1].name
         if is_like and is_same and each.command.order < last.command.order:
-            message = f"nothing waits for this {each.stages[0].name}: if line {last.command.place.line} ends first the job ends it"
+            first_words = f"the {last.stages[0].name} in line {last.command.place.line}"
+            message = f"nothing waits for this {each.stages[0].name}: if {first_words} ends first the job ends it"
             yield Hit(each.command.place, message, unknown="which of them ends first")
             return
 
