@@ -736,7 +736,7 @@ _WRONG = {
         "#!/bin/bash\n${PARTITION}\n#SBATCH --nodes=${NODES}\n#SBATCH --time=9\npython t.py\n",
     ),
     "tasks of one node as its CPUs": (
-        "style",
+        "fragile",
         "tasks-as-cpus",
         "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --ntasks=4\n#SBATCH --time=9\npython t.py\n",
     ),

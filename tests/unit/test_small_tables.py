@@ -168,7 +168,7 @@ def test_what_is_no_collective_of_a_group_is_not_of_the_record() -> None:
 
 
 def test_labelled_lines_are_sorted_by_their_task() -> None:
-    assert sort_by_task("1: a\n0: b\n 1: c\n0:\nx: y\n0\n10: d\n") == "a\nc\nb\n\n\nd\n"
+    assert sort_by_task("1: a\n0: b\n 1: c\n0:\nx: y\n0\n10: d\n") == "a\nc\nb\n\nd\n"
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_labelled_lines_are_sorted_by_their_task() -> None:
     [
         ({"devices": [{"name": "mlx5_0", "numa": 1}, {"name": "mlx5_1"}], "interfaces": [{"name": "ib0", "numa": 0}]},
          [("mlx5_0", 1), ("mlx5_1", None)]),
-        ({"interfaces": [{"name": "ib0", "numa": 0}, {"name": "lo", "numa": 0}, {"name": "eth0"}]}, [("ib0", 0)]),
+        ({"interfaces": [{"name": "ib0", "numa": 0}, {"name": "lo", "numa": None}, {"name": "eth0"}]}, [("ib0", 0)]),
         ({}, []),
     ],
 )  # fmt: skip

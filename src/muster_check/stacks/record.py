@@ -76,13 +76,13 @@ def _calls(entries: Sequence[Any]) -> Iterator[RecordedCall]:
     for entry in entries:
         if not isinstance(entry, Mapping) or entry.get("is_p2p"):
             continue
-        name = str(entry.get("profiling_name", "a collective"))
-        group = entry.get("process_group", ())
+        name = str(entry.get("profiling_name") or "a collective")
+        group = entry.get("process_group") or ()
         yield RecordedCall(
             tuple(map(str, group if isinstance(group, (list, tuple)) else (group,))),
-            int(entry.get("collective_seq_id", 0)),
+            int(entry.get("collective_seq_id") or 0),
             name.partition(":")[2] or name,
-            _sizes(entry.get("input_sizes", ())),
+            _sizes(entry.get("input_sizes") or ()),
         )
 
 
