@@ -148,6 +148,7 @@ def test_an_image_that_cannot_run_here_is_left_out(
         (("-p", "b", "-g", "2", "--gpu-type", "a100"), "z", "h100", None),
         (("-p", "b", "--gres", "gpu:a100:2"), "z", "h100", None),
         (("-g", "2"), "x", "h100", None),
+        (("-g", "2", "-C", "fast"), "y", "h100", None),
         (("-g", "2", "--spares", "1"), "x", "h100", None),
     ],
 )
@@ -162,7 +163,8 @@ def test_the_lab_of_a_rehearsal_has_the_nodes_of_its_queue(
         for name, of in (("x", "v100"), ("y", "h100"), ("z", "a100"))
     )
     queues = '[partitions.a]\nnode = "x"\ndefault = true\n[partitions.b]\nnode = "y"\nother_nodes = ["z"]\n'
-    (tmp_path / "mine.toml").write_text(f'muster_site = 1\nname = "mine"\ntitle = "t"\n{nodes}{queues}')
+    selects = '[request.constraint]\ny = "fast"\n'
+    (tmp_path / "mine.toml").write_text(f'muster_site = 1\nname = "mine"\ntitle = "t"\n{nodes}{queues}{selects}')
     typed = [word for word in words if word not in {"--site", "mine"}]
     made = plan("-N", "2", *typed, "--", "python", "t.py", site=str(tmp_path / "mine.toml"))
     asked: list[dict[str, Any]] = []

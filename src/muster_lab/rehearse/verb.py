@@ -134,7 +134,7 @@ def _without_image(plan: Plan, request: Request, facts: Facts, words: Sequence[s
 def _spec(profile: Profile, plan: Plan) -> LabSpec:
     from dataclasses import replace
 
-    from muster.policy.queues import kinds_in
+    from muster.policy.queues import kind_of_constraint, kinds_in
     from muster.slurm.flags import gpu_type_in_gres
     from muster_lab.like import lab_like
 
@@ -148,7 +148,7 @@ def _spec(profile: Profile, plan: Plan) -> LabSpec:
         profile,
         name=f"rehearsal-{os.getpid()}",
         nodes=int(header.get("nodes") or plan.shape.nodes),  # spares too
-        kind=next(iter((*of_type, *kinds)), None),
+        kind=kind_of_constraint(profile, header.get("constraint")) or next(iter((*of_type, *kinds)), None),
         other_nodes=1,
         account=header.get("account"),
     )
