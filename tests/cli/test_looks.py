@@ -357,12 +357,11 @@ def test_a_rank_is_not_the_first_where_the_script_itself_was_killed(
     assert words in list(why._ended(JobCase("7", ended, None)))
 
 
-@pytest.mark.parametrize("is_well", [True, False])
-def test_a_script_that_alone_was_told_to_end_is_not_told_as_its_ranks(is_well: bool, tmp_path: Path) -> None:
-    """Seen on a lab after scancel --batch --signal=TERM: each rank had ended with 0."""
-    if is_well:
-        (tmp_path / "well").write_text("1\tn1\n")
-    case = JobCase("7", job("FAILED", node_list="n1", nodes=1), Run("7", tmp_path, "train"))
+@pytest.mark.parametrize(("well", "is_well"), [("9\tn1\n", True), ("", False), ("7\tn1\n", False)])
+def test_a_script_that_alone_was_told_to_end_is_not_told_as_its_ranks(well: str, is_well: bool, tmp_path: Path) -> None:
+    """Seen on a lab after scancel --batch --signal=TERM: each rank had ended with 0; an earlier link's say nothing."""
+    (tmp_path / "well").write_text(well)
+    case = JobCase("7", job("FAILED", node_list="n1", nodes=1, started=8), Run("7", tmp_path, "train"))
 
     assert ("all of its ranks ended with status 0" in "\n".join(why._ended(case))) is is_well
 

@@ -282,6 +282,15 @@ def test_what_nccl_says_of_its_network_is_a_transport(lines: list[str], transpor
     assert all(("2.21.5" in transport.version) is has_version for transport in report.transports)
 
 
+def test_each_host_has_the_version_of_nccl_that_it_says() -> None:
+    other = _NCCL.replace("n1", "n2")
+    said = [f"{_NCCL}NCCL version 2.21.5+cuda12.4", f"{_NCCL}Using network IB"]
+    said += [f"{other}NCCL version 2.27.3+cuda12.9", f"{other}Using network IB"]
+    report = read_log([f"{line}\n".encode() for line in said])
+    versions = {one.version: hosts for one, hosts in report.transports.items()}
+    assert versions == {"NCCL 2.21.5+cuda12.4": ["n1"], "NCCL 2.27.3+cuda12.9": ["n2"]}
+
+
 def test_a_report_in_a_folder_has_files_in_folders(tmp_path: Path) -> None:
     write_report(tmp_path / "r", [ReportFile("a", "x", ""), ReportFile("logs/1/b", "y", "")], 0)
     assert {str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*") if file.is_file()} == {"r/a", "r/logs/1/b"}

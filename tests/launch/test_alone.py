@@ -52,6 +52,8 @@ SCRIPTS = {
     f"{CONDITION}import os\nos.environ['MASTER_PORT'] = '29500'\n": False,
     f"{CONDITION}import os\nprint(os.environ['MASTER_PORT'])\n": True,
     f"{SPAWNS}dist.init_process_group()\nos.environ['MASTER_PORT'] = '29500'\n": True,
+    f"{CONDITION}import os\nos.environ[u'MASTER_PORT'] = '29500'\n": False,
+    f"{CONDITION}x{'.a' * 900} = 2\n": True,
     f"{CONDITION}import os\nos.environ['NCCL_DEBUG'] = 'INFO'\n": True,
     CONDITION.replace('"gloo"', "backend=name"): True,
     f"{CONDITION}import muster\nprint(muster)\n": True,

@@ -198,10 +198,18 @@ def test_memory_is_refused_inside_an_allocation_for_which_none_was_asked(
     made("within", "srun")
 
 
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        ("run", "muster run gets its nodes by salloc, which has no "),
+        ("here", "it is for Slurm, but this run is on this machine without Slurm"),
+        ("within", "this runs inside job 7, and sbatch asks for no other"),
+    ],
+)
 @pytest.mark.parametrize("flag", ["--array=1-3", "--open-mode=append"])
-def test_a_flag_that_sbatch_alone_takes_is_refused_in_a_run(flag: str) -> None:
-    with pytest.raises(RequestError, match=f"--sbatch={flag}: muster run gets its nodes by salloc, which has no "):
-        made("run", "srun", f"--sbatch={flag}")
+def test_a_flag_that_sbatch_alone_takes_is_refused_in_a_run(flag: str, place: str, why: str) -> None:
+    with pytest.raises(RequestError, match=why):
+        made(place, "local" if place == "here" else "srun", f"--sbatch={flag}")
 
 
 def test_what_a_settings_file_says_of_jobs_is_no_mistake_inside_an_allocation_and_here() -> None:

@@ -113,7 +113,12 @@ def test_options_of_one_subject_share_a_line_of_120(options: list[tuple[str, str
 
 @pytest.mark.parametrize(
     ("name", "value", "word"),
-    [("signal", "B:USR1@60", None), ("signal", "USR1@60", "--signal=USR1@60"), ("exclusive", None, "--exclusive")],
+    [
+        ("signal", "B:USR1@60", None),
+        ("signal", "USR1@60", "--signal=USR1@60"),
+        ("exclusive", None, "--exclusive"),
+        ("job-name", "B:1", "--job-name=B:1"),
+    ],
 )
 def test_salloc_is_not_told_of_what_is_for_the_script(name: str, value: str | None, word: str | None) -> None:
     directive = Directive(name, value, Reason("x", "y"))

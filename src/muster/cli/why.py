@@ -234,7 +234,10 @@ def _order_of(job: SlurmJob | None, failure: Failure) -> str:
 
 def _of_script(case: JobCase) -> Iterator[str]:
     """Yield that the script alone did not end well, as after scancel --batch, or a copy back that failed."""
-    if case.folder is not None and (case.folder / "well").is_file():
+    from muster.follow.attempt_list import read_good_ends
+
+    began = (case.job and case.job.started) or 0
+    if case.folder is not None and any(end.when >= began for end in read_good_ends(case.folder)):
         yield "  all of its ranks ended with status 0: the script itself ended with another"
 
 

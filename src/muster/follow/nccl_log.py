@@ -54,6 +54,7 @@ class _Process:
         values = self.values
         direction = self.direct or self.indirect
         return Transport(
+            version=values.get("version", ""),
             network=values.get("network", ""),
             plugin=values.get("plugin", ""),
             provider=values.get("provider", ""),
@@ -85,6 +86,11 @@ _COUNTED = re.compile(r"^Channel (?P<number>[0-9]+)/(?P<count>[0-9]+) :(?! .*via
 _CONNECTED = re.compile(r"^Connected all (?P<what>rings|trees)")
 
 
+def _version_in(text: str) -> str:
+    version = _VERSION.search(text)
+    return f"{version['what']} {version['version']}" if version else ""
+
+
 class NcclLog:
     """Reads a log a line at a time; forgets nothing that counts, keeps no lines."""
 
@@ -95,14 +101,13 @@ class NcclLog:
     def take(self, line: str) -> None:
         """Take one line; any that is not of the library is passed over."""
         head = _HEAD.search(line)
-        version = _VERSION.search(line)
         if head is not None:
             place = (head["host"] or "", head["pid"] or "")
             self._said(self._processes.setdefault(place, _Process()), head["said"])
-        if version is not None:
-            self._version = self._version or f"{version['what']} {version['version']}"
+        self._version = self._version or _version_in(line)
 
     def _said(self, process: _Process, message: str) -> None:
+        process.values["version"] = process.values.get("version") or _version_in(message)
         for name, pattern in _FIELDS:
             match = pattern.search(message)
             if match is not None:
@@ -130,7 +135,7 @@ class NcclLog:
         for (host, _), process in self._processes.items():
             transport = process.transport()
             if transport.network or transport.provider or transport.plugin:
-                whole = msgspec.structs.replace(transport, version=self._version)
+                whole = msgspec.structs.replace(transport, version=transport.version or self._version)
                 hosts = hosts_by_transport.setdefault(whole, [])
                 hosts += [host] if host not in hosts else []
         return hosts_by_transport

@@ -107,8 +107,8 @@ def _chooses_meeting(tree: ast.AST) -> bool:
                 return True
             if any(word.arg == "init_method" and not isinstance(word.value, ast.Constant) for word in node.keywords):
                 return True
-        is_stored = isinstance(getattr(node, "ctx", None), ast.Store)
-        if is_stored and ast.unparse(node).endswith("['MASTER_PORT']"):
+        key = node.slice if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) else None
+        if isinstance(key, ast.Constant) and key.value == "MASTER_PORT":
             return True
     return False
 

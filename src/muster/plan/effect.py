@@ -55,12 +55,12 @@ def refuse_idle_options(asked: Asked, launcher: Launcher, environment: Mapping[s
 
 def _idle_options(asked: Asked, launcher: Launcher, environment: Mapping[str, str]) -> Iterator[_Idle]:
     yield from _of_launcher(asked.request, launcher)
-    if asked.stream:
-        yield from _of_run(asked.request, asked.flags)
     if asked.engine is Engine.HERE:
         yield from _of_here(asked.request, launcher)
     if asked.within:
         yield from _of_allocation(asked.request, asked.flags, launcher, environment)
+    if asked.stream:
+        yield from _of_run(asked.request, asked.flags)
 
 
 def flags_within(request: Request, launcher: Launcher) -> Iterator[Flag]:
@@ -124,7 +124,7 @@ def _of_run(request: Request, more: Sequence[SlurmFlag]) -> Iterator[_Idle]:
     for flag in more:
         if flag.is_typed and flag.name in ONLY_OF_SBATCH:
             why = f"muster run gets its nodes by salloc, which has no --{flag.name}"
-            yield _Idle(flag.origin, why, f"muster submit --sbatch=--{flag.name}=…")
+            yield _Idle(flag.origin, why, f"muster submit {flag.origin}")
 
 
 def _of_here(request: Request, launcher: Launcher) -> Iterator[_Idle]:

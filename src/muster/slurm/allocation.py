@@ -14,7 +14,8 @@ def hold_nodes(directives: Iterable[Directive], *command: str, quiet: bool = Fal
     flags = [
         f"--{directive.name}" if directive.value is None else f"--{directive.name}={directive.value}"
         for directive in directives
-        if directive.name not in ONLY_OF_SBATCH and not str(directive.value).startswith("B:")  # a signal to the script
+        # B: is a signal to the script.
+        if directive.name not in ONLY_OF_SBATCH and not f"{directive.name}={directive.value}".startswith("signal=B:")
     ]
     return ["salloc", *(["--quiet"] if quiet else []), *flags, *command]
 
