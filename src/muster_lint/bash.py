@@ -6,6 +6,7 @@ Long: the values that one walk through the tree makes, and the walk.
 
 from __future__ import annotations
 
+import os
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,11 +15,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from muster.errors import MusterError
 from muster.words.chain import looked_up
 from muster_lint.values import TextSpan
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
+
+    from muster.runner import ProgramResult
 
 _WORDS = frozenset({"word", "string", "raw_string", "ansi_c_string", "concatenation", "simple_expansion", "expansion"})
 _MORE_WORDS = frozenset(
@@ -325,6 +329,20 @@ def _words_of_value(assignment: Assignment) -> tuple[Word, ...] | None:
     # A quote or an operator in the value is a sign like others when the shell splits it; a person means it as written.
     commands = read_shell(f": {body}").commands
     return commands[0].words[1:] if len(commands) == 1 else None
+
+
+def ask_bash(text: str, *options: str) -> ProgramResult | None:
+    """Return what bash says of a script that it reads and does not run; None: it is not there, or does not answer.
+
+    -p: what the caller's own shell brings, such as the file of BASH_ENV, is not read in front of the script.
+    """
+    from muster.runner import run
+
+    encoded = text.encode(errors="surrogateescape")
+    try:
+        return run(["bash", "-p", *options, "-n"], stdin=os.fsdecode(encoded), timeout_s=10)
+    except MusterError:
+        return None
 
 
 @cache

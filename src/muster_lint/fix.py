@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
-from muster.errors import MusterError
-from muster.runner import run
+from muster_lint.bash import ask_bash
 from muster_lint.values import Edit, LintFinding, Severity, TextSpan
 
 _ROUNDS = 5
@@ -39,15 +38,8 @@ def settled_text(text: str, look: Look) -> tuple[str, list[LintFinding]]:
 def is_certain(text: str, before: Sequence[LintFinding], edited: Sequence[LintFinding], look: Look) -> bool:
     """Tell whether these edits help: bash reads the result, their findings are gone, and nothing worse is found."""
     better = fixed_text(text, edited)
-    return _bash_reads(better) and _helps(before, look(better), edited)
-
-
-def _bash_reads(text: str) -> bool:
-    """Tell whether bash reads a script without a complaint; a bash that does not answer reads nothing."""
-    try:
-        return run(["bash", "-n"], stdin=text, timeout_s=10).ok
-    except MusterError:
-        return False
+    asked = ask_bash(better)
+    return asked is not None and asked.ok and _helps(before, look(better), edited)
 
 
 def _helps(before: Sequence[LintFinding], after: Sequence[LintFinding], edited: Sequence[LintFinding]) -> bool:

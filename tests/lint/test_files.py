@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from muster.cli.app import main
+from muster.runner import run
 from muster_lint import look
 from muster_lint.read import SourceFile
 from muster_lint.values import LintFinding
@@ -18,6 +20,22 @@ _GOOD = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=60\nsrun --kill-on-bad-e
 
 def _lint(*words: str) -> int:
     return main(["lint", *words])
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"PATH": "/nowhere"},
+        {"BASH_ENV": "own.sh"},
+        {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "POSIX"},
+    ],
+)
+def test_a_good_script_is_good_in_any_environment(tmp_path: Path, variables: dict[str, str]) -> None:
+    (tmp_path / "own.sh").write_text("if\n")
+    (tmp_path / "job.sh").write_text(f"{_GOOD}# é\n", encoding="utf-8")
+    words = [sys.executable, "-m", "muster", "lint", "job.sh"]
+    asked = run(words, env={**os.environ, **variables}, cwd=tmp_path)
+    assert (asked.status, asked.stdout) == (0, "nothing was found\n"), asked.stderr
 
 
 def test_a_good_script_ends_with_0(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

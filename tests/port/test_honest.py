@@ -93,6 +93,14 @@ def test_a_type_of_gpu_stays_at_home_and_is_told_elsewhere() -> None:
     assert "a100" in row.why
 
 
+def test_a_type_of_gpu_in_the_command_is_the_programs_own() -> None:
+    text = _HEAD.replace("--gpus-per-node=4", "--gres=gpu:a100:4") + "srun python a.py --like gpu:a100:4\n"
+
+    row = next(row for row in carried(text, "lumi", "generic").draft.rows if row.field == "command")
+
+    assert (row.verdict, row.now) == (Fate.KEPT, "python a.py --like gpu:a100:4")
+
+
 def test_agents_without_a_line_of_gpus_never_mean_a_cpu_queue() -> None:
     made = carried(
         "#!/bin/bash\n#SBATCH -N 2 -t 10\nsrun torchrun --nnodes 2 --nproc-per-node 4 a.py\n", "lumi", "generic"

@@ -165,7 +165,7 @@ def _gpu_type(draft: Draft, way: Route) -> None:
     draft.values["gpus_per_node"] = [typed[2]]
     others = ",".join(item for item in items if item != typed[0])
     reason = f"{typed[1]}: a type of {way.here}; the GPUs of {way.there} are those of its queue"
-    for row in [row for row in draft.rows if typed[0] in row.now]:
+    for row in [row for row in draft.rows if row.field == "gres" and typed[0] in row.now]:
         new = msgspec.structs.replace(
             row, verdict=Fate.CHANGED, now=f"-g {typed[2]}", why=reason, field="gpus_per_node"
         )

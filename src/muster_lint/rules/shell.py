@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from muster_lint import sources
-from muster_lint.bash import SimpleCommand
+from muster_lint.bash import SimpleCommand, ask_bash
 from muster_lint.job import BatchScript
 from muster_lint.rule import rule
 from muster_lint.values import Hit, Severity, TextSpan
@@ -29,14 +29,14 @@ def find_syntax_errors(job: BatchScript) -> Iterator[Hit]:
     """Yield the first place that bash itself refuses."""
     if not job.directives or re.match(r"#!.*\b(z|k|da)?sh\b(?<!bash)", job.lines[0] if job.lines else ""):
         return
-    from muster.runner import run
-
     # The grammar refuses a little that bash takes, takes what bash refuses, and an open quote leads it astray.
-    asked = run(["bash", "-n"], stdin=job.text, timeout_s=10)
+    asked = ask_bash(job.text)
+    if asked is None or asked.ok:
+        return
     first = job.shell.error or TextSpan(len(job.lines), 1, len(job.lines), 2)
     place = _named_line(job, asked.stderr) or first
-    if not asked.ok and _knows_patterns(job, place):  # bash -n does not run shopt
-        asked = run(["bash", "-O", "extglob", "-n"], stdin=job.text, timeout_s=10)
+    if _knows_patterns(job, place):  # bash -n does not run shopt
+        asked = ask_bash(job.text, "-O", "extglob") or asked
         place = _named_line(job, asked.stderr) or first
     if not asked.ok and not _ends_before(job, place):
         blank = re.search(r"(?<!<)<[A-Za-z.][\w ./-]*>", "".join(job.lines[place.line - 1 : place.line]))
