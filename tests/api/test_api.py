@@ -136,6 +136,12 @@ def test_an_option_that_is_none_was_not_given_and_a_false_switch_stands_over_the
     ("ask", "kind", "sentence", "hint"),
     [
         (lambda: plan(COMMAND, node=2), UnknownName, "there is no option named 'node'", "did you mean 'nodes'?"),
+        (
+            lambda: plan(COMMAND, gpu=2),
+            UnknownName,
+            "there is no option named 'gpu'",
+            "did you mean 'gpu_type' or 'gpus_per_node'?",
+        ),
         (lambda: plan(COMMAND, nodes="two"), RequestError, "nodes: 'two' is not a count", "from 1 up"),
         (lambda: plan(COMMAND, nodes=True), RequestError, "nodes: True is not a value", "number of nodes"),
         (lambda: plan(COMMAND, nodes=False), RequestError, "nodes: False is not a value", "number of nodes"),

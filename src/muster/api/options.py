@@ -57,6 +57,9 @@ def read_options(verb: str, command: Command | None, options: Mapping[str, objec
 
 
 _NOT_IN_PYTHON = ("no_label", "role", "file")
+_MOST_MEANT = 3
+"""So many names are proposed for one that is not there."""
+
 _ROLES = 'muster.submit(roles={"serve": {"command": ["vllm", "serve", "MODEL"], "nodes": 1}}, time=60)'
 
 
@@ -70,7 +73,9 @@ def _read_table(verb: str, options: Mapping[str, object]) -> tuple[list[str], li
             hint = f"omit {name}" if name == "no_label" else _ROLES
             raise RequestError(f"muster.{verb} does not take {name}", hint=hint)
         if name not in table:
-            raise UnknownName("option", name, sorted(table))
+            like_names = [each for each in sorted(table) if name in each]
+            meant = like_names if len(like_names) <= _MOST_MEANT else ()
+            raise UnknownName("option", name, sorted(table), listed_by="muster docs options", meant=meant)
         if value is False and table[name].is_switch:
             off.append(name)
         elif value is not None:
