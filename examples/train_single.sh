@@ -25,7 +25,7 @@ job() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Below is Muster's own text (0.2.0, sha256 8c8845fb), explained in docs/explanation/script.md.
+# Below is Muster's own text (0.2.0, sha256 86e1c24d), explained in docs/explanation/script.md.
 
 { muster_common=$(</dev/stdin); } <<'MUSTER_TEXT'
 # Stops with the sentence $1 and the hint $2. It needs no other program, since an image may hold none.
@@ -78,8 +78,7 @@ muster_begin() {
     set +eu +o pipefail
     # These end the ranks. The job then ends with this status, whatever the launcher's status is.
     trap 'muster_interrupted=130' INT && trap 'muster_interrupted=143' TERM && trap 'muster_interrupted=129' HUP
-    [ -n "${SLURM_JOB_ID:-}" ] || muster_stop 'there is no Slurm job here' \
-        'submit this file with sbatch, or run it inside salloc'
+    [ -n "${SLURM_JOB_ID:-}" ] || muster_stop 'there is no Slurm job here' 'submit it with sbatch, or run it in salloc'
     muster_job=$SLURM_JOB_ID
     muster_take_size "$@"
     muster_find_run_directory

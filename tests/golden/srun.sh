@@ -85,8 +85,7 @@ muster_begin() {
     set +eu +o pipefail
     # These end the ranks. The job then ends with this status, whatever the launcher's status is.
     trap 'muster_interrupted=130' INT && trap 'muster_interrupted=143' TERM && trap 'muster_interrupted=129' HUP
-    [ -n "${SLURM_JOB_ID:-}" ] || muster_stop 'there is no Slurm job here' \
-        'submit this file with sbatch, or run it inside salloc'
+    [ -n "${SLURM_JOB_ID:-}" ] || muster_stop 'there is no Slurm job here' 'submit it with sbatch, or run it in salloc'
     muster_job=$SLURM_JOB_ID
     muster_take_size "$@"
     muster_find_run_directory
