@@ -141,8 +141,11 @@ def _evaluate(value: Any, base: type) -> Any:
 
 def entry_points_of(group: str) -> tuple[EntryPoint, ...]:
     """Return the entry points that installed packages have in a group."""
-    from importlib.metadata import entry_points  # 15 ms, and most commands need none
+    from importlib.metadata import distributions, entry_points  # 15 ms, and most commands need none
 
     if sys.version_info >= (3, 10):
         return tuple(entry_points(group=group))
-    return tuple(entry_points().get(group, ()))
+    points = [(point, dist) for dist in distributions() for point in dist.entry_points if point.group == group]
+    for point, dist in points:
+        vars(point)["dist"] = dist  # as Python 3.10 does
+    return tuple(point for point, _ in points)

@@ -89,7 +89,7 @@ def load_point(point: EntryPoint) -> Any:
 
 def refuse_two(group: str, name: str) -> None:
     """Raise where several packages bring a part of one name: the order of folders would choose."""
-    brought_by = sorted({point.dist.name for point in _entry_points(group) if point.name == name and point.dist})
+    brought_by = sorted({package_of(point) for point in _entry_points(group) if point.name == name})
     if len(brought_by) > 1:
         message = f"the packages {' and '.join(brought_by)} both bring {name}: which is meant is not known"
         raise MachineLacks(group, message, hint=f"remove one of them: pip uninstall {brought_by[-1]}")
@@ -101,9 +101,14 @@ def broken_verb(name: str, error: Exception) -> MachineLacks:
 
 
 def _broken(point: EntryPoint, error: Exception) -> MachineLacks:
-    package = point.dist.name if point.dist else point.value.partition(".")[0]
+    package = package_of(point)
     message = f"{point.name}, a part of the package {package}, cannot be loaded: {type(error).__name__}: {error}"
     return MachineLacks(package, message, hint=f"repair that package, or remove it: pip uninstall {package}")
+
+
+def package_of(point: EntryPoint) -> str:
+    """Return the name of the package that brings an entry point."""
+    return point.dist.metadata["Name"] if point.dist else point.value.partition(".")[0]
 
 
 @cache

@@ -44,10 +44,10 @@ def find_verb(name: str) -> Verb | None:
 def verbs_of_others() -> Iterator[Verb]:
     """Yield the verbs that other packages bring; an entry point names the module that holds COMMAND."""
     from muster.parts import VERBS as GROUP
-    from muster.parts import parts_of_others
+    from muster.parts import package_of, parts_of_others
 
     for name, point in sorted(parts_of_others(GROUP).items()):
-        yield Verb(name, point.value, f"of the package {point.dist.name if point.dist else point.value}")
+        yield Verb(name, point.value, f"of the package {package_of(point)}")
 
 
 def start_verb(verb: Verb, words: Sequence[str]) -> int:
