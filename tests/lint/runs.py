@@ -20,7 +20,7 @@ SIDES = ("before", "after")
 _OF_THE_END = re.compile(
     r"Exited with exit code|Terminating StepId|CANCELLED AT|task \d+: (Terminated|Killed|running)|tasks? [\d,-]+:"
     r"|\*\*\* STEP|forcing job termination|got SIGCONT|[Tt]ask_?[Pp]rolog|Job step aborted|Waiting up to"
-    r"|error: Timed out|Force Terminated"
+    r"|error: Timed out|Force Terminated|_handle_signal_container"
 )
 
 
