@@ -314,13 +314,16 @@ def test_a_rank_that_srun_could_not_start_is_no_success_though_srun_says_0(watch
     assert agent.sentence == "torchrun itself: not started by srun: Slurmd could not connect IO"
 
 
-def test_a_signal_to_all_processes_of_a_job_does_not_end_who_reads_srun_s_words() -> None:
+@pytest.mark.parametrize(
+    ("end", "status"), [("echo 'srun: error: n1: task 0: Exited with exit code 7' >&2; exit 7", "7"), ("exit 0", "0")]
+)
+def test_a_signal_to_all_processes_of_a_job_does_not_end_who_reads_srun_s_words(end: str, status: str) -> None:
     """scancel --full --signal=USR1: ranks that saved and ended with 0 were told as ended by SIGTERM."""
-    script = "trap : USR1; kill -USR1 0; sleep 0.2; echo 'srun: error: n1: task 0: Exited with exit code 7' >&2; exit 7"
+    script = f"trap : USR1; kill -USR1 0; sleep 0.2; {end}"
     text = f'{part("watch")}MUSTER_GRACE=1\ntrap : USR1\nmuster_step bash -c "{script}"; echo $muster_status'
     done = run(["setsid", "--wait", "bash", "-c", text])
 
-    assert done.stdout.strip() == "7", done
+    assert done.stdout.strip() == status, done
 
 
 @pytest.mark.parametrize("report", ["report_ends", "report_ends_else"])
