@@ -111,7 +111,7 @@ def test_a_healthy_lab_has_no_findings_but_what_a_stranger_saw(
 ) -> None:
     for _ in range(times):
         done = check(broken_lab, shared_directory, *(["--closed"] if says.startswith("was") else []))
-        assert done.ok, done.stderr
+        assert done.ok, done.stderr or done.stdout
         # how long a look at a file takes is this machine's, which other tests keep busy
         found = [each for each in json.loads(done.stdout)["findings"] if each["what"] != "import time"]
         assert [each["what"] for each in found] == ["strangers"], found
