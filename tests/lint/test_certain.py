@@ -176,6 +176,11 @@ _RIGHT = {
         _TWO + "#SBATCH -c 8\nCMD='python t.py'\nsrun -K bash -c '$CMD --rank $SLURM_PROCID'\n",
     ),
     "a variable of its own line behind the header": ("template", _ONE + "${COMMAND}\npython t.py\n"),
+    "a list of nodes through a pipe": (
+        "status-lost-in-pipe",
+        _HEAD + "srun -l bash -c 'hostname' | sort -u > nodes\npython t.py\n",
+    ),
+    "a job that only keeps its nodes": ("sleep-behind-work", _HEAD + "hostnamectl\nsleep 12h\n"),
     "tasks that srun starts": ("tasks-as-cpus", _ONE + "#SBATCH --ntasks=8\nsrun python t.py\n"),
     "the devices of Lightning's tasks": ("size-told-differs", _TWO + "srun -K python t.py --devices 4 --num_nodes 2\n"),
     "one GPU for each task": ("size-told-differs", _TWO + "srun -K python t.py --gpus 1\n"),
@@ -735,8 +740,13 @@ _WRONG = {
         "template",
         "#!/bin/bash\n${PARTITION}\n#SBATCH --nodes=${NODES}\n#SBATCH --time=9\npython t.py\n",
     ),
-    "tasks of one node as its CPUs": (
+    "directives below a blank that a program fills": (
         "fragile",
+        "directive-after-command",
+        "#!/bin/bash\n#SBATCH --nodes=1\n$MAIL_LINES\n#SBATCH --gres=gpu:1\n#SBATCH --time=9\npython t.py\n",
+    ),
+    "tasks of one node as its CPUs": (
+        "style",
         "tasks-as-cpus",
         "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --ntasks=4\n#SBATCH --time=9\npython t.py\n",
     ),

@@ -57,7 +57,7 @@ _FOUND = {
     ),
     "a pipe that eval makes": (
         "status-lost-in-pipe",
-        "what reads the pipe",
+        "what reads it",
         _GPU + 'CMD="python t.py | tee log"\neval $CMD\n',
     ),
     "a download": ("download-in-job", "every run fetches with wget", _GPU + "wget https://a.org/x.tar\npython t.py\n"),

@@ -67,7 +67,12 @@ def find_late_directives(job: BatchScript) -> Iterator[Hit]:
     instead = (
         "Move the line above the first command, and write its values: sbatch expands no variable." if names else ""
     )
-    yield Hit(_whole_line(first.place.line, text), f"{message}, so sbatch ignores it", instead, severity=severity)
+    before = job.lines[(job.shell.first_command_line or 1) - 1].strip()
+    is_blank = re.fullmatch(r"\$\w+|\$\{\w+\}", before) is not None
+    unknown = f"whether a program writes directives for {before}" if is_blank else ""
+    severity = Severity.FRAGILE if is_blank else severity
+    message += ", so sbatch ignores it"
+    yield Hit(_whole_line(first.place.line, text), message, instead, severity=severity, unknown=unknown)
 
 
 DECIDES = frozenset(

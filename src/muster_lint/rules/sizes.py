@@ -93,7 +93,9 @@ def find_unstarted_tasks(job: BatchScript) -> Iterator[Hit]:
         if fixed:
             of_each = " of each node" if of_node is not None and (job.nodes or 1) > 1 else ""
             message = f"{tasks.value} tasks{of_each} are asked for, and nothing starts {name} in them"
-            yield Hit(tasks.place, message)
+            has_cpus = "cpus-per-task" in job.header and job.header["cpus-per-task"].value != "1"
+            # else they are its CPUs
+            yield Hit(tasks.place, message, severity=None if has_cpus else Severity.STYLE)
         else:
             message = f"{tasks.value} tasks may lie on several nodes, and {name} runs on the first"
             yield Hit(tasks.place, message, unknown="how many CPUs a node has free")

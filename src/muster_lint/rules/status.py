@@ -39,7 +39,7 @@ _LONE = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gres=gpu:1\n#SBATCH --cpus-pe
     Severity.FRAGILE,
     "the status of the training is lost in a pipe",
     why="The status of a pipeline is that of its last command: with `srun … | tee log` a failed training counts as done.",
-    instead="Write set -o pipefail before it.",
+    instead="Write set -eo pipefail before it.",
     source=sources.BASH,
     bad=TASKS + "srun --kill-on-bad-exit=1 python train.py 2>&1 | tee -a train.log\n",
     good=TASKS + "set -o pipefail\nsrun --kill-on-bad-exit=1 python train.py 2>&1 | tee -a train.log\n",
@@ -53,14 +53,15 @@ def find_pipes(job: BatchScript) -> Iterator[Hit]:
         command = launch.command
         inside = launch.stage("step") and launch.inner is not None and STARTS_RANKS.search(launch.inner.text)
         is_step = launch.stage("step") and is_work(job, launch) and launch.stages[-1].name not in AT_ONCE
+        is_step = is_step and (inside or launch.inner is None)
         makes = job.stops_at_errors and is_work(job, launch) and is_part(launch) and _fills_file(job, command)
         makes = makes and not command.writes
         is_training = launch.stage("agent") or trains(launch) or inside or is_step or makes
         if command.pipes_on and is_training and not command.in_substitution and not command.in_background:
             last[command.pipe] = launch  # of several in one pipe the last one's status is that of the group
     for launch in last.values():
-        ends = "set -e sees no failure of this: it" if job.stops_at_errors else "the job"
-        yield Hit(launch.command.place, f"{ends} ends with the status of what reads the pipe")
+        fails = "set -e sees no failure of this" if job.stops_at_errors else "a failure of this is lost"
+        yield Hit(launch.command.place, f"{fails}: the pipe has the status of what reads it")
     for each in reversed(job.shell.commands if job.directives else ()):
         is_bad = each.program == "exit" and len(each.words) > 1 and each.words[1].value != "0"
         if is_bad and each.pipes_on and not (each.in_substitution or each.in_background or each.pipe in last):
