@@ -11,9 +11,9 @@ from muster_lint.launch import LaunchCommand
 AT_ONCE = frozenset(
     """
     [ [[ : alias break cat cd chmod continue cp date declare deactivate df echo env eval exit export false free
-    hostname hostnamectl id let local ls mkdir module ml mv nproc nvidia-smi popd printenv printf pushd pwd read readonly
-    return rm rmdir scontrol set shift shopt sleep source squeue tee test time touch trap true type ulimit umask uname unset wait
-    which mapfile pyenv readarray setenv unsetenv workon .
+    hostname hostnamectl id let local ls mkdir module ml mv nproc nvidia-smi popd printenv printf pushd pwd read
+    readonly return rm rmdir scontrol set shift shopt sleep source squeue tee test time touch trap true type ulimit
+    umask uname unset wait which mapfile pyenv readarray setenv unsetenv workon .
     """.split()  # noqa: SIM905  # a page of names, not of quotes
 )
 """Commands that are over in a moment, or that wait for nothing."""
