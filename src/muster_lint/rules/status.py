@@ -52,8 +52,8 @@ def find_pipes(job: BatchScript) -> Iterator[Hit]:
     for launch in job.launches:
         command = launch.command
         inside = launch.stage("step") and launch.inner is not None and STARTS_RANKS.search(launch.inner.text)
-        is_step = launch.stage("step") and is_work(job, launch) and launch.stages[-1].name not in AT_ONCE
-        is_step = is_step and (inside or launch.inner is None)
+        is_named = is_work(job, launch) and launch.stages[-1].name not in AT_ONCE
+        is_step = launch.stage("step") and is_named and launch.inner is None
         makes = job.stops_at_errors and is_work(job, launch) and is_part(launch) and _fills_file(job, command)
         makes = makes and not command.writes
         is_training = launch.stage("agent") or trains(launch) or inside or is_step or makes
