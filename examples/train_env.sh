@@ -25,7 +25,7 @@ job() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Below is Muster's own text (0.2.0, sha256 86e1c24d), explained in docs/explanation/script.md.
+# Below is Muster's own text (0.2.0, sha256 1e721622), explained in docs/explanation/script.md.
 
 { muster_common=$(</dev/stdin); } <<'MUSTER_TEXT'
 # Stops with the sentence $1 and the hint $2. It needs no other program, since an image may hold none.
@@ -261,7 +261,7 @@ muster_open_errors() {
 # and the nodes that srun calls failed. The other ranks get SIGTERM, and SIGKILL $1 seconds later: --kill-on-bad-exit
 # would wait for KillWait, and block.
 muster_watch() {
-    trap '' INT TERM HUP USR1
+    trap '' INT TERM HUP
     local line status='' seen='' pid='' nodes=''
     while IFS= read -r line || [ -n "$line" ]; do
         case $line in
@@ -315,9 +315,9 @@ muster_status_in() {
 muster_step() {
     export MUSTER_DIRECTORY=$PWD
     muster_status=$(
+        trap '' USR1
         {
-            trap : USR1
-            (printf 'muster-srun %s\n' "$BASHPID" >&7 && exec "$@" 2>&7 >&8)
+            (trap - USR1 && printf 'muster-srun %s\n' "$BASHPID" >&7 && exec "$@" 2>&7 >&8)
             printf 'muster-status %s\n' "$?" >&7
         } 7>&1 2>/dev/null | muster_watch "$((${muster_keeper:+1+}MUSTER_GRACE))"
     )

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 from threading import Thread
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import IO, Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from muster.life import asking, machine, told
 from muster.life.machine import FirstCause
@@ -70,23 +70,24 @@ class RunningAttempt(RunningScript):
     def script_began(self, child: "subprocess.Popen[bytes]") -> None:
         """Pass its errors on, where no file takes them."""
         if child.stderr is not None:
-            self._relay = Thread(target=self._pass_on, args=(child.stderr.fileno(),), daemon=True)
+            self._relay = Thread(target=self._pass_on, args=(child.stderr,), daemon=True)
             self._relay.start()
 
-    def _pass_on(self, reader: int) -> None:
+    def _pass_on(self, errors: IO[bytes]) -> None:
         """Pass the errors on, and keep their end: no file of the run holds them."""
-        while True:
-            chunk = os.read(reader, 1 << 16)
-            if not chunk:
-                return
-            self._tail = (self._tail + chunk)[-_TAIL_BYTES:]
-            while chunk:
-                try:
-                    chunk = chunk[os.write(2, chunk) :]
-                except BlockingIOError:
-                    time.sleep(0.01)
-                except OSError:
-                    chunk = b""  # no program reads any more
+        with errors:
+            while True:
+                chunk = os.read(errors.fileno(), 1 << 16)
+                if not chunk:
+                    return
+                self._tail = (self._tail + chunk)[-_TAIL_BYTES:]
+                while chunk:
+                    try:
+                        chunk = chunk[os.write(2, chunk) :]
+                    except BlockingIOError:
+                        time.sleep(0.01)
+                    except OSError:
+                        chunk = b""  # no program reads any more
 
     def script_ended(self, status: int, *, is_killed: bool) -> None:
         """Read what is known of the end."""
