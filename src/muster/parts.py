@@ -130,6 +130,7 @@ def _brings(folder: str, group: str) -> bool:
 
 
 def _text_of(file: str) -> str:
+    # That of muster.ownership would load msgspec for each page of help.
     try:
         with open(file, encoding="utf-8", errors="replace") as stream:
             return stream.read()

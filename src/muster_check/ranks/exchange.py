@@ -55,7 +55,7 @@ class MeetingPoint:
             self._socket = _listening(port)
             self.port = int(self._socket.getsockname()[1])
         except OSError as error:
-            self.squatter = error.strerror
+            self.squatter = error.strerror or str(error)
         if other_count == 0:
             self._all.set()
         threading.Thread(target=self._accept, daemon=True).start()
