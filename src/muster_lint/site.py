@@ -114,6 +114,19 @@ def seconds_of(text: str | None) -> int | None:
         return None
 
 
+def time_limit_of(job: BatchScript) -> int | None:
+    """Return the seconds of the header's --time; None where there is none that Slurm takes."""
+    return seconds_of(job.header["time"].value) if "time" in job.header else None
+
+
+def is_short_try(job: BatchScript) -> bool:
+    """Tell whether somebody only tries the script out, by its time limit."""
+    return 0 < (time_limit_of(job) or 0) <= _A_TRY_S
+
+
+_A_TRY_S = 600
+
+
 def _is_unlimited(text: str | None) -> bool:
     """Return whether a time is one that Slurm takes, and sets no limit."""
     try:

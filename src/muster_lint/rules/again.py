@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from muster_lint import sources
 from muster_lint.job import BatchScript
 from muster_lint.rule import rule
-from muster_lint.site import seconds_of
+from muster_lint.site import time_limit_of
 from muster_lint.values import Hit, Severity
 from muster_lint.works import is_work
 
@@ -116,7 +116,7 @@ def find_unprepared_jobs(job: BatchScript) -> Iterator[Hit]:
     """Yield a partition or a QOS that preempts by its name, for a job of more than a while that neither comes back nor is warned."""
     if not {"requeue", "no-requeue", "open-mode", "signal"}.isdisjoint(job.header) or _GOES_ON.search(job.text):
         return
-    limit = seconds_of(job.header["time"].value or "") if "time" in job.header else None
+    limit = time_limit_of(job)
     for name in ("partition", "qos"):
         asked = job.header.get(name)
         found = _MAKES_PLACE.search((asked.value or "") if asked is not None else "")

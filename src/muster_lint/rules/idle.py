@@ -9,7 +9,7 @@ from muster_lint import sources
 from muster_lint.bash import SimpleCommand
 from muster_lint.job import BatchScript
 from muster_lint.rule import rule
-from muster_lint.site import seconds_of
+from muster_lint.site import time_limit_of
 from muster_lint.values import Hit, Severity, TextSpan
 from muster_lint.works import INSTALLERS, is_work, switched_off, text_of
 
@@ -46,9 +46,7 @@ def find_empty_jobs(job: BatchScript) -> Iterator[Hit]:
 def _unused_environments(job: BatchScript) -> Iterator[Hit]:
     """Yield the activation of an environment behind which a job with GPUs, or of an hour and more, starts nothing."""
     last = job.shell.commands[-1] if job.shell.commands else None
-    is_long = (
-        job.asks_for_gpus or ((seconds_of(job.header["time"].value or "") or 0) if "time" in job.header else 0) >= 3600
-    )
+    is_long = job.asks_for_gpus or (time_limit_of(job) or 0) >= 3600
     activates = last is not None and re.match(
         r"(conda|mamba|micromamba) activate |(source|\.) (activate |\S*/bin/activate)", text_of(last)
     )

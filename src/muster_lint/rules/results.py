@@ -9,7 +9,7 @@ from muster_lint import sources
 from muster_lint.bash import SimpleCommand
 from muster_lint.job import BatchScript
 from muster_lint.rule import rule
-from muster_lint.site import seconds_of
+from muster_lint.site import time_limit_of
 from muster_lint.values import Hit, Severity
 from muster_lint.works import copies, is_work
 
@@ -30,7 +30,7 @@ def find_results_on_node(job: BatchScript) -> Iterator[Hit]:
     """Yield the last work in a folder of the node's own disk, where nothing is copied out of it, or only behind the work."""
     if not job.directives or re.search(_BRINGS_BACK, job.body):
         return
-    limit = seconds_of(job.header["time"].value or "") if "time" in job.header else None
+    limit = time_limit_of(job)
     works = [each for each in job.launches if is_work(job, each) and not each.command.in_substitution]
     moves = [
         each for each in job.shell.commands if each.program in {"cd", "pushd", "popd"} and not each.in_substitution

@@ -16,7 +16,7 @@ from muster_lint.bash import SimpleCommand, Word
 from muster_lint.job import BatchScript
 from muster_lint.launch import LaunchCommand
 from muster_lint.rule import rule
-from muster_lint.site import seconds_of
+from muster_lint.site import is_short_try
 from muster_lint.sizes import has_whole_nodes
 from muster_lint.values import Hit, Severity
 from muster_lint.works import copies, is_work, trains
@@ -237,7 +237,6 @@ _OF_INPUT = re.compile(
 )
 _OF_EVERY_RUN = re.compile(r"^\$\{?(PWD|HOME|SLURM_SUBMIT_DIR)\}?/")
 _LITERAL = re.compile(r"(?!/(tmp|dev|var)/)(\.{1,2}/|/|~/)?[\w./-]+")
-_A_TEST_S = 600
 _WRITERS = frozenset({"echo", "cat", "printf", "scontrol", "srun", "sed", "envsubst", "hostname", "awk", "head", "jq"})
 
 
@@ -253,8 +252,7 @@ _WRITERS = frozenset({"echo", "cat", "printf", "scontrol", "srun", "sed", "envsu
 )
 def find_wiped_logs(job: BatchScript) -> Iterator[Hit]:
     """Yield the first log with a fixed name that a program of the work, or tee behind it, opens and empties."""
-    limit = seconds_of(job.header["time"].value or "") if "time" in job.header else None
-    if not job.directives or _has_own_folder(job) or _has_several_tasks(job) or (limit and limit <= _A_TEST_S):
+    if not job.directives or _has_own_folder(job) or _has_several_tasks(job) or is_short_try(job):
         return  # array-shares-file says the last but one
     works = {each.command.order: each for each in job.launches if is_work(job, each)}
     piped = {each.command.pipe for each in works.values() if each.command.pipes_on}

@@ -12,7 +12,7 @@ from muster_lint.job import BatchScript
 from muster_lint.launch import LaunchCommand, Stage
 from muster_lint.rule import rule
 from muster_lint.samples import AGENT, MEET, NODES, STEP, TASKS, TIME
-from muster_lint.site import seconds_of
+from muster_lint.site import is_short_try
 from muster_lint.sizes import (
     NODES_OF_AGENT,
     RANKS_OF_AGENT,
@@ -553,11 +553,10 @@ def find_one_cpu(job: BatchScript) -> Iterator[Hit]:
         return
     gpus = job.gpus_per_node or 1
     is_told = "cpus-per-task" in job.header
-    limit = seconds_of(job.header["time"].value or "") if "time" in job.header else None
     named = [name for each in job.all_launches if (name := _named(each))]
     reads = _TRAINS if is_told else _READS
     loads = any(reads.search(text) for text in texts) and not any(_ASKS_A_MODEL.search(name) for name in named)
-    if (gpus == 1 and not loads) or (limit and limit <= _A_TEST_S):
+    if (gpus == 1 and not loads) or is_short_try(job):
         return  # nothing says that it reads much data; or somebody tries it out
     steps = [stage for each in job.steps if (stage := each.stage("step")) is not None]
     sized = ("-c", "--cpus-per-task", "--cpu-bind", "--cpu_bind", "--exclusive", "--cpus-per-gpu")
@@ -586,7 +585,6 @@ _WITHOUT_LOADERS = re.compile(
     re.IGNORECASE,
 )
 """What Docker starts has CPUs that are not the job's; an agent that learns from a simulation has no data to load."""
-_A_TEST_S = 600
 _TRAINS = re.compile(r"train|epoch|fine.?tun|fit\b|gan(?![a-z])", re.IGNORECASE)
 _READS = re.compile(
     rf"{_TRAINS.pattern}|batch|imagenet|cifar|(?<![/\w])(data|image|video)|resnet|cnn|vae|unet|bert|vit\b|yolo|mdrun|namd|relion|julia|wandb agent|torchrun|accelerate launch|deepspeed",

@@ -10,7 +10,7 @@ from muster_lint.bash import SimpleCommand, Word
 from muster_lint.job import BatchScript
 from muster_lint.launch import LaunchCommand, Stage, is_of_one_node, launches_of, starts_python
 from muster_lint.rule import rule
-from muster_lint.site import seconds_of
+from muster_lint.site import time_limit_of
 from muster_lint.values import Edit, Hit, Severity, TextSpan
 from muster_lint.works import AT_ONCE, SERVER, STARTS_RANKS, is_work, starts_ranks, text_of, trains
 
@@ -110,7 +110,7 @@ def _may_hide_flags(stage: Stage) -> bool:
 )
 def find_survivors(job: BatchScript) -> Iterator[Hit]:
     """Yield steps of several ranks without --kill-on-bad-exit."""
-    limit = seconds_of(job.header["time"].value) if "time" in job.header else None
+    limit = time_limit_of(job)
     if job.shell.assigned("SLURM_KILL_BAD_EXIT") or (limit is not None and 0 < limit <= _NCCL_TIMEOUT_S):
         return  # the limit ends the others no later than a time-out does
     meets = _MEETS.search(job.text) is not None or (job.asks_for_gpus and _MAY_MEET.search(job.text) is not None)
