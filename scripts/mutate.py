@@ -11,10 +11,10 @@ too: if it fails there, it is left out, and the report says so. A change that no
 holds its difference, and each survivor that a user could meet wants a test.
 
 One process collects all fast tests, once. It forks for each change, puts the changed code into the function itself, and
-runs the tests that run this function, of other files one case of each test first, until they have taken 20 seconds of
-processor time. Which test runs which function, itself or in a fork or a program that it starts, is looked up in
-`.cache/mutate/touched.json`. This map is made of six cases of each test; new tests are added to it, and `--fresh` makes
-it again: two minutes of a core or three. Programs that a test starts find the changed source by PYTHONPATH.
+runs the tests that run this function, one case of each test first, until they have taken 20 seconds of
+processor time. Which case runs which function, itself or in a fork or a program that it starts, is looked up in
+`.cache/mutate/touched.json`. This map is made of every case; new ones are added to it, and `--fresh` makes it again:
+five minutes of a core. Programs that a test starts find the changed source by PYTHONPATH.
 
 Code that no fast test runs in its own process, and a function that has made others, is judged the long way: a process
 that has nothing of Muster runs the files that name module and function, those that name the module, the room. What
@@ -84,8 +84,6 @@ _NEAREST_CPU_S = 20.0
 """Processor time of the tests of one change, as the map knows it."""
 _LABS_CPU_S = 60.0
 """The same of tests on labs, which mostly wait."""
-_MAPPED_CASES = 6
-"""Cases of a test that the map is made of: the others count as running what these run."""
 # A condition decides something more often than a number does: how often each kind is drawn.
 WEIGHTS = {"condition": 4, "comparison": 4, "not": 4, "test": 3, "value": 2, "number": 1}
 _TURNED = {
@@ -561,6 +559,8 @@ class _Ready(NamedTuple):
     session: pytest.Session
     touched: Mapping[str, tuple[float, frozenset[str]]]
     """Test → its processor time, and the functions that it runs, as `Mutation.name` has them."""
+    of_all_cases: Mapping[str, set[str]]
+    """The same of a test with all its cases: what they share, a fixture or a cache, ran in the first of them only."""
     functions: Mapping[tuple[str, int], Sequence[FunctionType]]
     """File and first line → the functions that were made there."""
     caches: Sequence[Any]
@@ -629,26 +629,20 @@ class _Server:
         global _ready  # noqa: PLW0603  # the forks of the pool find it there
         kept_map = WORK / ("touched-labs.json" if self.of_labs else "touched.json")
         fork = multiprocessing.get_context("fork")
-        _ready = _Ready(session, {}, self.functions, self.caches)
+        _ready = _Ready(session, {}, defaultdict(set), self.functions, self.caches)
         rows = {} if self.words.fresh or not kept_map.exists() else json.loads(kept_map.read_text())
-        known_tests = frozenset(map(_test_of, rows))
-        if any(_test_of(item.nodeid) not in known_tests for item in session.items):
+        name_of = _test_of if self.of_labs else str  # of a test on labs one case stands for all
+        known = frozenset(map(name_of, rows))
+        if not known.issuperset(name_of(item.nodeid) for item in session.items):
             with concurrent.futures.ProcessPoolExecutor(self.words.jobs, mp_context=fork) as pool:
-                same = itertools.repeat(self.words.jobs), itertools.repeat(known_tests)
-                most_cases = itertools.repeat(1 if self.of_labs else _MAPPED_CASES)
-                for part in pool.map(_touched_by, range(self.words.jobs), *same, most_cases):
+                same = itertools.repeat(self.words.jobs), itertools.repeat(known), itertools.repeat(name_of)
+                for part in pool.map(_touched_by, range(self.words.jobs), *same):
                     rows.update(part)
             kept_map.write_text(json.dumps(rows))
         touched = {test: (seconds, frozenset(names)) for test, (seconds, names) in rows.items()}
-        of_tests: dict[str, list[tuple[float, frozenset[str]]]] = defaultdict(list)
-        for test, row in touched.items():
-            of_tests[_test_of(test)].append(row)
-        for item in session.items:
-            known = of_tests.get(_test_of(item.nodeid))
-            if known and item.nodeid not in touched:
-                seconds = sum(row[0] for row in known) / len(known)
-                touched[item.nodeid] = (round(seconds, 3), frozenset().union(*(row[1] for row in known)))
         _ready = _ready._replace(touched=touched)
+        for test, (_, names) in touched.items():
+            _ready.of_all_cases[_test_of(test)].update(names)
         gc.freeze()  # a search for garbage in a fork would copy all of this
         with concurrent.futures.ProcessPoolExecutor(self.words.jobs, mp_context=fork) as pool:
             judged = pool.map(_judge_in_place, self.mutations, itertools.repeat(self.words.limit_s))
@@ -665,20 +659,12 @@ def _test_of(nodeid: str) -> str:
 
 
 def _touched_by(
-    part: int, parts: int, known_tests: frozenset[str], most_cases: int
+    part: int, parts: int, known: frozenset[str], name_of: Callable[[str], str]
 ) -> dict[str, tuple[float, list[str]]]:
     """Return what each other test of a part runs, and its processor time; called in a fork that does nothing else."""
-    cases: dict[str, list[pytest.Item]] = defaultdict(list)
-    for item in _ready.session.items:
-        if _test_of(item.nodeid) not in known_tests:
-            cases[_test_of(item.nodeid)].append(item)
+    others = {name: item for item in reversed(_ready.session.items) if (name := name_of(item.nodeid)) not in known}
     files = sorted({item.path for item in _ready.session.items})
-    _ready.session.items[:] = [
-        item
-        for each in cases.values()
-        for item in each[:: -(-len(each) // most_cases)]
-        if files.index(item.path) % parts == part
-    ]
+    _ready.session.items[:] = [item for item in reversed(others.values()) if files.index(item.path) % parts == part]
     with tempfile.TemporaryDirectory(prefix="map-", dir=WORK, ignore_cleanup_errors=True) as folder:
         recorder = _Recorder(Path(folder) / "called")
         for functions in _ready.functions.values():
@@ -847,22 +833,23 @@ def _items_for(mutation: Mutation, outermost: str) -> list[pytest.Item]:
     names = mutation.function in "".join(text for path, text in _test_files() if str(path.relative_to(ROOT)) in near)
     name = f"{mutation.file.relative_to(SOURCE)}:{outermost}"
     rows = []
-    cases: Counter[str] = Counter()
+    cases: Counter[tuple[str, bool]] = Counter()
     for item in _ready.session.items:
         file, test = item.nodeid.partition("::")[0], _test_of(item.nodeid)
-        seconds, touched = _ready.touched.get(item.nodeid, (0.1, None))
-        if name in touched if touched is not None else names and file in near:
-            rows.append((file not in near, cases[test], seconds, file, item))
-            cases[test] += 1
-    chosen: list[tuple[bool, int, float, str, pytest.Item]] = []
+        seconds, touched = _ready.touched.get(item.nodeid, (0.1, frozenset()))
+        if name in _ready.of_all_cases[test] if test in _ready.of_all_cases else names and file in near:
+            shares_it = name not in touched
+            rows.append((file not in near, shares_it, cases[test, shares_it], seconds, file, item))
+            cases[test, shares_it] += 1
+    chosen: list[tuple[bool, bool, int, float, str, pytest.Item]] = []
     spent_s = 0.0
-    for row in sorted(rows, key=lambda row: row[:4]):
-        if spent_s + row[2] <= _NEAREST_CPU_S or not chosen:
-            spent_s += row[2]
+    for row in sorted(rows, key=lambda row: row[:5]):
+        if spent_s + row[3] <= _NEAREST_CPU_S or not chosen:
+            spent_s += row[3]
             chosen.append(row)
     # Tests of one file behind each other: what they share is set up once.
-    place = {row[3]: number for number, row in reversed(list(enumerate(chosen)))}
-    return [row[4] for row in sorted(chosen, key=lambda row: place[row[3]])]
+    place = {row[4]: number for number, row in reversed(list(enumerate(chosen)))}
+    return [row[5] for row in sorted(chosen, key=lambda row: place[row[4]])]
 
 
 def _changed_code(mutation: Mutation) -> CodeType | None:

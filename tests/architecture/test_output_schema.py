@@ -140,6 +140,18 @@ def test_a_job_that_slurm_tells_of(fields: dict[str, str], tmp_path: Path) -> No
         assert (job.job, job.state) == ("41", fields["state"])
 
 
+def test_a_job_that_is_queued_and_cancelled(tmp_path: Path) -> None:
+    stub = Stub.at(tmp_path / "slurm")
+    stub.say("EMPTY")
+    environment = {**os.environ, "PATH": f"{stub.folder}/bin:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    words = ("-N", "1", "-t", "5", "--", "true")
+    plain = run_muster(["submit", *words], env=environment, cwd=tmp_path)
+    assert (plain.stdout, plain.status) == ("41\n", 0), plain.stderr
+    done = run_muster(["submit", "--json", *words], env=environment, cwd=tmp_path)
+    queued = read("submit", done.stdout)
+    assert (queued.job, Path(queued.directory).parent.parent) == ("41", tmp_path), done.stderr
+
+
 @pytest.fixture
 def ask(lab: Lab, shared_directory: Path) -> Callable[..., str]:
     def ask(*words: str) -> str:

@@ -58,11 +58,18 @@ def test_a_line_of_the_job(
 
 
 @pytest.mark.parametrize(
-    ("meeting", "looks"), [({}, True), ({"port": 29500}, False), ({"reserved_ports": True}, False)]
+    ("meeting", "flag", "looks"),
+    [
+        ({}, "--mem=1", True),
+        ({}, "--nodelist=n1", False),
+        ({}, "--exclude=n1", False),
+        ({"port": 29500}, "--mem=1", False),
+        ({"reserved_ports": True}, "--mem=1", False),
+    ],
 )
-def test_a_port_is_looked_for_where_nobody_has_one(meeting: dict[str, object], looks: bool) -> None:
+def test_a_port_is_looked_for_where_nobody_has_one(meeting: dict[str, object], flag: str, looks: bool) -> None:
     made = plan("-N", "2", "--", "x")
-    made = replace(made, rendezvous=replace(made.rendezvous, **meeting))
+    made = replace(made, rendezvous=replace(made.rendezvous, **meeting), step_flags=(Flag(flag, _SAID),))
     assert chooses_port(made, launcher_named("srun")) is looks
 
 

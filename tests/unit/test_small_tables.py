@@ -258,13 +258,13 @@ def test_a_script_is_over_when_what_it_wrote_is_passed_on(
     monkeypatch: pytest.MonkeyPatch, status: int | None, quiet_s: float, late_bytes: int, is_done: bool, is_over: bool
 ) -> None:
     keeper = _Keeper(1.0, in_pieces=False)
-    keeper.child_status = status
+    keeper.child_status, keeper.quiet_since = status, 100.0 - quiet_s
     monkeypatch.setattr("time.monotonic", lambda: 100.0)
     keeper.bytes_at_end = None if not late_bytes else 0
     keeper.out.bytes_read = late_bytes
     keeper.errors.open = keeper.out.open = not is_done
 
-    assert keeper._is_over(100.0 - quiet_s) is is_over
+    assert keeper._is_over() is is_over
 
 
 @pytest.mark.parametrize("told", [None, 15])

@@ -30,7 +30,7 @@ _WAITS_FOR_STEP = (
 _CHUNK_BYTES = 1 << 16
 # Launchers report a failure at the end of what they say.
 _REPORT_BYTES = 1 << 18
-_LOOK_S = 0.5
+_LOOK_S = 0.25
 # A process that left its rank's group may hold our pipes for ever.
 _DRAIN_S = 0.5
 _LATE_BYTES = 1 << 22
@@ -150,6 +150,7 @@ class _Keeper:
         self.patience_s = patience_s
         self.kill_at: float | None = None
         self.bytes_at_end: int | None = None
+        self.quiet_since = time.monotonic()
 
     def listening(self) -> AbstractContextManager[int]:
         """Note the signals that come, and yield the descriptor that then wakes the loop."""
@@ -157,18 +158,16 @@ class _Keeper:
 
     def run(self, wake: int, look: Callable[[], None] = lambda: None) -> None:
         """Pass on until the script and its parent have ended, and all that they wrote is written."""
-        quiet_since = time.monotonic()
-        while not self._is_over(quiet_since):
-            patience_s = _LOOK_S if self.child_status is None else 0.05
-            if pass_on(self.pumps, wake, (), patience_s) or self.child_status is None:
-                quiet_since = time.monotonic()
+        while not self._is_over():
+            if pass_on(self.pumps, wake, (), _LOOK_S):
+                self.quiet_since = time.monotonic()
             self._reap()
             self._hear()
             look()
         for pump in (self.out, self.errors):
             pump.finish()
 
-    def _is_over(self, quiet_since: float) -> bool:
+    def _is_over(self) -> bool:
         """Return whether nothing is left to pass on: a slow reader gets all.
 
         What outlives the script does not count.
@@ -178,7 +177,7 @@ class _Keeper:
         if self.bytes_at_end is None:
             self.bytes_at_end = self.out.bytes_read + self.errors.bytes_read
         since = self.out.bytes_read + self.errors.bytes_read - self.bytes_at_end
-        is_quiet = time.monotonic() > quiet_since + _DRAIN_S or since > _LATE_BYTES
+        is_quiet = time.monotonic() > self.quiet_since + _DRAIN_S or since > _LATE_BYTES
         return is_quiet or all(pump.is_done for pump in self.pumps)
 
     def _reap(self) -> None:
@@ -187,6 +186,7 @@ class _Keeper:
         pid, status = os.waitpid(self.child, os.WNOHANG)
         if pid:
             self.child_status = os.waitstatus_to_exitcode(status)
+            self.quiet_since = time.monotonic()
 
     def _hear(self) -> None:
         """End the script when a signal comes, or when nobody takes its output."""

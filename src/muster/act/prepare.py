@@ -72,7 +72,7 @@ def plan_for(
     def make(cluster: ClusterFacts | None) -> Plan:
         site = choose_site(name, facts, overrides, cluster)
         own_facts = facts
-        if engine is Engine.SLURM and (site.is_here or is_within):
+        if engine is Engine.SLURM and site.is_here:
             from muster.act.texts import place_texts
 
             own_facts = replace(facts, texts=place_texts(facts))

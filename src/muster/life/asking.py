@@ -146,12 +146,12 @@ def of_part(part: str) -> List[str]:
     return ["--het-group=" + number] if number else []
 
 
-def on_nodes(hosts: Sequence[str], *words: str, name: str = "", part: str = "") -> List[str]:
+def on_nodes(hosts: Sequence[str], *words: str, name: str = "sh", part: str = "") -> List[str]:
     """Return the words of a step beside that of the ranks, once on each of these nodes, which are in one part."""
     count = str(len(hosts))
     return [
         "srun", "--overlap", *of_part(part),
-        *(["--job-name=" + name] if name else []), "--nodes=" + count,
+        "--job-name=" + name, "--nodes=" + count,
         "--nodelist=" + ",".join(hosts), "--ntasks=" + count, "--ntasks-per-node=1",
         "--cpus-per-task=1", "--mem=0", "--gres=none", "--mpi=none",
         "--quiet", "--export=NONE", "--chdir=/", *words,
