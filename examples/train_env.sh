@@ -25,7 +25,7 @@ job() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Below is Muster's own text (0.2.0, sha256 1e721622), explained in docs/explanation/script.md.
+# Below is Muster's own text (0.2.0, sha256 bc089eba), explained in docs/explanation/script.md.
 
 { muster_common=$(</dev/stdin); } <<'MUSTER_TEXT'
 # Stops with the sentence $1 and the hint $2. It needs no other program, since an image may hold none.
@@ -185,6 +185,7 @@ muster_read_ends() {
             *) ends[rank]=$word said[node]=$((${said[node]:-0} + 1)) && : "${failed:=$rank $node $word}" ;;
             esac
         done <"${MUSTER_ENDS:-/dev/null}/${MUSTER_ATTEMPT:-1}.$node"
+        [ ! -e "$MUSTER_ENDS/${MUSTER_ATTEMPT:-1}.$node.signalled" ] || "${muster_tell:-:}" signalled
     done 2>/dev/null
     [ "$failed ${#ends[@]}" = " $((muster_nodes * each))" ] || muster_report_ends
 }
@@ -496,14 +497,14 @@ muster_find_left() {
 # The shell around a command calls it when the command has ended.
 muster_when_over=muster_end_left
 # Runs the command $@, and ends with its status or by its signal. This shell stays if the ends are counted, or if rank 0
-# looks at its own end. The launcher reports a signal, so this shell does not.
+# looks at its own end. The launcher reports a signal, so this shell does not; it notes one that it got itself.
 muster_stay() {
     [ -n "$muster_ends${muster_at_end:-}" ] || exec "$@"
     muster_note_begin
     # A number that is free: an MPI may have opened any.
     muster_free=9
     while [ -e "/proc/$$/fd/$muster_free" ] && [ "$muster_free" -gt 2 ]; do muster_free=$((muster_free - 1)); done
-    trap : HUP INT QUIT USR1 USR2 ALRM TERM XCPU
+    trap '[ -z "$muster_ends" ] || echo >"$muster_ends.signalled"' HUP INT QUIT USR1 USR2 ALRM TERM XCPU
     if [ "$muster_free" -gt 2 ]; then
         eval "exec $muster_free>&2 2>/dev/null"
         (eval "exec 2>&$muster_free $muster_free>&-" && muster_marked "$@")

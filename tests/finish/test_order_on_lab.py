@@ -186,7 +186,7 @@ def test_a_link_whose_host_dies_after_a_saved_one_goes_on(new_lab: Callable[...,
     job = _Job(new_lab("-N", "4"), shared_directory)
     first = job.submit(_SAVES, *_SIZE[:-1], "2", "--until-done", "--save-before", "50s")
     job.wait(lambda: all((shared_directory / f"ready.1.{rank}").exists() for rank in (0, 1)))
-    checked(job.lab.exec(["scancel", "--batch", "--signal=USR1", first]))
+    checked(job.lab.exec(["scancel", "--signal=USR1", first]))  # to the ranks, past the script
     job.wait(lambda: all((shared_directory / f"ready.2.{rank}").exists() for rank in (0, 1)))
     second = job.read("links").splitlines()[1].split("\t")[1]
     host = job.lab.exec(["squeue", "--noheader", "--jobs", second, "--format=%B"]).stdout.strip()

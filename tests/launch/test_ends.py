@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -51,7 +51,7 @@ def test_a_signal_that_reaches_the_shell_too_ends_the_command_alone(shell: tuple
         result = start(SLURM_RANK, place, (*command[:2], command[2] % number), shell)
         assert result.status == 3, result.stderr
 
-    assert _written(tmp_path)["0"][-1] == "0 3"
+    assert (_written(tmp_path)["0"][-1], set(_written(tmp_path))) == ("0 3", {"0", "0.signalled"})
 
 
 @each_shell
@@ -166,7 +166,7 @@ def test_a_rank_of_mpirun_writes_it_too(tmp_path: Path) -> None:
 
 def _count(
     tmp_path: Path,
-    files: dict[int, str],
+    files: Mapping[int | str, str],
     *,
     of: str = "ranks",
     report: Part = "report_ends",
@@ -188,7 +188,7 @@ def _count(
         "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n[1-2] muster_nodes=2 muster_ntasks_per_node=2",
         f"muster_run_dir={tmp_path}/run muster_logs=logs muster_status=0 MUSTER_ENDS=",
         more,
-        'muster_tell=tell && tell() { [ "$1" != unsaid ] || printf \'%s %s|\' "$2" "$3" >&3; }',
+        'muster_tell=tell && tell() { [ "$1" = ends ] || printf \'%s|\' "${2-$1}${3+ $3}" >&3; }',
         "exec 3>&1",
         'export MUSTER_ENDS="$(muster_ends)"',
         *(f'printf "{text}" >"$MUSTER_ENDS/1.{node}"' for node, text in files.items()),
@@ -199,14 +199,17 @@ def _count(
     return run(["bash", "-c", "\n".join(lines)], env={**os.environ, **path})
 
 
-WELL = {0: r"0 begins\n1 0\n0 0\n", 1: r"2 begins\n2 0\n3 0\n"}
+WELL: dict[int | str, str] = {0: r"0 begins\n1 0\n0 0\n", 1: r"2 begins\n2 0\n3 0\n"}
 DOWN = "n1 alloc none\nn2 down* Not responding"
 
 
-def test_a_start_whose_ranks_all_said_0_ends_well_and_leaves_no_file(tmp_path: Path) -> None:
-    result = _count(tmp_path, WELL, states=DOWN)
+@pytest.mark.parametrize(("more", "told"), [({}, ""), ({"1.signalled": ""}, "signalled|")])
+def test_a_start_whose_ranks_all_said_0_ends_well_and_leaves_no_file(
+    more: dict[int | str, str], told: str, tmp_path: Path
+) -> None:
+    result = _count(tmp_path, {**WELL, **more}, states=DOWN)
 
-    assert (result.stdout.strip(), result.stderr) == ("0|", ""), "what Slurm says of a node does not matter then"
+    assert (result.stdout.strip(), result.stderr) == (f"{told}0|", ""), "what Slurm says of a node does not matter then"
     assert not (tmp_path / "run" / "ranks").exists()
 
 
@@ -221,7 +224,7 @@ def test_a_start_whose_ranks_all_said_0_ends_well_and_leaves_no_file(tmp_path: P
     ids=["one of a node", "all of a node", "a node that never wrote", "dealt in another order"],
 )
 def test_ranks_that_never_said_how_they_ended_are_told(
-    files: dict[int, str], words: str, ranks: tuple[int, ...], tmp_path: Path
+    files: dict[int | str, str], words: str, ranks: tuple[int, ...], tmp_path: Path
 ) -> None:
     result = _count(tmp_path, files, states=DOWN)
 
@@ -343,7 +346,7 @@ def test_a_rank_may_end_before_the_first_of_its_node_begins(report: Part, tmp_pa
     ],
 )
 def test_without_the_folder_of_texts_the_ends_are_counted(
-    files: dict[int, str], status: str, sentence: str, tmp_path: Path
+    files: dict[int | str, str], status: str, sentence: str, tmp_path: Path
 ) -> None:
     done = _count(tmp_path, files, report="report_ends_else")
     assert (done.stdout.strip(), done.stderr[: 8 + len(sentence)]) == (status, sentence and f"muster: {sentence}")

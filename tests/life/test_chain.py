@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.life import asking, told
+from muster.life import asking, machine, told
 from muster.life.attempt import RunningAttempt
 from muster.life.chain import LinkChain
 from muster.life.rules import Rules
@@ -212,6 +212,7 @@ def test_what_the_script_tells_is_heard(tmp_path: Path) -> None:
     made.heard("unsaid", "b lost its node is gone")
     made.heard("unsaid", "a alive later")
     assert made._unsaid == ("b", True, "its node is gone")
+    assert made.heard("signalled", "") == [machine.RanksSave("asked")]
     (hang,) = made.heard("hang", "rank 3 stands")
     assert "rank 3 stands" in str(hang)
     (tmp_path / "1.1").write_text("2 0\n3 7\nx 0\n")

@@ -281,18 +281,24 @@ def test_the_next_step_starts_beside_one_whose_srun_was_killed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("links", "reason", "later_s", "decision"),
-    [(9, "asked", 5.0, "saved"), (9, "asked", 601.0, "done"), (0, "asked", 5.0, "done"), (9, "limit", 601.0, "saved")],
+    ("links", "reasons", "later_s", "decision"),
+    [
+        (9, ("asked",), 5.0, "saved"),
+        (9, ("asked",), 601.0, "done"),
+        (0, ("asked",), 5.0, "done"),
+        (9, ("limit",), 601.0, "saved"),
+        (0, ("limit", "asked"), 5.0, "saved"),
+    ],
 )
 def test_ranks_that_end_after_they_were_asked_to_save_leave_the_rest_to_the_next_link(
-    links: int, reason: str, later_s: float, decision: str
+    links: int, reasons: tuple[str, ...], later_s: float, decision: str
 ) -> None:
     """Seen on a lab: the script saves and ends at the signal, and the chain was closed in the middle of its work."""
     state = LifeState(phase=LifePhase.RUNS, hosts=("n1", "n2"), pool=("n1", "n2"), attempt=1)
     terms, now = LifeTerms(2, 2, link=int(links > 0), links=links), 7.0
     done: list[Any] = []
     for event in (
-        machine.RanksSave(reason),
+        *map(machine.RanksSave, reasons),
         machine.EndsCounted(),
         machine.StepEnded(0),
         machine.OutputSays(is_cancelled=False),
@@ -303,7 +309,7 @@ def test_ranks_that_end_after_they_were_asked_to_save_leave_the_rest_to_the_next
 
     (note,) = [action for action in done if isinstance(action, machine.NoteEnd)]
     assert note.decision == decision
-    assert any(isinstance(action, machine.QueueNext) for action in done) is (decision == "saved")
+    assert any(isinstance(action, machine.QueueNext) for action in done) is (links > 0 and decision == "saved")
 
 
 def test_a_node_that_was_lost_or_lost_the_folder_is_taken_last_while_slurm_lists_it() -> None:

@@ -144,6 +144,8 @@ class RunningAttempt(RunningScript):
             self._unsaid = self._unsaid or (host, is_lost == "lost", sentence)
         elif word == "hang":
             return [machine.HangSeen(rest)]
+        elif word == "signalled":
+            return [machine.RanksSave("asked")]
         elif word == "srun":
             return self._heard_srun(rest)
         return []

@@ -516,7 +516,7 @@ def _end_step(terms: LifeTerms, state: LifeState, cause: FirstCause) -> Result:
 @_rule(RanksSave, LifePhase.RUNS, LifePhase.ENDS_STEP)
 def saving_rule(terms: LifeTerms, state: LifeState, event: RanksSave) -> Result:
     """Note why; an attempt that saves because the job is to end is not started again."""
-    return state._replace(saved=event.reason, saved_s=state.now), ()
+    return state._replace(saved=state.saved if _is_to_end(state) else event.reason, saved_s=state.now), ()
 
 
 @_rule(ToldToEnd, LifePhase.RUNS, LifePhase.ENDS_STEP)
@@ -633,7 +633,7 @@ def _ended_well(terms: LifeTerms, state: LifeState) -> Result:
     if _is_to_end(state):
         return _close(terms, state, "saved", "the ranks were told to save (%s)" % state.saved, is_outside=True)
     if terms.link and state.saved and state.now <= state.saved_s + SAVE_S:
-        return _close(terms, state, "saved", "the ranks were asked to save, and ended", is_outside=True)
+        return _close(terms, state, "saved", "a signal had reached the ranks", is_outside=True)
     return _close(terms, state, "done", "the script is done", is_outside=False)
 
 

@@ -283,7 +283,8 @@ class Supervisor(Loop):
         reason = self.saves.saved_words if state.saved not in ("", "asked") and not state.told else action.why
         running = self.running
         self.lost = tuple(host for host in (running.hosts if running else ()) if host not in state.hosts)
-        text = "" if action.decision == "done" else self.saves.saved_words if is_well else self._cause_text(cause)
+        text = (self.saves.saved_words or action.why) if is_well else self._cause_text(cause)
+        text = "" if action.decision == "done" else text
         deed = ("they ended well" if action.decision == "saved" else "") if is_well else self._done_text(action, reason)
         if action.decision == "next" and cause.kind != "node":
             hosts = running.hosts if running else ()

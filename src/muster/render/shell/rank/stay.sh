@@ -1,12 +1,12 @@
 # Runs the command $@, and ends with its status or by its signal. This shell stays if the ends are counted, or if rank 0
-# looks at its own end. The launcher reports a signal, so this shell does not.
+# looks at its own end. The launcher reports a signal, so this shell does not; it notes one that it got itself.
 muster_stay() {
     [ -n "$muster_ends${muster_at_end:-}" ] || exec "$@"
     muster_note_begin
     # A number that is free: an MPI may have opened any.
     muster_free=9
     while [ -e "/proc/$$/fd/$muster_free" ] && [ "$muster_free" -gt 2 ]; do muster_free=$((muster_free - 1)); done
-    trap : HUP INT QUIT USR1 USR2 ALRM TERM XCPU
+    trap '[ -z "$muster_ends" ] || echo >"$muster_ends.signalled"' HUP INT QUIT USR1 USR2 ALRM TERM XCPU
     if [ "$muster_free" -gt 2 ]; then
         eval "exec $muster_free>&2 2>/dev/null"
         (eval "exec 2>&$muster_free $muster_free>&-" && muster_marked "$@")

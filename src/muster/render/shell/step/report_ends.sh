@@ -9,6 +9,7 @@ muster_read_ends() {
             *) ends[rank]=$word said[node]=$((${said[node]:-0} + 1)) && : "${failed:=$rank $node $word}" ;;
             esac
         done <"${MUSTER_ENDS:-/dev/null}/${MUSTER_ATTEMPT:-1}.$node"
+        [ ! -e "$MUSTER_ENDS/${MUSTER_ATTEMPT:-1}.$node.signalled" ] || "${muster_tell:-:}" signalled
     done 2>/dev/null
     [ "$failed ${#ends[@]}" = " $((muster_nodes * each))" ] || muster_report_ends
 }
