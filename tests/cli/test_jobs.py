@@ -8,8 +8,9 @@ import pytest
 
 from muster.act.record import Run, register
 from muster.cli.asked_jobs import cluster, state
-from muster.cli.jobs import _links_among, _order, _row
+from muster.cli.jobs import _links_among, _order, _row, _what
 from muster.cli.logs import _look_at_chain, _show, _with_headings
+from muster.cli.why import _output
 from muster.follow.cases import JobCase
 from muster.follow.hang_report import HANG_REPORT
 from muster.follow.scheduler import Answer
@@ -46,7 +47,7 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "task-1", tmp_path / "task-2"
 
 
-def test_a_link_says_whose_it_is_and_one_that_never_began_that_it_was_not_needed(folders: tuple[Path, Path]) -> None:
+def test_a_link_says_whose_it_is(folders: tuple[Path, Path]) -> None:
     first, second = folders
     jobs = [
         job(10, "9_1", "COMPLETED", first),
@@ -58,7 +59,7 @@ def test_a_link_says_whose_it_is_and_one_that_never_began_that_it_was_not_needed
     links = _links_among(jobs)
 
     assert links == {"12": "link 2 of job 9_1", "13": "link 2 of job 9_2"}
-    assert _row(jobs[2], links.get("12"), accounts=False)[-1] == "link 2 of job 9_1: not needed"
+    assert _row(jobs[2], links.get("12"), accounts=False)[-1] == f"link 2 of job 9_1: {_what(jobs[2])}"
     assert _row(jobs[3], links.get("13"), accounts=False)[-1] == "link 2 of job 9_2"
 
 
@@ -94,18 +95,23 @@ def test_the_lines_of_each_task_of_an_array_stand_under_its_name(
     assert err == b"muster: 9_1 (lr=0.1):\nmuster: 9_2:\n"
 
 
+_TWO = "1\t57\t1\n2\t58\t2\n"
+
+
 @pytest.mark.parametrize(
-    ("links", "states", "stands_for_all", "is_over"),
+    ("links", "states", "decision", "stands_for_all", "is_over"),
     [
-        pytest.param("", {"57": "PENDING"}, "57", False, id="not begun: no link is noted yet"),
-        pytest.param("1\t57\t1\n2\t58\t2\n", {"57": "FAILED", "58": "PENDING"}, "58", False, id="goes on"),
-        pytest.param("1\t57\t1\n2\t58\t2\n", {"57": "COMPLETED", "58": "CANCELLED"}, "57", True, id="done"),
-        pytest.param("", {"57": "CANCELLED"}, "57", True, id="withdrawn before it began"),
+        pytest.param("", {"57": "PENDING"}, "", "57", False, id="not begun: no link is noted yet"),
+        pytest.param(_TWO, {"57": "FAILED", "58": "PENDING"}, "next", "58", False, id="goes on"),
+        pytest.param(_TWO, {"57": "COMPLETED", "58": "CANCELLED"}, "done", "57", True, id="done"),
+        pytest.param(_TWO, {"57": "COMPLETED", "58": "CANCELLED"}, "saved", "58", True, id="the rest was cancelled"),
+        pytest.param("", {"57": "CANCELLED"}, "", "57", True, id="withdrawn before it began"),
     ],
 )
 def test_a_job_that_goes_on_is_followed_to_the_end_of_its_last_link(
     links: str,
     states: dict[str, str],
+    decision: str,
     stands_for_all: str,
     is_over: bool,
     tmp_path: Path,
@@ -115,6 +121,8 @@ def test_a_job_that_goes_on_is_followed_to_the_end_of_its_last_link(
     run = Run("57", tmp_path / "run", "train", cluster(), links=20)
     run.directory.mkdir()
     (run.directory / "links").write_text(links)
+    (run.directory / "attempts").write_text("1\t1\tnode1\t\t57\n" if decision else "")
+    (run.directory / "ends").write_text(f"1\t1\t9\t0\t\t\t{decision}\t\t\t\t\n" if decision else "")
     register(state(), run)
     jobs = tuple(job(int(name), name, word, run.directory, comment="muster:") for name, word in states.items())
 
@@ -122,6 +130,7 @@ def test_a_job_that_goes_on_is_followed_to_the_end_of_its_last_link(
 
     assert newest.job is not None
     assert (newest.job.id, over) == (stands_for_all, is_over)
+    assert (_output(newest) is None) is newest.job.was_withdrawn, "its folder has the lines of the link before it"
 
 
 def test_a_task_has_its_own_id_attempt_and_hang(folders: tuple[Path, Path]) -> None:

@@ -22,23 +22,24 @@ _WITHDRAWN = ("CANCELLED", None)
 
 
 @pytest.mark.parametrize(
-    ("states", "current"),
+    ("states", "goes_on", "current"),
     [
-        ((_RUNS, _WAITS, _WAITS), 1),
-        ((_ENDED, _RUNS, _WAITS), 2),
-        ((_ENDED, _WAITS, _WAITS), 2),
-        ((_ENDED, _ENDED, _ENDED), 3),
-        ((_ENDED, _ENDED, _WITHDRAWN), 2),
-        ((_WITHDRAWN, _WITHDRAWN), 2),
-        ((), None),
+        ((_RUNS, _WAITS, _WAITS), False, 1),
+        ((_ENDED, _RUNS, _WAITS), True, 2),
+        ((_ENDED, _WAITS, _WAITS), True, 2),
+        ((_ENDED, _ENDED, _ENDED), True, 3),
+        ((_ENDED, _ENDED, _WITHDRAWN), False, 2),
+        ((_ENDED, _WITHDRAWN, _WITHDRAWN), True, 2),
+        ((_WITHDRAWN, _WITHDRAWN), False, 2),
+        ((), True, None),
     ],
 )
-def test_the_current_link_runs_or_waits_for_nodes_or_had_them_last(
-    states: tuple[tuple[str, str | None], ...], current: int | None
+def test_the_current_link_runs_or_waits_for_nodes_or_had_them_last_or_was_to_go_on(
+    states: tuple[tuple[str, str | None], ...], goes_on: bool, current: int | None
 ) -> None:
     jobs = [_job(number, state, nodes) for number, (state, nodes) in enumerate(states, start=1)]
     # Slurm gives the jobs in an order of its own.
-    found = current_of(_CHAIN, [*reversed(jobs), _job(9, "RUNNING", "n9")])
+    found = current_of(_CHAIN, [*reversed(jobs), _job(9, "RUNNING", "n9")], goes_on=goes_on)
 
     assert (found[0] if found else None) == current
     assert found is None or found[1].id == str(found[0] + 10)

@@ -60,7 +60,6 @@ def _links_among(jobs: Sequence[SlurmJob]) -> dict[str, str]:
 
 
 def _row(job: SlurmJob, link: str | None, *, accounts: bool) -> tuple[object, ...]:
-    never_began = job.state.name == "CANCELLED" and not job.node_list
     return (
         job.shown_id,
         "*" if job.is_ours else "",
@@ -69,7 +68,7 @@ def _row(job: SlurmJob, link: str | None, *, accounts: bool) -> tuple[object, ..
         job.nodes if job.nodes is not None else "?",
         job.partition or "?",
         *([job.account or "?"] if accounts else []),
-        ": ".join(part for part in (link, "not needed" if link and never_began else _what(job)) if part),
+        ": ".join(part for part in (link, _what(job)) if part),
     )
 
 

@@ -121,8 +121,8 @@ def _ended(case: JobCase) -> Iterator[str]:
             yield f"  all of it: muster logs {case.id_to_type}"
         return
     if job is not None and job.reason.is_known and job.reason.code not in {"None", "NonZeroExitCode", "RaisedSignal"}:
-        has_run = job.node_list or job.state.name != "CANCELLED"
-        words = f"{job.reason.code}: {job.reason.sentence}" if has_run else f"until then it waited ({job.reason.code})"
+        waited = f"until then it waited ({job.reason.code})"
+        words = waited if job.was_withdrawn else f"{job.reason.code}: {job.reason.sentence}"
         yield f"  {words}"
     output, failure = _failure(case)
     names_no_node = job is not None and _names_no_node(job, failure)
@@ -297,9 +297,10 @@ def _gone_before(case: JobCase, output: JobOutput | None) -> str:
 
 
 def _output(case: JobCase) -> JobOutput | None:
+    """Return what the job wrote; a link that never ran has that of the link before it in its folder."""
     from muster.follow.find_output import find_output
 
-    return find_output(case.job, case.run, case.asked)
+    return None if case.job is not None and case.job.was_withdrawn else find_output(case.job, case.run, case.asked)
 
 
 def _warnings(output: JobOutput | None) -> list[str]:

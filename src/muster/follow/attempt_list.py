@@ -95,6 +95,12 @@ def read_ends(folder: Path) -> list[AttemptEnd]:
     return [end for line in written_lines(folder / "ends") if (end := _end(line.split("\t"))) is not None]
 
 
+def leaves_the_rest(folder: Path) -> bool:
+    """Return whether the last attempt left the rest to the next link, by its own word."""
+    attempts, ends = read_attempts(folder), read_ends(folder)
+    return bool(attempts and ends) and ends[-1].decision in {"saved", "next"} and ends[-1].number == attempts[-1].number
+
+
 class GoodEnd(NamedTuple):
     """A start of all ranks that ended well, as the script wrote it down (render/shell/step/count_ends.sh)."""
 

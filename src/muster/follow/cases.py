@@ -267,11 +267,13 @@ def _task_of(asked_id: str, run: Run) -> str:
 def _of_chains(asked_id: str, run: Run, answer: Answer) -> Iterator[JobCase]:
     """Yield a case for each chain that an id means; nothing where Slurm has forgotten all links."""
     from muster.act.record import is_of
+    from muster.follow.attempt_list import folder_of, leaves_the_rest
     from muster.follow.links import chains_of, current_of
 
     for chain in chains_of(run, _task_of(asked_id, run)):
         jobs = {link.job: [job for job in answer.of(link.job) if is_of(run, job)] for link in chain}
-        current = current_of(chain, [job for link_jobs in jobs.values() for job in link_jobs])
+        goes_on = leaves_the_rest(folder_of(run, chain[0].job.partition("_")[2] or None))
+        current = current_of(chain, [job for link_jobs in jobs.values() for job in link_jobs], goes_on=goes_on)
         if current is not None:
             living = (link for link, link_jobs in jobs.items() if any(not job.state.phase.is_over for job in link_jobs))
             yield JobCase(asked_id, current[1], run, current[0], tuple(living), answer.heard)

@@ -70,17 +70,20 @@ def _is_link(chain: Iterable[ChainLink], job: str) -> bool:
     return any(job in {link.job, link.job.partition("_")[0]} for link in chain)
 
 
-def current_of(chain: Sequence[ChainLink], jobs: Sequence[SlurmJob]) -> tuple[int, SlurmJob] | None:
+def current_of(
+    chain: Sequence[ChainLink], jobs: Sequence[SlurmJob], *, goes_on: bool = False
+) -> tuple[int, SlurmJob] | None:
     """Return the number and the job of the link that stands for all of them.
 
-    It is the one that runs, else the one that waits for nodes and for no other link, else the last that had nodes.
+    It is the one that runs, else the one that waits for nodes and for no other link, else the last that had nodes; or
+    the link behind that, which was cancelled, where the last leaves the rest to it (`goes_on`).
     """
     known_links = [(link.number, job) for link in chain for job in jobs if link.job in {job.id, _plain(job.shown_id)}]
     living = [row for row in known_links if not row[1].state.phase.is_over]
     if living:
         return living[0]
-    started_links = [row for row in known_links if row[1].node_list] or known_links
-    return started_links[-1] if started_links else None
+    last = max((place for place, row in enumerate(known_links) if row[1].node_list), default=len(known_links) - 1)
+    return known_links[last : last + 1 + goes_on][-1] if known_links else None
 
 
 def _plain(shown_id: str) -> str:

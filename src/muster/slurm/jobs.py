@@ -102,6 +102,11 @@ class SlurmJob(msgspec.Struct, frozen=True):
         return (self.comment or "").startswith(_MARK)
 
     @property
+    def was_withdrawn(self) -> bool:
+        """Return whether it was cancelled before it had nodes."""
+        return self.state.name == "CANCELLED" and not self.node_list
+
+    @property
     def status(self) -> int | None:
         """Return the exit status a shell would give: 128 + n for signal n."""
         return 128 + self.signal if self.signal else self.exit_code
