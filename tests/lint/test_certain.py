@@ -559,7 +559,7 @@ _WRONG = {
         _GPU + 'PYTHONPATH="$(dirname $0)/..":$PYTHONPATH python /a/t.py\n',
     ),
     "one CPU that is asked for": (
-        "slow",
+        "style",
         "one-cpu",
         _HEAD + "#SBATCH -N1 --gres=gpu:1 --cpus-per-task=1\npython train.py\n",
     ),
@@ -720,12 +720,12 @@ _WRONG = {
         _GPU + "mpirun -np $SLURM_NTASKS python t.py\n",
     ),
     "few CPUs for many GPUs": (
-        "slow",
+        "style",
         "one-cpu",
         _HEAD + "#SBATCH -N1 -n1 -c4\n#SBATCH --gpus=8\npython t.py\n",
     ),
     "one CPU for each of two launchers": (
-        "slow",
+        "style",
         "one-cpu",
         _HEAD + "#SBATCH -N2 -n2\n#SBATCH --gpus-per-task=4\nsrun -K torchrun --nnodes=2 t.py\n",
     ),
@@ -751,13 +751,13 @@ _WRONG = {
         "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --ntasks=4\n#SBATCH --time=9\npython t.py\n",
     ),
     "tasks of one node that nothing starts": (
-        "fragile",
+        "style",
         "tasks-as-cpus",
         _ONE + "#SBATCH --ntasks-per-node=4\ntorchrun --nproc-per-node=4 t.py\n",
     ),
     "other nodes than the job has": ("fragile", "size-told-differs", _TWO + "srun -K python t.py --num_nodes=4\n"),
     "devices that are not the tasks": ("fragile", "size-told-differs", _TWO + "srun -K python t.py --gpus 2\n"),
-    "as many CPUs as GPUs": ("slow", "one-cpu", _TWO + "srun -K python t.py\n"),
+    "as many CPUs as GPUs": ("style", "one-cpu", _TWO + "srun -K python t.py\n"),
     "an archive that is not asked": (
         "fragile",
         "copy-may-fail",
@@ -837,7 +837,7 @@ _WRONG = {
         _GPU + "S=run.sh\ncd $1\n./$S\ndeactivate\n",
     ),
     "four GPUs that are told one CPU": (
-        "slow",
+        "style",
         "one-cpu",
         _HEAD + "#SBATCH --ntasks=1\n#SBATCH --cpus-per-task=1\n#SBATCH --gres=gpu:A100:4\npython t.py\n",
     ),
@@ -1016,7 +1016,7 @@ _WRONG = {
     "a directive that bash does not reach": ("breaks", "directive-after-command", _ONE + ")\n#SBATCH -G 1\ndate\n"),
     "pip for a program of a variable": ("fragile", "install-in-job", _GPU + "pip install torch\n$RUN t.py\n"),
     "a launcher with unread options": ("fragile", "srun-survivors", _NODES + _ADDRESS + "srun deepspeed $A t.py\n"),
-    "a GPU with one CPU": ("slow", "one-cpu", _HEAD + "#SBATCH --nodes=1\n#SBATCH --gpus=1\npython train.py\n"),
+    "a GPU with one CPU": ("style", "one-cpu", _HEAD + "#SBATCH --nodes=1\n#SBATCH --gpus=1\npython train.py\n"),
     "csh": ("breaks", "directive-unknown", "#!/bin/csh\n#SBATCH --cpu-per-task=4\nset x = (1 2)\n"),
     "a number of ranks in a variable": (
         "breaks",
@@ -1207,6 +1207,24 @@ def test_one_process_of_several_gpus_is_known_by_its_program(program: str, findi
     found = _findings(_ONE + "#SBATCH --gres=gpu:4\npython t.py\n", str(script))
     lone = [each for each in found if each.rule == "one-process-many-gpus"]
     assert ["certain" if each.is_certain else "open" for each in lone] == ([finding] if finding else [])
+
+
+@pytest.mark.parametrize(
+    ("program", "severities"),
+    [
+        ("loader = DataLoader(data, num_workers=8)\n", {"workers-beyond-cpus": "slow", "tasks-as-cpus": "style"}),
+        ('add_argument("--workers", default=8)\n', {"workers-beyond-cpus": "slow", "tasks-as-cpus": "style"}),
+        ("loader = DataLoader(data)  # num_workers=8\n", {"tasks-as-cpus": "style"}),
+        ("import lightning as L\n", {"tasks-as-cpus": "fragile"}),
+    ],
+)
+def test_what_a_program_asks_of_cpus_and_tasks_is_read(
+    program: str, severities: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "t.py").write_text(program)
+    found = _findings(_HEAD + "#SBATCH -N1 -n2 --gpus=1\npython t.py\n", str(tmp_path / "job.sh"))
+    rules = {"workers-beyond-cpus", "tasks-as-cpus"}
+    assert {each.rule: each.severity.value for each in found if each.rule in rules} == severities
 
 
 def test_a_relative_file_is_a_matter_of_style_where_the_work_is_relative_too() -> None:

@@ -384,7 +384,6 @@ _WRONG = {
         "status-lost-at-end",
         _TWO + "srun $OPTIONS $(which python) t.py\npython b.py\n",
     ),
-    "a script of a step beside one GPU": ("slow", "one-cpu", _ONE + "#SBATCH --gres=gpu:1\nsrun bash train.sh\n"),
     "one task, and four of each node": ("fragile", "tasks-of-node-unused", _ONE_TASK + "srun -K python t.py\n"),
     "a step of one task, and four of each node": (
         "fragile",
@@ -407,11 +406,10 @@ _WRONG = {
     ),
     "a module that trains": ("fragile", "srun-survivors", _TWO + "srun python -m app.pretrain --size 1\n"),
     "one CPU on nodes whose feature begins with gpu": (
-        "slow",
+        "style",
         "one-cpu",
         _ONE + "#SBATCH --gpus-per-node=4\n#SBATCH --constraint=gpup100\npython t.py\n",
     ),
-    "a script beside two GPUs": ("slow", "one-cpu", _ONE + "#SBATCH --gres=gpu:2\nbash t.sh\n"),
     "all addresses of a host": ("fragile", "address-by-ip-guess", _NODES + _GUESS),
     "an address that hostname guesses": ("style", "address-by-ip-guess", _NODES + _GUESS.replace("-I", "-i")),
     "all addresses of a host, for one node": ("style", "address-by-ip-guess", _ONE + _GUESS),
@@ -467,8 +465,7 @@ _WRONG = {
         _TWO + 'if [[ "$SLURM_NODEID" != 0 ]]; then\n  date\nfi\nsrun -K hostname\n',
     ),
     "torchpack with one": ("slow", "gpus-idle", _ONE + "#SBATCH --gres=gpu:2\ntorchpack dist-run -np 1 python t.py\n"),
-    "several processes with one CPU each": ("slow", "one-cpu", _TWO + "srun -K python t.py\n"),
-    "a script of a step with one CPU": ("slow", "one-cpu", _NODES + "srun -K bash t.sh\n"),
+    "several processes with one CPU each": ("style", "one-cpu", _TWO + "srun -K python t.py\n"),
     "a switch that RCCL does not read": ("fragile", "variable-unread", _TWO + "export RCCL_DEBUG=INFO\nsrun -K a\n"),
     "conda by source": ("fragile", "conda-under-nounset", _ONE + "set -o nounset\nsource activate a\ndate\n"),
     "one size of the step, another of the job": (

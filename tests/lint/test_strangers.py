@@ -84,10 +84,10 @@ _FOUND = {
         "48 tasks",
         "#!/bin/bash\n#SBATCH --time=60\n#SBATCH --gres=gpu:1\n#SBATCH --ntasks-per-node=48\npython t.py\n",
     ),
-    "one CPU for GROMACS": (
-        "one-cpu",
-        "one CPU",
-        "#!/bin/bash\n#SBATCH --time=60\n#SBATCH --gres=gpu:1\ngmx mdrun -ntmpi 1 -deffnm a\n",
+    "loaders on the CPU that nobody asked for": (
+        "workers-beyond-cpus",
+        "it starts 8 loaders, on one CPU",
+        "#!/bin/bash\n#SBATCH --time=60\n#SBATCH --gres=gpu:1\npython t.py data.num_workers=8\n",
     ),
     "a folder that is said to be missing": (
         "check-goes-on",
@@ -204,11 +204,6 @@ _FOUND = {
         "which python this is",
         _GPU + "python -u -m torch.distributed.run --nproc_per_node=4 t.py\n",
     ),
-    "one CPU for Julia": (
-        "one-cpu",
-        "one CPU",
-        "#!/bin/bash\n#SBATCH --time=60\n#SBATCH --gres=gpu:1\nmodule load julia\njulia -O3 a/b.jl\n",
-    ),
     "the backend of Keras": (
         "not-exported",
         "KERAS_BACKEND does not reach the program",
@@ -291,10 +286,14 @@ _RIGHT = {
     "an argument under set -u": ("unset-under-nounset", _GPU + "set -u\npython t.py $1\n"),
     "a look at the image": ("status-lost-at-end", _GPU + "apptainer exec i lsb_release -a\napptainer exec i ./t 1\n"),
     "the beginning of an option": ("one-cpu", _GPU.replace("cpus-per-task", "cpus-per-tas") + "python train.py\n"),
-    "Docker in a step": ("one-cpu", _LOADS + "srun docker run --rm image python train.py\n"),
+    "Docker in a step": ("workers-beyond-cpus", _LOADS + "srun docker run image python train.py --num_workers 8\n"),
+    "loaders on whole nodes": ("workers-beyond-cpus", _LOADS + "#SBATCH -C gpu\npython train.py --num_workers 8\n"),
+    "loaders of a job for CPUs": (
+        "workers-beyond-cpus",
+        _HEAD.replace("=4", "=8") + "python train.py --num_workers 8\n",
+    ),
+    "a word that is called workers": ("workers-beyond-cpus", _LOADS + "python train.py workers 8\n"),
     "a site that gives CPUs by GPUs": ("one-cpu", _LOADS + "#! at most 32 cpus per GPU\npython train.py\n"),
-    "a game": ("one-cpu", _LOADS + "python train.py --env Ant-v3\n"),
-    "a chosen CPU": ("one-cpu", _LOADS + "#SBATCH --cpus-per-task=1\npython look.py\n"),
     "a text behind the end": (
         "slurm-variable-unset",
         _LOADS + "./t\nexit $?\nexport OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK\nif true; then\n",
@@ -308,10 +307,6 @@ _RIGHT = {
     "a step of the job's own size": (
         "srun-survivors",
         _GPU + '#SBATCH -N1\n#SBATCH --ntasks-per-node=1\nsrun -N "$SLURM_NNODES" torchrun t.py\n',
-    ),
-    "CPUs of a container beside the job": (
-        "one-cpu",
-        "#!/bin/bash\n#SBATCH --time=60\n#SBATCH --gres=gpu:1\ndocker run a python t.py\npython t.py\n",
     ),
     "a word of NCCL's in a job for CPUs": ("gpus-not-asked-for", _HEAD + "export NCCL_DEBUG=INFO\npython t.py\n"),
     "a directive without its #": ("status-lost-at-end", _HEAD + "SBATCH --mem=1G\ndate\n"),

@@ -189,10 +189,6 @@ _FOUND = {
         ("arrays", _ONE + "heads=(8 9)\nfor d in 1 2; do\n  python t.py --d $d\ndone\n"),
         ("settings", _ONE + "DATA_FILE=a\nLOG_DIR=b\npython t.py\n"),
     ),
-    "one-cpu": (
-        ("a sweep", _HEAD + "#SBATCH --gres=gpu:1\nwandb agent a/b/c\n"),
-        ("a sweep in an image", _HEAD + "#SBATCH --gres=gpu:1\nsingularity exec --nv i.sif \\\nwandb agent a/b/c\n"),
-    ),
     "step-smaller-than-job": (
         ("CPUs", _ONE + "srun --ntasks=1 -N1 -n1 --cpus-per-task=1 python t.py --x 1 &\nwait\n"),
         ("nodes", _HEAD + "#SBATCH -N 4\n#SBATCH --ntasks-per-node=4\nsrun -N1 -n1 ./main\n"),
@@ -427,7 +423,6 @@ _SILENT = {
         ("a file may read it", _ONE + "heads=(8 9)\nsource more.sh\n"),
     ),
     "one-cpu": (
-        ("sweeps with CPUs", _ONE + "#SBATCH --gres=gpu:1\nwandb agent a/b/c\n"),
         ("ranks with CPUs", _AMD.replace("module", "#SBATCH -c 7\nmodule") + "srun python t.py\n"),
         ("a step with CPUs", _AMD + "srun -c 7 python t.py\n"),
         ("ranks without a sign of GPUs", _HEAD + "#SBATCH -n 16\nsrun python t.py\n"),

@@ -7,18 +7,17 @@ from collections.abc import Iterator
 
 from muster_lint import sources
 from muster_lint.bash import Word
-from muster_lint.gpus import signs_of_gpus
 from muster_lint.job import BatchScript
 from muster_lint.launch import LaunchCommand, Stage
 from muster_lint.rule import rule
 from muster_lint.samples import AGENT, MEET, NODES, STEP, TASKS, TIME
-from muster_lint.site import is_short_try
 from muster_lint.sizes import (
     NODES_OF_AGENT,
     RANKS_OF_AGENT,
     TASKS_OF_STEP,
     Use,
     cpus_of_node,
+    has_whole_nodes,
     nodes_of,
     number_of,
     scripts_beside,
@@ -65,7 +64,7 @@ def find_free_tasks(job: BatchScript) -> Iterator[Hit]:
     Severity.FRAGILE,
     "several tasks, and nothing that starts them",
     why="""A task is a process that srun starts, and a program without srun is one process. The CPUs of the other tasks idle where they lie
-    on other nodes, and what reads SLURM_NTASKS (Lightning, accelerate, MPI) takes the job for one of several ranks.""",
+    on other nodes, and what reads SLURM_NTASKS, as Lightning does, takes itself for one of several ranks.""",
     instead="Ask for one task with several CPUs: --ntasks=1 --cpus-per-task=N.",
     source=sources.SBATCH,
     bad="#!/bin/bash\n#SBATCH --ntasks=8\n" + TIME + "python train.py\n",
@@ -93,12 +92,15 @@ def find_unstarted_tasks(job: BatchScript) -> Iterator[Hit]:
         if fixed:
             of_each = " of each node" if of_node is not None and (job.nodes or 1) > 1 else ""
             message = f"{tasks.value} tasks{of_each} are asked for, and nothing starts {name} in them"
-            has_cpus = "cpus-per-task" in job.header and job.header["cpus-per-task"].value != "1"
-            # else they are its CPUs
-            yield Hit(tasks.place, message, severity=None if has_cpus else Severity.STYLE)
+            reads = any(_LIGHTNING.search(text_of_program(path)[1]) for _, path in scripts_beside(job))
+            yield Hit(tasks.place, message, severity=None if reads else Severity.STYLE)  # else they are its CPUs
         else:
             message = f"{tasks.value} tasks may lie on several nodes, and {name} runs on the first"
             yield Hit(tasks.place, message, unknown="how many CPUs a node has free")
+
+
+_LIGHTNING = re.compile(r"^\s*(import|from) (pytorch_)?lightning\b", re.MULTILINE)
+"""It takes SLURM_NTASKS for the number of its ranks."""
 
 
 def _lonely_ranks(job: BatchScript, total: int | None) -> Iterator[Hit]:
@@ -534,9 +536,9 @@ _TELLS_NODES = frozenset("--num_nodes --num-nodes --nnodes trainer.num_nodes --t
 
 @rule(
     "one-cpu",
-    Severity.SLOW,
+    Severity.STYLE,
     "GPUs, and no more CPUs than GPUs",
-    why="A task has the CPUs of --cpus-per-task; without it one, unless the site gives more with a GPU: its data loaders wait for each other.",
+    why="A task has the CPUs of --cpus-per-task; without it one, unless the site gives more with a GPU: what loads data beside it waits.",
     instead="Write --cpus-per-task with as many as the site has for each GPU.",
     source=sources.SBATCH,
     bad=_ONE + "#SBATCH --gres=gpu:1\n" + TIME + "python train.py\n",
@@ -544,130 +546,78 @@ _TELLS_NODES = frozenset("--num_nodes --num-nodes --nnodes trainer.num_nodes --t
 )
 def find_one_cpu(job: BatchScript) -> Iterator[Hit]:
     """Yield the directive of the CPUs, or of the GPUs, where a node of the job has no more CPUs than GPUs."""
-    cpus = cpus_of_node(job)
-    if not job.asks_for_gpus:
-        yield from _bare_ranks(job)
-        return
-    texts = [text_of(each) for each in job.commands]
-    if cpus is None or not _may_load(job) or any(_WITHOUT_LOADERS.search(text) for text in texts):
-        return
-    gpus = job.gpus_per_node or 1
-    is_told = "cpus-per-task" in job.header
-    named = [name for each in job.all_launches if (name := _named(each))]
-    reads = _TRAINS if is_told else _READS
-    loads = any(reads.search(text) for text in texts) and not any(_ASKS_A_MODEL.search(name) for name in named)
-    if (gpus == 1 and not loads) or is_short_try(job):
-        return  # nothing says that it reads much data; or somebody tries it out
-    steps = [stage for each in job.steps if (stage := each.stage("step")) is not None]
-    sized = ("-c", "--cpus-per-task", "--cpu-bind", "--cpu_bind", "--exclusive", "--cpus-per-gpu")
-    if cpus > gpus or any(stage.has(*sized) for stage in steps) or (not is_told and _gives_with_gpus(job, gpus)):
+    cpus, gpus = cpus_of_node(job), job.gpus_per_node or 1
+    if cpus is None or cpus > gpus or not (job.asks_for_gpus and uses_of(job)) or _has_other_cpus(job):
         return
     tasks = ("ntasks-per-node",) if (job.tasks_per_node or 1) > 1 else ()
     names = ("cpus-per-task", "cpus-per-gpu", *tasks, "gres", "gpus", "gpus-per-node", "gpus-per-task")
     directive = next(job.header[name] for name in [*names, *job.header] if name in job.header)
     asked = f"{gpus} GPUs of a node" if gpus > 1 else "a GPU"
     message = f"the job asks for {asked}, and for {'one CPU' if cpus == 1 else f'{cpus} CPUs'}"
-    yield Hit(directive.place, message, unknown="how many CPUs the site gives with a GPU")
+    yield Hit(directive.place, message, unknown=_CPUS_OF_SITE)
 
 
-def _gives_with_gpus(job: BatchScript, gpus: int) -> bool:
-    """Tell whether a script shows that its site gives whole nodes, or CPUs by the number of GPUs."""
-    is_whole = (
-        re.search(r"^#SBATCH\s+(-C|--constraint)[= ]\W*gpu\b", job.text, re.MULTILINE) and "shared" not in job.text
+_CPUS_OF_SITE = "how many CPUs the site gives with a GPU"
+
+
+def _has_other_cpus(job: BatchScript) -> bool:
+    """Tell whether a step says its CPUs itself, or a script shows that its site gives whole nodes or CPUs by GPUs."""
+    sized = ("-c", "--cpus-per-task", "--cpu-bind", "--cpu_bind", "--exclusive", "--cpus-per-gpu")
+    if any(stage.has(*sized) for each in job.steps if (stage := each.stage("step")) is not None):
+        return True
+    whole = re.search(
+        r"^#SBATCH\s+(-C|--constraint)[= ]\W*gpu\b|^#.*\bcpus? per gpu", job.text, re.MULTILINE | re.IGNORECASE
     )
-    by_gpu = re.search(r"^#.*\bcpus? per gpu", job.text, re.MULTILINE | re.IGNORECASE)
-    return bool(is_whole or by_gpu or (gpus > 3 and "A100:" in job.text))
-
-
-_WITHOUT_LOADERS = re.compile(
-    r"(^|\s)(nvidia-)?docker(-compose)? |(^|[\s/])test\.py\b|reinforce|[A-Za-z]-v[0-9]\b"
-    r"|(?<![A-Za-z])(rl|drl|dqn|ppo|sac|ddpg|td3|gym|mujoco|atari|cartpole|lander)(?![a-z])",
-    re.IGNORECASE,
-)
-"""What Docker starts has CPUs that are not the job's; an agent that learns from a simulation has no data to load."""
-_TRAINS = re.compile(r"train|epoch|fine.?tun|fit\b|gan(?![a-z])", re.IGNORECASE)
-_READS = re.compile(
-    rf"{_TRAINS.pattern}|batch|imagenet|cifar|(?<![/\w])(data|image|video)|resnet|cnn|vae|unet|bert|vit\b|yolo|mdrun|namd|relion|julia|wandb agent|torchrun|accelerate launch|deepspeed",
-    re.IGNORECASE,
-)
-"""The signs of a program that reads much data, or computes on CPUs beside the GPU."""
-_ASKS_A_MODEL = re.compile(r"eval|infer|txt2img|generat|decode|demo|chat", re.IGNORECASE)
-"""The names of programs that ask a model which is trained already."""
-
-
-def _named(launch: LaunchCommand) -> str:
-    """Return the name of the Python script that a command starts; empty for another one."""
-    return launch.script.value.rpartition("/")[2] if launch.script is not None else ""
-
-
-_GIVES_STEP = (
-    "-c", "--cpus-per-task", "--cpu-bind", "--cpu_bind", "--exclusive", "--cpus-per-gpu", "--gres", "--gpus", "-G",
-    "--gpus-per-node", "--gpus-per-task",
-)  # fmt: skip
-
-
-def _bare_ranks(job: BatchScript) -> Iterator[Hit]:
-    """Yield the tasks of a job for GPUs that its header does not ask for, where no option gives a task more than one CPU."""
-    names = ("ntasks-per-node", "ntasks")
-    directive = next((job.header[name] for name in names if name in job.header), None)
-    given = {"cpus-per-task", "cpus-per-gpu", "exclusive", "mincpus", "cores-per-socket", "hint", "gres"}
-    steps = [use for use in uses_of(job) if use.step is not None and not use.launch.unknown]
-    if (
-        directive is None
-        or not steps
-        or given & job.header.keys()
-        or any(use.step and use.step.has(*_GIVES_STEP) for use in steps)
-    ):
-        return
-    unknown = "what sbatch was given, and how many CPUs the site gives"
-    if steps[0].is_agent and re.search(r"SLURM_GPUS_(PER|ON)_NODE", job.text) and directive.value == "1":
-        message = f"{steps[0].program.name} starts the ranks of a node in one task, which has one CPU"
-        yield Hit(directive.place, message, unknown=unknown)
-    elif not steps[0].is_agent and directive.value != "1" and next(signs_of_gpus(job), None) is not None:
-        yield Hit(directive.place, f"{directive.value} ranks for GPUs have one CPU each", unknown=unknown)
-
-
-def _may_load(job: BatchScript) -> bool:
-    """Tell whether a job starts something that may read data: Python, a script, a server, or what nobody can read."""
-    scripts = [each for each in job.launches if each.stages and each.stages[-1].kind == "shell"]
-    runs_scripts = any(each.stage("step") or (job.gpus_per_node or 0) > 1 for each in scripts)
-    texts = [text_of(each) for each in job.commands]
-    serves = any(_FEEDS.match(text) or re.search(rf"{MODEL_SERVER.pattern}|\bwandb agent\b", text) for text in texts)
-    return bool(uses_of(job) or any(each.inner for each in job.launches) or runs_scripts or serves)
-
-
-_FEEDS = re.compile(r"(\S*/)?(gmx(_mpi)?\S* mdrun|mdrun|namd2|relion_refine\S*|julia (-\S+ )*\S+\.jl)\b")
-"""Programs that compute on a GPU and on CPUs beside it."""
+    return "cpus-per-task" not in job.header and (whole is not None or has_whole_nodes(job))
 
 
 @rule(
     "workers-beyond-cpus",
     Severity.SLOW,
     "more data loaders than CPUs",
-    why="Each rank starts its own data loaders. Where they are more than the CPUs of the job they take turns, and torch warns that this may freeze.",
+    why="Each rank starts its own data loaders. Where they are more than the CPUs of the job they take turns, and torch warns that this may freeze. Without --cpus-per-task a task has one CPU, unless the site gives more with a GPU.",
     instead="Ask for as many CPUs as there are ranks and loaders on a node, or start fewer loaders.",
     source="pytorch/pytorch torch/utils/data/dataloader.py (check_worker_number_rationality)",
     bad=_ONE + "#SBATCH --gres=gpu:1\n#SBATCH --cpus-per-task=4\n" + TIME + "python train.py --num_workers 16\n",
     good=_ONE + "#SBATCH --gres=gpu:1\n#SBATCH --cpus-per-task=16\n" + TIME + "python train.py --num_workers 16\n",
 )
 def find_many_loaders(job: BatchScript) -> Iterator[Hit]:
-    """Yield the first number of data loaders that is above the CPUs that the header asks for, over all ranks of a node."""
-    cpus = cpus_of_node(job) if "cpus-per-task" in job.header or "cpus-per-gpu" in job.header else None
-    for use in uses_of(job) if cpus else ():
-        words, ranks = use.launch.command.words, (use.tasks or 1) * (use.ranks or 1)
-        for word, following in zip(words, [*words[1:], words[-1]]):
-            name, equals, value = word.value.partition("=")
-            number = number_of(job, value if equals else following.value) if _LOADERS.fullmatch(name) else None
-            if number is not None and cpus is not None and number * ranks > cpus > 1:
+    """Yield the first number of data loaders that is above the CPUs of the header, over all ranks of a node."""
+    cpus = None if _has_other_cpus(job) else cpus_of_node(job)
+    is_told = {"cpus-per-task", "cpus-per-gpu"} & job.header.keys()
+    beside = {id(launch): path for launch, path in scripts_beside(job)}
+    for use in uses_of(job) if cpus and (is_told or job.asks_for_gpus) else ():
+        ranks, path, script = (use.tasks or 1) * (use.ranks or 1), beside.get(id(use.launch)), use.launch.script
+        numbers = list(_told_loaders(job, use.launch.command.words))
+        if path is not None and script is not None and not numbers:
+            text = re.sub(r"#.*", "", text_of_program(path)[1])
+            numbers = [(script, int(number)) for number in _LOADERS_IN_PYTHON.findall(text)]
+        for word, number in numbers if not _IN_DOCKER.search(text_of(use.launch.command)) else ():
+            if cpus is not None and number * ranks > cpus:
                 of_ranks = (
                     f"{ranks} ranks of a node start {number} loaders each"
                     if ranks > 1
                     else f"it starts {number} loaders"
                 )
-                yield Hit(word.place, f"{of_ranks}, on {cpus} CPUs", unknown=f"what {name} means to the program")
+                unknown = f"what {word.value.partition('=')[0]} means to the program" if is_told else _CPUS_OF_SITE
+                yield Hit(word.place, f"{of_ranks}, on {'one CPU' if cpus == 1 else f'{cpus} CPUs'}", unknown=unknown)
                 return
 
 
+def _told_loaders(job: BatchScript, words: tuple[Word, ...]) -> Iterator[tuple[Word, int]]:
+    """Yield the numbers of data loaders in a program's own words."""
+    for word, following in zip(words, [*words[1:], words[-1]]):
+        name, equals, value = word.value.partition("=")
+        number = number_of(job, value if equals else following.value) if _LOADERS.fullmatch(name) else None
+        if number is not None and (equals or name.startswith("-")):
+            yield word, number
+
+
 _LOADERS = re.compile(
-    r"--?(num[-_]?workers|n[-_]?workers|workers|(dataloader|data|train)[-_](num[-_])?workers|num[-_](data|loader)[-_]workers)"
+    r"(--?|\+\+?)?([\w-]+\.)*(num[-_]?workers|n[-_]?workers|workers|(dataloader|data|train)[-_](num[-_])?workers|num[-_](data|loader)[-_]workers)"
 )
+_LOADERS_IN_PYTHON = re.compile(
+    r"(?:\bnum_workers\s*=\s*|add_argument\([^)]*[\"']--(?:num[-_])?workers[\"'][^)]*\bdefault\s*=\s*)([0-9]{1,4})\b"
+)
+_IN_DOCKER = re.compile(r"(^|\s)(nvidia-)?docker(-compose)? ")
+"""What Docker starts has CPUs that are not the job's."""
