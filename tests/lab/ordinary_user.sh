@@ -13,22 +13,24 @@ unset REHEARSAL_INSIDE
 home=$1 python=$2
 shift 2
 
+# A copy of all of /etc: a file mounted over one of the machine's goes as soon as useradd replaces that one, in whatever
+# namespace, and other tests make users.
 hidden=$home/.etc
 if [ ! -d "$hidden" ]; then
-  mkdir -p "$hidden.$$"
+  cp -a /etc "$hidden.$$" 2>/dev/null || :  # a lock of useradd's may go meanwhile
   { cat /etc/passwd; echo "rehearsal:x:20001:20001::$home:/bin/sh"; } >"$hidden.$$/passwd"
   { cat /etc/group; echo "rehearsal:x:20001:"; } >"$hidden.$$/group"
   echo rehearsal:300000:65536 | tee "$hidden.$$/subuid" >"$hidden.$$/subgid"
+  : >"$hidden.$$/none"
   chown 20001:20001 "$home"
   mv -T "$hidden.$$" "$hidden" 2>/dev/null || [ -d "$hidden" ]
 fi
-[ "${WITHOUT_IDS-}" != 1 ] || : >"$hidden/none"
-for file in passwd group; do
-  mount --bind "$hidden/$file" "/etc/$file"
-done
+mount --bind "$hidden" /etc
+# Files mounted below /etc, as containers have them: the lab lays its own /etc in another way there.
 for file in subuid subgid; do
-  [ "${WITHOUT_IDS-}" != 1 ] || { mount --bind "$hidden/none" "/etc/$file"; continue; }
-  mount --bind "$hidden/$file" "/etc/$file"
+  kept=$file
+  [ "${WITHOUT_IDS-}" != 1 ] || kept=none
+  mount --bind "/etc/$kept" "/etc/$file"
 done
 
 # Distributions open this device to everybody; the machine, or the container that it is, may not.

@@ -8,9 +8,11 @@ import pty
 import select
 import shlex
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
@@ -166,11 +168,19 @@ def test_an_ordinary_lab_user_is_somebody_else_with_a_home_of_their_own(either_l
 
 
 def test_a_lab_keeps_its_users_when_the_machine_replaces_its_own_list(either_lab: Lab) -> None:
-    with real_user():
-        said = checked(either_lab.exec(["sh", "-c", "id -un; cat /etc/hostname"], user="alice")).stdout
-        checked(either_lab.exec(["srun", "-N2", "id", "-un"], user="alice"))
+    # Whoever made the lab stays a user too, with subordinate ids, while useradd runs for another test.
+    asks = [*either_lab.person.prefix(), "sh", "-c", "id -un; read _; id -un; cat /etc/subuid"]
+    with subprocess.Popen(asks, stdin=PIPE, stdout=PIPE, text=True) as maker:
+        assert maker.stdout is not None
+        name = maker.stdout.readline()
+        with real_user():
+            said = checked(either_lab.exec(["sh", "-c", "id -un; cat /etc/hostname"], user="alice")).stdout
+            checked(either_lab.exec(["srun", "-N2", "id", "-un"], user="alice"))
+            answers, _ = maker.communicate("\n")
 
     assert said == f"alice\n{Path('/etc/hostname').read_text()}"
+    assert answers.startswith(name)
+    assert name == "root\n" or answers == f"{name}rehearsal:300000:65536\n"
 
 
 @pytest.mark.parametrize(
