@@ -11,10 +11,10 @@ too: if it fails there, it is left out, and the report says so. A change that no
 holds its difference, and each survivor that a user could meet wants a test.
 
 One process collects all fast tests, once. It forks for each change, puts the changed code into the function itself, and
-runs the tests that run this function, one case of each test first, until they have taken 20 seconds of
-processor time. Which case runs which function, itself or in a fork or a program that it starts, is looked up in
-`.cache/mutate/touched.json`. This map is made of every case; new ones are added to it, and `--fresh` makes it again:
-five minutes of a core. Programs that a test starts find the changed source by PYTHONPATH.
+runs every test that runs this function, those of the nearest files first. Which case runs which function, itself or in
+a fork or a program that it starts, is looked up in `.cache/mutate/touched.json`. This map is made of every case; new
+ones are added to it, and `--fresh` makes it again: five minutes of a core. Programs that a test starts find the changed
+source by PYTHONPATH.
 
 Code that no fast test runs in its own process, and a function that has made others, is judged the long way: a process
 that has nothing of Muster runs the files that name module and function, those that name the module, the room. What
@@ -80,10 +80,8 @@ _LEFT_OUT = (
 _MARKS = "not (lab or torch or gpu or versions or long or wide)"
 MARKS_IN_PLACE = f"{_MARKS} and not programs"
 _MARKS_OF_LABS = "lab and not (torch or gpu or versions or long or wide)"
-_NEAREST_CPU_S = 20.0
-"""Processor time of the tests of one change, as the map knows it."""
 _LABS_CPU_S = 60.0
-"""The same of tests on labs, which mostly wait."""
+"""Processor time of the tests on labs of one change, as the map knows it: they mostly wait."""
 # A condition decides something more often than a number does: how often each kind is drawn.
 WEIGHTS = {"condition": 4, "comparison": 4, "not": 4, "test": 3, "value": 2, "number": 1}
 _TURNED = {
@@ -841,15 +839,10 @@ def _items_for(mutation: Mutation, outermost: str) -> list[pytest.Item]:
             shares_it = name not in touched
             rows.append((file not in near, shares_it, cases[test, shares_it], seconds, file, item))
             cases[test, shares_it] += 1
-    chosen: list[tuple[bool, bool, int, float, str, pytest.Item]] = []
-    spent_s = 0.0
-    for row in sorted(rows, key=lambda row: row[:5]):
-        if spent_s + row[3] <= _NEAREST_CPU_S or not chosen:
-            spent_s += row[3]
-            chosen.append(row)
+    rows.sort(key=lambda row: row[:5])
     # Tests of one file behind each other: what they share is set up once.
-    place = {row[4]: number for number, row in reversed(list(enumerate(chosen)))}
-    return [row[5] for row in sorted(chosen, key=lambda row: place[row[4]])]
+    place = {row[4]: number for number, row in reversed(list(enumerate(rows)))}
+    return [row[5] for row in sorted(rows, key=lambda row: place[row[4]])]
 
 
 def _changed_code(mutation: Mutation) -> CodeType | None:

@@ -187,6 +187,16 @@ def test_a_group_of_one_is_the_owner_and_a_larger_one_is_not(tmp_path: Path, mon
     assert Trust().refusal(file) == f"{file} can be written by its group"
 
 
+def test_the_folder_of_a_link_that_is_named_without_one_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (mine := tmp_path / "mine").mkdir(mode=0o755)
+    (mine / "file").touch()
+    (open_folder := tmp_path / "open").mkdir()
+    (open_folder / "link").symlink_to(mine / "file")
+    open_folder.chmod(0o777)
+    monkeypatch.chdir(open_folder)
+    assert Trust().refusal("link") == ". can be written by everybody"
+
+
 @pytest.mark.parametrize("harm", ["another link", "open folder"])
 def test_the_rank_library_is_mine_alone(tmp_path: Path, harm: str) -> None:
     folder = tmp_path / "library"

@@ -118,10 +118,12 @@ def test_a_role_that_nobody_needs_and_that_was_not_asked_for_a_sign_may_take_its
     assert play.step(TimePasses(), seconds=1000) == []
 
 
-def test_a_failure_that_is_only_noted_ends_nothing() -> None:
+@pytest.mark.parametrize("is_ready", [True, False])
+def test_a_failure_that_is_only_noted_ends_nothing(*, is_ready: bool) -> None:
     play = Play(RoleTerms("data", ends_job=False), RoleTerms("train", is_main=True))
     play.step(TimePasses())
-    play.step(RoleReady("data"))
+    if is_ready:
+        play.step(RoleReady("data"))
 
     assert play.step(RoleEnded("data", 5)) == []
     assert play.noted("noted") == ["data"]

@@ -147,6 +147,13 @@ def test_rows_that_share_a_node_are_steps_beside_each_other() -> None:
     assert "grid.csv: 3 rows, 2 at a time on one node: 2 jobs;" in " ".join(note.text for note in planned.notes)
 
 
+@pytest.mark.parametrize(("site", "flags"), [("perlmutter", []), ("jupiter", ["--threads-per-core=1"])])
+def test_masks_for_the_cpus_of_a_whole_node_are_for_no_row(site: str, flags: list[str]) -> None:
+    words = ("--sweep", TABLE.path, "--sweep-per-node", "2", "-g", "2", "-A", "a", "-t", "60")
+    planned = plan(*words, "--", "python", "train.py", "{lr}{seed}", facts=facts(), site=site)
+    assert [flag.word for flag in planned.step_flags] == [*flags, "--exact", "--gpus-per-node=2", "--mem=0"]
+
+
 def test_rows_without_a_number_of_cpus_or_memory_share_what_the_job_has() -> None:
     script = job_script(packed("--sweep-per-node", "2", "--ntasks-per-node", "2"))
 

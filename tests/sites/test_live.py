@@ -165,6 +165,12 @@ def test_a_cluster_without_a_profile_is_described_by_its_own_word() -> None:
     assert changed(known, "narval").is_described
 
 
+def test_a_partition_of_several_kinds_of_node_has_no_kind() -> None:
+    known = cluster([partition_line("both")], [kind_line("both", 8, 64, "gpu:a100:4"), kind_line("both", 20, 128)])
+    both = changed(known, "generic").profile.partitions["both"]
+    assert (both.node, both.gpus, both.nodes) == (None, 4, 4)
+
+
 @pytest.mark.parametrize(
     ("shape", "cpus", "expected"), [("1:64:1", 64, "cores"), ("2:32:2", 128, "threads"), ("2:32:2", 64, "cores")]
 )

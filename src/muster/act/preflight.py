@@ -15,6 +15,7 @@ from muster.look.programs import on_path
 from muster.model.finish import TASK
 from muster.model.plan import Engine, Note, Plan, PreludeKind
 from muster.ownership import AnyPath, names_in
+from muster.plan.sweep import command_of_row
 from muster.runner import run
 
 LAB_FOLDERS = "MUSTER_LAB_FOLDERS"
@@ -38,7 +39,7 @@ def check_before_start(plan: Plan, environment: Mapping[str, str]) -> list[Note]
     notes: list[Note] = []
     if plan.image.image is None:
         for number in range(len(plan.sweep.rows) if plan.sweep is not None else 1, 0, -1):
-            words = _words_of(plan, number)
+            words = list(command_of_row(plan, number))
             _check_command(words, directory, plan, environment)
         notes = [Note(text, warning=True) for text in notes_on_command(words, directory, environment)]
     if plan.finish is not None and plan.finish.checkpoint:
@@ -49,15 +50,6 @@ def check_before_start(plan: Plan, environment: Mapping[str, str]) -> list[Note]
             _check_mpi(plan.mpi)
         notes += _private_paths(plan, private, environment.get(LAB_FOLDERS, "").splitlines())
     return notes
-
-
-def _words_of(plan: Plan, row: int) -> list[str]:
-    """Return the command; of a sweep, as it will be in this row."""
-    if plan.sweep is None:
-        return list(map(str, plan.command))
-    from muster.plan.sweep import command_of_row
-
-    return list(command_of_row(plan, row))
 
 
 def _path_of_ranks(plan: Plan, environment: Mapping[str, str]) -> str:
@@ -157,7 +149,7 @@ def _private_paths(plan: Plan, private: Sequence[str], shared_paths: Sequence[st
         *([plan.python.removesuffix("/bin/python")] if plan.staging is None else []),
         *([image] if image.startswith("/") else []),
         *([plan.finish.checkpoint] if plan.finish is not None and plan.finish.checkpoint else []),
-        *(word for word in _words_of(plan, 1) if word.startswith("/")),
+        *(word for word in command_of_row(plan, 1) if word.startswith("/")),
     ]
     private_paths = [path for path in suspects if _lies_below(path, private) and not _lies_below(path, shared_paths)]
     return [

@@ -24,12 +24,12 @@ class ScriptEnd(NamedTuple):
     """What is known when the script of an attempt has ended."""
 
     status: int
-    failed: told.FailedRank
-    words: str
+    failed: told.FailedRank = told.FailedRank()
+    words: str = ""
     """The last error line of the rank that failed first."""
 
-    memory: str
-    is_preempted: bool
+    memory: str = ""
+    is_preempted: bool = False
 
 
 class RunningAttempt(RunningScript):
@@ -99,7 +99,7 @@ class RunningAttempt(RunningScript):
         try:
             end = self.read_end(status)
         except Exception:  # noqa: BLE001  # whatever the logs hold, the end itself is told
-            end = ScriptEnd(status, told.FailedRank(), "", "", False)
+            end = ScriptEnd(status)
         self._post(lambda: self._ended(self, end))
 
     def read_end(self, status: int) -> ScriptEnd:
