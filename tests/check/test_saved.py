@@ -48,11 +48,16 @@ def test_a_damaged_file_of_a_check_is_judged_or_refused(
         assert "Traceback" not in capsys.readouterr().err
 
 
-def test_a_healthy_file_of_a_check_is_not_refused(tmp_path: Path) -> None:
+def test_a_healthy_file_of_a_check_is_not_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ranks, login, expected = healthy()
     file = tmp_path / "facts.json"
     file.write_text(json.dumps({"muster_check": 1, "ranks": ranks, "login": login, "expected": expected}))
     assert main(["check", "--read", str(file)]) == 0
+    for words in (["-N", "2"], ["--save", "other"], ["--log", "other"]):
+        assert main(["check", *words, "--read", str(file)]) == 2
+        assert f"reads a file, and runs nothing that {words[0] if words[0] != '--log' else '--read'} could be for" in (
+            capsys.readouterr().err
+        )
 
 
 def test_what_was_seen_of_this_node_alone_is_kept_too(tmp_path: Path) -> None:

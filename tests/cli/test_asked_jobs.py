@@ -14,7 +14,7 @@ from muster.act.record import Run, register
 from muster.cli.asked_jobs import cases, ids_or_newest, job_ids, running_case, state
 from muster.cli.command_line import read_command
 from muster.cli.job_json import JSON_KEYS, as_json
-from muster.cli.job_words import ended_how, plain
+from muster.cli.job_words import ended_how, plain, when
 from muster.cli.logs import COMMAND, _last
 from muster.cli.status import _details, headline
 from muster.cli.why import _shortened, _waiting, _warnings
@@ -198,11 +198,11 @@ def test_without_an_id_the_newest_job_is_meant_and_named(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setattr("muster.cli.asked_jobs.cluster", lambda: "here")
     for number, name in ((8, "old"), (12, "new")):
-        register(tmp_path / "muster", Run(str(number), tmp_path / "run", name, "here"))
+        register(tmp_path / "muster", Run(str(number), tmp_path / "run", name, "here", submitted=number))
         os.utime(tmp_path / f"muster/jobs/here/{number}.json", (number, number))
 
     assert ids_or_newest(read_command(COMMAND, [])) == ("12",)
-    assert capsys.readouterr().err == "muster: your newest job is 12 (new)\n"
+    assert capsys.readouterr().err == f"muster: your newest job of Muster is 12 (new) of {when(12)}\n"
     assert ids_or_newest(read_command(COMMAND, ["8"])) == ("8",)
     assert not capsys.readouterr().err
 

@@ -126,15 +126,16 @@ def test_every_own_option_without_its_value_says_what_it_takes(command: CommandL
 
 
 def test_an_option_that_a_verb_does_not_take_is_refused() -> None:
-    for name, words in (
-        ("run", ["-o", "x"]),
-        ("shell", ["--snapshot"]),
-        ("submit", ["--here"]),
-        ("check", ["--stage=x"]),
+    for name, words, hint in (
+        ("run", ["-o", "x"], "> FILE behind the command"),
+        ("shell", ["--snapshot"], "muster shell --help all"),
+        ("submit", ["--here"], "muster submit --help all"),
+        ("check", ["--stage=x"], "muster check --help all"),
     ):
         command = next(each for each in ALL if each.name == name)
-        with pytest.raises(RequestError, match=f"muster {name} does not take {words[0].partition('=')[0]}"):
+        with pytest.raises(RequestError, match=f"muster {name} does not take {words[0].partition('=')[0]}") as refused:
             read_command(command, words)
+        assert hint in (refused.value.hint or "")
 
 
 def test_no_own_option_hides_one_of_the_launch() -> None:

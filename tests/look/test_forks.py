@@ -10,6 +10,7 @@ import pytest
 from muster.cli.app import main
 from muster.look.forks import forking_loaders
 from muster.look.sources import imported_modules
+from muster_lab.rehearse.source import insists
 
 FORKING = """\
 from torch.utils.data import DataLoader
@@ -91,6 +92,15 @@ def test_it_is_said_before_the_start_where_the_fabric_is_slingshot(capsys: pytes
 def test_a_script_that_is_mended_is_passed_in_silence(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script.write_text(FORKING + MENDED)
     assert "forked" not in told(capsys, *LUMI)
+
+
+@pytest.mark.parametrize("workers", ["1 + " * 2000 + "1", "-" * 20_000 + "1", "a" + ".b" * 6000])
+def test_of_a_script_too_deep_to_be_read_nothing_is_known(
+    script: Path, workers: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script.write_text(FORKING.replace("args.workers", workers))
+    assert "train.py" not in told(capsys, *LUMI)
+    assert insists(FORKING.replace("args.workers", workers)) == ()
 
 
 def test_an_import_of_a_neighbour_has_no_name_of_a_module() -> None:

@@ -39,6 +39,14 @@ def test_settings_and_profiles_come_from_there(system: Path, tmp_path: Path) -> 
     assert "Our cluster" in listed
 
 
+@pytest.mark.parametrize("words", [("list",), ("show", "generic"), ("detect",)])
+def test_a_folder_that_is_not_there_is_said(words: tuple[str, ...], tmp_path: Path) -> None:
+    gone = str(tmp_path / "gone")
+    sentence = f"MUSTER_SYSTEM_DIRECTORY names {gone}, which is not a folder here"
+    assert sentence in muster(tmp_path, "site", *words, MUSTER_SYSTEM_DIRECTORY=gone).stderr
+    assert "MUSTER_SYSTEM" not in muster(tmp_path, "site", *words, MUSTER_SYSTEM_DIRECTORY=str(tmp_path)).stderr
+
+
 def test_a_folder_that_others_can_write_is_named_and_not_used(system: Path, tmp_path: Path) -> None:
     system.chmod(0o777)
     words = ("plan", "--site", "generic", "--", "hostname")

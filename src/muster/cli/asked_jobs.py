@@ -42,7 +42,7 @@ _MOST_TASKS = 10_000
 def ids_or_newest(words: Words) -> tuple[str, ...]:
     """Return the job ids that were typed; without any, the job of Muster's that was queued last, which is named."""
     from muster.act.record import recent_runs
-    from muster.cli.job_words import plain
+    from muster.cli.job_words import plain, when
     from muster.cli.output import say
 
     if words.operands:
@@ -50,7 +50,9 @@ def ids_or_newest(words: Words) -> tuple[str, ...]:
     newest = next(recent_runs(state(), cluster(), since=0, most=1), None)
     if newest is None:
         raise RequestError(_of_no_run(cluster()), hint="muster jobs lists yours; name the job that you mean")
-    say(f"your newest job is {newest.job} ({plain(newest.name)})", quiet=getattr(words, "json", False))
+    queued = f" of {when(newest.submitted)}" if newest.submitted is not None else ""
+    sentence = f"your newest job of Muster is {newest.job} ({plain(newest.name)}){queued}"
+    say(sentence, quiet=getattr(words, "json", False))
     return (newest.job,)
 
 

@@ -135,7 +135,9 @@ def read_typed(command: CommandLine, words: Sequence[str]) -> Typed:
         if name in launch and name not in (*command.fields, *command.own) and "help" not in typed_words.values:
             raise RequestError(
                 f"muster {command.name} does not take {typed_words.origins[name].where}",
-                hint=f"muster {command.name} --help all lists what it takes",
+                hint="its output comes here: > FILE behind the command keeps it"
+                if name in {"output", "error"}
+                else f"muster {command.name} --help all lists what it takes",
             )
     return typed_words
 

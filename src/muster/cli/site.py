@@ -4,18 +4,35 @@ from __future__ import annotations
 
 import sys
 from shutil import get_terminal_size
+from typing import TYPE_CHECKING
 
 from muster.cli.command_line import JSON, CommandLine, Words
 from muster.cli.output import hanging, print_json, print_table, say
 from muster.job.option import option
 from muster.parts import service_if_there
 
+if TYPE_CHECKING:
+    from muster.facts import Facts
+
+
+def _look() -> Facts:
+    """Return the facts of this host; say where a folder of the administrator is named that is not there."""
+    from pathlib import Path
+
+    from muster.look.probe import look
+    from muster.rank.contract import SYSTEM_DIRECTORY
+
+    facts = look()
+    folder = facts.environment.get(SYSTEM_DIRECTORY)
+    if folder and not Path(folder).is_dir():
+        say(f"{SYSTEM_DIRECTORY} names {folder}, which is not a folder here: nothing of an administrator is read")
+    return facts
+
 
 def _list(words: Words) -> int:
-    from muster.look.probe import look
     from muster.sites.heads import SearchPath, heads
 
-    found_heads = heads(SearchPath.of(look()))
+    found_heads = heads(SearchPath.of(_look()))
     if words.json:
         print_json(
             [
@@ -38,12 +55,11 @@ def _list(words: Words) -> int:
 
 def _show(words: Words) -> int:
     from muster.look.cluster import with_cluster_name
-    from muster.look.probe import look
     from muster.plan.site_terms import say_ran, say_trust
     from muster.sites.load import choose_site
     from muster.sites.tell import as_json, lines, missing_keys, remarks
 
-    site = choose_site(words.first, with_cluster_name(look()))
+    site = choose_site(words.first, with_cluster_name(_look()))
     for note in (*site.notes, *filter(None, [say_trust(site), say_ran(site)])):
         say(note)
     if words.json:
@@ -79,12 +95,11 @@ def _print_value(key: str, value: str, width: int) -> None:
 
 def _detect(words: Words) -> int:
     from muster.look.cluster import with_cluster_name
-    from muster.look.probe import look
     from muster.sites.heads import DEFAULT_SITE, SearchPath, evidence_from, heads
     from muster.sites.load import recognise
     from muster.sites.match import weak_signs
 
-    facts = with_cluster_name(look())
+    facts = with_cluster_name(_look())
     found_heads = heads(SearchPath.of(facts))
     evidence = evidence_from(facts, found_heads)
     weak = [(head.name, sign) for head in found_heads for sign in weak_signs(evidence, head.detect)]

@@ -95,5 +95,5 @@ def _unreadable(path: AnyPath, shown_name: str, *, is_own: bool) -> Iterator[str
         if is_own:
             raise RequestError(sentence, hint="correct that line: no rank would get further") from None
         yield f"{sentence}: no rank will get further"
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError, RecursionError, MemoryError):
         return

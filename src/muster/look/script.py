@@ -40,7 +40,10 @@ def look_at_script(
 
     from muster.look.python_script import look_at_python
 
-    return look_at_python(Path(directory, script), script, words)
+    try:
+        return look_at_python(Path(directory, script), script, words)
+    except RecursionError:  # a sum of 2,000 terms: as of a script that cannot be read, nothing is known
+        return None
 
 
 def _text_of(file: AnyPath) -> str | None:

@@ -47,7 +47,7 @@ def name_called(call: ast.Call) -> str:
 def _tree(file: Path) -> ast.Module | None:
     try:
         return parse_file(file)
-    except (OSError, SyntaxError, ValueError):  # whoever runs it will be told
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):  # whoever runs it will be told
         return None
 
 

@@ -103,6 +103,18 @@ def listens(request: Request) -> bool:
     return request.port is not None or by_ready or any("{port}" in word for word in request.command)
 
 
+def may_answer(address: str) -> bool:
+    """Return whether an address has a host, and a port that exists if it has one."""
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(address)
+        port = parts.port
+    except ValueError:  # the port is not a number, or above 65535
+        return False
+    return parts.scheme in {"http", "https"} and parts.hostname is not None and port != 0
+
+
 def small_part(request: Request) -> Request:
     """Return the request of a role beside another: unasked it has no GPU, and then a core for each rank."""
     if not request.given("gpus_per_node"):

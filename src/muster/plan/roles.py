@@ -28,6 +28,7 @@ from muster.plan.role_places import (
     Placed,
     check_room,
     listens,
+    may_answer,
     name_of,
     place_roles,
     small_part,
@@ -338,7 +339,8 @@ def _ready(request: Request, own: str, names: Sequence[str], gaps: tuple[str, ..
             if not (_OWN.fullmatch(gap) or _ADDRESS.fullmatch(gap)):
                 message = f"role {own}: {request.origin('ready')}: {gap} is not an address of a role"
                 raise RequestError(message, hint=nearest_hint(gap[1:-1], _WHATS))
-        return Ready(ReadyKind.ADDRESS, within, _filled(asked_way, own, names, gaps))
+        if all(map(may_answer, _BRACED.sub("1", asked_way).split())):
+            return Ready(ReadyKind.ADDRESS, within, _filled(asked_way, own, names, gaps))
     if kind in {"log", "command"} and text.strip():
         return Ready(ReadyKind(kind), within, _filled(text, own, names, gaps))
     hint = "port, joined, log:TEXT, command:COMMAND, or an address: 'http://{host}:{port}/health'"

@@ -33,12 +33,21 @@ if TYPE_CHECKING:
 def main(words: Words) -> int:
     """Look, judge, tell."""
     start_by_name("check", words.without())
-    if words.log is not None:
-        return _log(words)
+    for option_name, file_name in (("--log", words.log), ("--read", words.read)):
+        if file_name is not None:
+            _refuse_beside(option_name, words)
+            return _log(file_name, words) if option_name == "--log" else _tell_saved(file_name, words)
     facts, request = facts_and_request(words.launch, is_first=False)
-    if words.read is not None:
-        return _tell_saved(words.read, words)
     return _tell(*_gathered(request, words.launch.typed, facts, words), words)
+
+
+def _refuse_beside(option_name: str, words: Words) -> None:
+    """Refuse what is typed beside the option of a file to read: nothing is started that it could be for."""
+    others = [*words.launch.typed, *(f"--{name}" for name in ("read", "save") if words.typed.values.get(name))]
+    other = next((word for word in others if word != option_name), None)
+    if other is not None:
+        message = f"{option_name} reads a file, and runs nothing that {other} could be for"
+        raise RequestError(message, hint=f"muster check {option_name} FILE")
 
 
 def _gathered(request: Request, rest: Sequence[str], facts: Facts, words: Words) -> tuple[CheckedWorld, list[Finding]]:
@@ -222,13 +231,9 @@ def _counted(count: int, noun: str) -> str:
 # --- a log ----------------------------------------------------------------------------------------------------------
 
 
-def _log(words: Words) -> int:
+def _log(name: str, words: Words) -> int:
     from muster.follow.known_causes import read_log
 
-    rest = words.launch.typed
-    if rest:
-        raise RequestError(f"--log reads a file, but {rest[0]} is an option of a run", hint="muster check --log FILE")
-    name = words.log
     if name == "-":
         report = read_log(sys.stdin.buffer)
     else:

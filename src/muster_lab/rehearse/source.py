@@ -24,7 +24,10 @@ def insists(source: str) -> tuple[Insists, ...]:
     tree = _tree(source)
     if tree is None:
         return ()
-    needs = {Insists(node.lineno, need) for node, need in _unasked(tree)}
+    try:
+        needs = {Insists(node.lineno, need) for node, need in _unasked(tree)}
+    except RecursionError:  # a sum of 2,000 terms
+        return ()
     return tuple(sorted(needs, key=lambda insistence: (insistence.line, insistence.what)))
 
 
@@ -40,7 +43,7 @@ def _tree(source: str) -> ast.Module | None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
 

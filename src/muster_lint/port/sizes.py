@@ -117,6 +117,9 @@ def put_sizes(header: Mapping[str, HeaderOption], step: Mapping[str, str], draft
     _put_cpus(sizes, draft, agents=agents, tasks=tasks or 1, ranks=count.ranks, gpus=gpus or 0)
     _put_memory(sizes, draft, gpus=gpus or 0, ranks=count.ranks)
     _say(sizes, draft)
+    if gpus and count.ranks > gpus:
+        reason = f"Muster refuses more ranks on a node than GPUs: here {count.ranks} would share {gpus}"
+        draft.revise("ntasks_per_node", Fate.ASKED, str(count.ranks), reason)
     if asked_gpus is None and gpus:
         draft.ask(0, "(no GPUs)", "the script asks for none, and uses them: are they as many as the ranks?",
                   f"-g {gpus}", field="gpus_per_node")  # fmt: skip
