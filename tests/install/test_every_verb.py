@@ -73,10 +73,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def python_of(version: str) -> str:
-    """Return a Python of this version: on PATH, pyenv's, or fetched."""
-    kept = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))  # its names on PATH may be switched off
-    name = sys.executable if version == OWN else str(kept[-1]) if kept else shutil.which(f"python{version}")
-    if name is not None:
+    """Return a Python of this version: one on PATH that runs, or a fetched one."""
+    name = sys.executable if version == OWN else shutil.which(f"python{version}")
+    # A name that pyenv puts on PATH may be switched off.
+    if name is not None and subprocess.run([name, "-c", ""], check=False, capture_output=True).returncode == 0:
         return name
     if shutil.which("apt-get") is None or shutil.which("patchelf") is None:
         pytest.skip("other Pythons come from Debian's packages")

@@ -74,7 +74,9 @@ def works(*muster: object, **environment: str) -> None:
         ask(*muster, "run", "--ntasks-per-node=2", "--here", "--", "echo", "it runs", **environment).count("it runs")
         == 2
     )
-    assert "[srun-survivors]" in ask(*muster, "lint", ROOT / "tests/install/job.sbatch", **environment)
+    assert "[srun-survivors]" in ask(
+        *muster, "lint", "--fail-on=breaks", ROOT / "tests/install/job.sbatch", **environment
+    )
     ported = ask(
         *muster, "port", ROOT / "tests/install/job.sbatch", "--site=lumi", "-A", "project_465000000", **environment
     )
@@ -158,5 +160,5 @@ def environment_of(python: str, folder: Path) -> Path:
     ask(python, "-m", "venv", "--without-pip", folder / "venv")
     ask(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder, "pip<26")
     own, pip = folder / "venv/bin/python", next(folder.glob("pip-*.whl")) / "pip"
-    ask(own, pip, "install", "--quiet", "--editable", ROOT, "pytest", "hypothesis")
+    ask(own, pip, "install", "--quiet", "--editable", ROOT, "pytest", "hypothesis", "pygls")
     return own
