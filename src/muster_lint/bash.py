@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 _WORDS = frozenset({"word", "string", "raw_string", "ansi_c_string", "concatenation", "simple_expansion", "expansion"})
 _MORE_WORDS = frozenset(
-    {"number", "command_substitution", "arithmetic_expansion", "translated_string", "brace_expression"}
+    {"number", "command_substitution", "process_substitution", "arithmetic_expansion", "translated_string"}
+    | {"brace_expression"}
 )
 _CONDITIONS = frozenset({"if_statement", "case_statement", "elif_clause", "else_clause"})
 _CLAUSES = frozenset({"elif_clause", "else_clause"})
@@ -200,8 +201,8 @@ class ShellText(msgspec.Struct, frozen=True, dict=True):
     spaced: tuple[tuple[TextSpan, str, str], ...]
     """Declarations with a blank before =: where, the keyword, the name."""
 
-    error: TextSpan | None
-    """The first place that is not bash."""
+    errors: tuple[TextSpan, ...]
+    """The places that the grammar does not take for bash."""
 
     first_command_line: int | None
     long_texts: tuple[TextSpan, ...] = ()
@@ -219,6 +220,11 @@ class ShellText(msgspec.Struct, frozen=True, dict=True):
 
     subshells: tuple[TextSpan, ...] = ()
     """The commands in ( … ): what they set and where they go ends with them."""
+
+    @property
+    def error(self) -> TextSpan | None:
+        """The first place that is not bash."""
+        return self.errors[0] if self.errors else None
 
     def runs_at(self, place: TextSpan) -> bool | None:
         """Tell whether what stands at a place runs when the script does; None where a condition or a caller decides."""
@@ -377,10 +383,11 @@ def _parsed(source: bytes) -> tuple[Node, list[int]]:
     """Return the tree of a text, and where bytes were added to it.
 
     In ${A}_$B.x the grammar ends the word behind the second dollar (tree-sitter-bash 0.25): the name gets braces. It
-    reads no backslash at the end of a text, where bash does: the text gets an empty line.
+    reads no backslash at the end of a text, where bash does: the text gets an empty line. It takes ! (((…)) for shells.
     """
     added: list[int] = []
     text = source + b"\n\n" if source.rstrip(b"\n").endswith(b"\\") else source
+    text = re.sub(rb"!(?=[ \t]+\(\(\()", b" ", text)  # the status of arithmetic with parentheses: not in the grammar
     root = _parser().parse(text).root_node
     for _ in range(_MOST_BRACES):
         cut = [match for match in _NAMED.finditer(text) if _ends_a_word(root, match.start())]
@@ -422,7 +429,7 @@ def read_shell(text: str, *, line: int = 1, column: int = 1) -> ShellText:
         comments=tuple(reader.comments),
         heredocs=tuple(reader.heredocs),
         spaced=tuple(reader.spaced),
-        error=reader.first_error(root) if root.has_error else None,
+        errors=tuple(reader.errors(root)),
         first_command_line=min(
             (each.start_point[0] + line for each in root.children if each.type != "comment"), default=None
         ),
@@ -497,6 +504,10 @@ class _BashReader:
             return
         if node.type == "subshell":
             self.subshells.append(self._place(node))
+        if node.children and node.children[0].type == "((":
+            self._change([self._word(node)], _IN_ARITHMETIC)
+        elif node.type == "c_style_for_statement":
+            self._change([self._word(child) for child in node.named_children[:-1]], _IN_ARITHMETIC)
         if node.type in (_LOOPS | _CONDITIONS) and not (inside.in_loop or inside.is_conditional):
             self.blocks.append((self._place(node), self._text(node.children[0])))
         self._note_branches(node)
@@ -616,6 +627,11 @@ class _BashReader:
                 words[-1:] = [_joined(words[-1], word, gap)] if _BLANKS.fullmatch(gap) else [*words[-1:], word]
             end = child.end_byte
             self._walk_substitutions(child, inside)
+            behind = _ESCAPED_BLANKS.match(self.source[self._written_at(end) :][:80])
+            if behind is not None and words and child.type != "variable_assignment":
+                nothing = msgspec.structs.replace(words[-1], text="", value="", names=(), substitutions=(), parts=())
+                words[-1] = _joined(words[-1], nothing, behind[0].decode())
+                end += len(behind[0])
         if not words:  # the rest of a value only looked like a command
             assignments = [msgspec.structs.replace(each, of_command=False, exported=False) for each in assignments]
         self.assignments += assignments
@@ -638,12 +654,20 @@ class _BashReader:
         )
         if words:
             self.commands.append(command)
-        if command.program in {"read", "mapfile", "readarray", "getopts"}:
-            self.assignments += [
-                Assignment(word.value, None, word.place, order, exported=False, may_not_run=True)
-                for word in words[1:]
-                if word.is_literal and word.value.isidentifier()
-            ]
+        if command.program in {"read", "mapfile", "readarray"}:
+            self._change(words[1:], _WHOLE_NAME)
+        elif command.program == "getopts" or [word.value for word in words[:2]] == ["printf", "-v"]:
+            self._change(words[2:3], _WHOLE_NAME)
+        elif command.program == "let":
+            self._change(words[1:], _IN_ARITHMETIC)
+
+    def _change(self, words: Sequence[Word], pattern: re.Pattern[str]) -> None:
+        """Note the variables that get a value which no assignment says."""
+        self.assignments += [
+            Assignment(match[match.lastindex or 0], None, word.place, self._next(), exported=False, may_not_run=True)
+            for word in words
+            for match in pattern.finditer(word.value)
+        ]
 
     def read_declaration(self, node: Node, inside: _Inside) -> None:
         keyword = node.children[0].type if node.children else ""
@@ -664,6 +688,10 @@ class _BashReader:
                 self.spaced.append((self._place(node), keyword, self._text(child.prev_sibling or child)))
             end = child.end_byte if before is not None or child.type == "variable_assignment" else -1
             self._walk_substitutions(child, inside)
+        if keyword != "export" and any(_ATTRIBUTES.fullmatch(self._text(child)) for child in node.children):
+            changed = [child for child in node.named_children if not re.search(r"=\d+$", self._text(child))]
+            names = [each for child in changed for each in (child, *child.named_children)]
+            self._change([self._word(each) for each in names], _WHOLE_NAME)
 
     def read_unset(self, node: Node, inside: _Inside) -> None:
         words = tuple(self._word(child) for child in node.children)
@@ -686,6 +714,7 @@ class _BashReader:
         redirects = [each for child in node.children for each in (child, *_behind_heredoc(child))]
         file_redirects = [each for each in redirects if each.type == "file_redirect"]
         targets = [self._text(each.children[-1]) for each in file_redirects if _operator(each) in _WRITE]
+        targets += [text for each in file_redirects if (text := self._file_of_both(each))]
         around = msgspec.structs.replace(
             inside,
             writes=(*inside.writes, *(target for target in targets if target not in _NO_FILES)),
@@ -695,6 +724,11 @@ class _BashReader:
         body = node.child_by_field_name("body")
         for child in node.children:
             self.walk(child, around if child == body else inside)
+
+    def _file_of_both(self, redirect: Node) -> str:
+        """Return the file behind >&; nothing where a number, a minus sign or a variable stands there."""
+        name = self._text(redirect.children[-1])
+        return "" if _operator(redirect) != ">&" or re.match(r"[\d$-]", name) else name
 
     def read_heredoc(self, node: Node, inside: _Inside) -> None:
         for child in node.named_children:
@@ -708,16 +742,13 @@ class _BashReader:
                 continue
             self._walk_substitutions(child, inside)
 
-    def first_error(self, node: Node) -> TextSpan | None:
-        """Return the first place that the grammar does not take."""
+    def errors(self, node: Node) -> Iterator[TextSpan]:
+        """Yield each place that the grammar does not take."""
         if node.type == "ERROR" or node.is_missing:
-            return self._place(node)
+            yield self._place(node)
         for child in node.children:
             if child.has_error or child.is_missing:
-                place = self.first_error(child)
-                if place is not None:
-                    return place
-        return None
+                yield from self.errors(child)
 
     def _export(self, name: str) -> None:
         for index, each in enumerate(self.assignments):
@@ -729,6 +760,8 @@ class _BashReader:
     ) -> Iterator[Assignment]:
         name = node.child_by_field_name("name")
         value = node.child_by_field_name("value")
+        if name is not None and name.type == "subscript":
+            self._change([self._word(name)], _WHOLE_NAME)
         if name is None or name.type != "variable_name":
             return
         word = self._word(value) if value is not None else None
@@ -751,6 +784,10 @@ class _BashReader:
         if node.type in {"command_substitution", "process_substitution", "subshell"}:
             self.walk_children(node, msgspec.structs.replace(inside, in_substitution=True, in_background=False))
             return
+        if node.type == "arithmetic_expansion":
+            self._change([self._word(node)], _IN_ARITHMETIC)
+        elif node.type == "expansion" and any(child.type in {"=", ":="} for child in node.children):
+            self._change([self._word(child) for child in node.named_children[:1]], _WHOLE_NAME)
         for child in node.named_children:
             self._walk_substitutions(child, inside)
 
@@ -850,6 +887,14 @@ def _last_condition(node: Node) -> int:
     return next((index for index, child in enumerate(node.children) if child.type == ends), 0) if ends else 0
 
 
+_WHOLE_NAME = re.compile(r"^([A-Za-z_]\w*)(?:\[.*)?$")
+_IN_ARITHMETIC = re.compile(
+    r"(?<![\w$])([A-Za-z_]\w*)(?:\[[^]]*\])?\s*(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))|(?:\+\+|--)([A-Za-z_]\w*)"
+)
+_ATTRIBUTES = re.compile(r"[-+]\w*[Ailnu]\w*")
+"""Attributes that make another value of what is assigned, or give it to another variable."""
+
+_ESCAPED_BLANKS = re.compile(rb"(?:\\[ \t])+(?=[\s;&|)<>]|$)")
 _BLANKS = re.compile(r"(\\[ \t])*")
 """What the grammar finds between two words that are one: nothing, or blanks behind backslashes."""
 

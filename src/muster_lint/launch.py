@@ -242,7 +242,7 @@ def _placed(shell: ShellText, place: TextSpan) -> ShellText:
         comments=(),
         heredocs=(),
         spaced=(),
-        error=None if shell.error is None else place,
+        errors=() if shell.error is None else (place,),
         first_command_line=place.line,
     )
 

@@ -25,7 +25,7 @@ def _words(text: str) -> list[str]:
         ("A=1\np ${A}b", ["1b"]),
         ('A=1\np "$A b"', ["1 b"]),
         ("A=1\np '$A'", ["$A"]),
-        ("declare -i A=2*$B\np $A", ["$((2*$B))"]),
+        ("declare -i A=2*$B\np $A", ["$A"]),
         ("declare -i A=2\np $A", ["2"]),
         ('A="x y"\np $A', ["x", "y"]),
         ('A="x y"\np "$A"', ["x y"]),

@@ -97,6 +97,15 @@ _REPAIRED = {
         "changed",
         "a node of MIT SuperCloud has 48 cores",
     ),
+    "cores-max of ranks without a number of CPUs": (
+        "--nodes=4 --ntasks-per-node=112",
+        "srun python t.py",
+        "supercloud",
+        "ntasks_per_node",
+        "48",
+        "asked",
+        "112 × 1 = 112 CPUs per node, but 48 can be had; the script starts 448 ranks",
+    ),
     "ranks-max": (
         "--nodes=1 --gpus-per-node=4 --ntasks-per-node=8",
         "srun python t.py",

@@ -417,6 +417,7 @@ CATALOGUE = (
     Wrong("supercloud", "unknown-gpu-type", {"gpu_type": "volt"}),
     Wrong("supercloud", "gpus-max", {"gpus_per_node": 4}),
     Wrong("supercloud", "cores-max", {"cpus_per_task": 21}),
+    Wrong("supercloud", "cores-max", {"gpus_per_node": 0, "ntasks_per_node": 112, "cpus_per_task": None}),
     Wrong("supercloud", "nodes-max", {"partition": "xeon-g6-volta", "nodes": 5}),
     Wrong("supercloud", "launcher", {"launcher": "torchrun"}),
     Wrong("supercloud", "renamed-module", {"modules": ("anaconda/2021a",)}),

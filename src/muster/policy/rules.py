@@ -375,21 +375,23 @@ def _partial_nodes(profile: Profile, ask: Ask) -> Iterator[Refusal]:
 
 def _cores(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     kind_name, node = node_of(profile, ask)
-    if node.cores is None or ask.cpus_per_task is None:
+    if node.cores is None:
         return
+    cpus_per_task = ask.cpus_per_task or 1  # what Slurm gives a task of its own
     unit = threads_counted(profile, node)
     reserved = len(core_list(node.reserved_cores or ""))
     usable = (node.cores - reserved) * unit
-    cores_asked = ask.ntasks_per_node * ask.cpus_per_task
+    cores_asked = ask.ntasks_per_node * cpus_per_task
     if cores_asked > usable:
         reserved_words = f", for {reserved} belong to the system" if reserved else ""
-        product = f"{ask.ntasks_per_node} × {ask.cpus_per_task} = {cores_asked}"
+        product = f"{ask.ntasks_per_node} × {cpus_per_task} = {cores_asked}"
         message = f"{product} CPUs per node, but {usable} can be had{reserved_words}"
         key = f"nodes.{kind_name}.{'reserved_cores' if reserved else 'cores'}"
-        fitting = str(max(1, usable // ask.ntasks_per_node))
-        yield _with("cpus-per-task", fitting, "cores-max", message, key, limit=usable)
+        each = usable // ask.ntasks_per_node
+        name, fitting = ("cpus-per-task", each) if each else ("ntasks-per-node", usable)
+        yield _with(name, str(fitting), "cores-max", message, key, limit=usable)
     usual_cores = (node.cores_per_gpu or 0) * ask.gpus_per_node
-    if node.cores_per_gpu_required and ask.gpus_per_node and cores_asked != usual_cores:
+    if ask.cpus_per_task and node.cores_per_gpu_required and ask.gpus_per_node and cores_asked != usual_cores:
         who = _who_wants(profile, f"nodes.{kind_name}.cores_per_gpu_required")
         message = f"{cores_asked} CPUs for {ask.gpus_per_node} GPUs, but {who} {node.cores_per_gpu} for each"
         usual = str(max(1, usual_cores // ask.ntasks_per_node))

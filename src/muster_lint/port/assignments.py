@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
 from muster.plan.secret import is_secret
 from muster_lint.bash import Assignment, ShellText, read_shell
-from muster_lint.port.expand import OF_ARRAY, TASKS, WIRED, Values, names_in, with_home
+from muster_lint.port.expand import OF_ARRAY, TASKS, WIRED, Values, names_in, open_text, with_home
 from muster_lint.port.guards import is_guarded
 from muster_lint.port.values import Draft, Fate, ask_all
 from muster_lint.values import TextSpan
@@ -63,11 +63,13 @@ def read_assignments(
     launched_at: int | None,
     apart: Sequence[TextSpan] = (),
     users: Mapping[str, set[int]] = {},
+    given: Collection[str] = (),
 ) -> list[str]:
     """Read the variables of the script; return the settings that only a task can make.
 
     What stands behind the launch, which is the command of this order, reaches no rank, and no more does what stands
-    apart, in parentheses without the launch. `users` are the lines that use each variable.
+    apart, in parentheses without the launch. `users` are the lines that use each variable, `given` those that the
+    launch sets itself.
     """
     of_job = [each for each in assignments if not each.of_command]
     reaching = [each for each in of_job if launched_at is None or each.order < launched_at]
@@ -75,7 +77,13 @@ def read_assignments(
     settings: list[str] = []
     for index, each in sorted(enumerate(of_job), key=lambda place: not place[1].exported):  # whose lines use others
         line, subject, done = each.place.line, _shown(each), len(draft.rows)
+        if not is_written(each, lines):  # the command that gives it a value has its own row
+            if each.exported:
+                draft.ask(line, f"export {each.name}", _BY_HAND.format(each.name))
+            continue
         void = _why_void(each, launched_at, apart)
+        if each.exported and each.name in given:
+            void = ("the launch gives it a value of its own",)
         question = _question(each, of_job[:index], reaching, lines)
         if void is not None:
             draft.drop(line, subject, *void)
@@ -90,6 +98,16 @@ def read_assignments(
         if is_guarded(lines, each.place):
             ask_all(draft, draft.rows[done:], "in the script it holds only behind a test")
     return settings
+
+
+_BY_HAND = "the batch host works it out: --env {0}=VALUE gives it a fixed value"
+
+
+def is_written(assignment: Assignment, lines: Sequence[str]) -> bool:
+    """Tell whether NAME= stands in the script, and no command or arithmetic gives the value."""
+    place = assignment.place
+    end = "" if assignment.value is not None else r"(?!\S)"
+    return re.match(rf"{assignment.name}\+?={end}", lines[place.line - 1][place.column - 1 :]) is not None
 
 
 def _shown(assignment: Assignment) -> str:
@@ -127,6 +145,8 @@ def _question(
         return OF_ARRAY
     if not assignment.exported:
         return None
+    if assignment.value is not None and "$'" in assignment.value.text:
+        return f"bash makes other signs of it: --env {name}=VALUE gives it them"
     again = [each for each in reaching if each.name == name and each.order > assignment.order]
     if not all(_extends(each) for each in again):
         return f"line {again[-1].place.line} sets it again: which holds?"
@@ -183,9 +203,7 @@ def _exported(assignment: Assignment, subject: str, values: Values, draft: Draft
         elif is_secret(assignment.name):
             draft.pass_on(line, subject, assignment.name, "the batch host reads a secret")
         else:
-            draft.ask(
-                line, subject, f"the batch host works it out: --env {assignment.name}=VALUE gives it a fixed value"
-            )
+            draft.ask(line, subject, _BY_HAND.format(assignment.name))
         return []
     if assignment.name in values.used and (re.search(r"\s", value) or value.startswith("-")):
         draft.drop(line, subject, "its words stand where it is used: no rank gets the variable")
@@ -220,7 +238,5 @@ def _written(assignment: Assignment) -> str:
     word = assignment.value
     if word is None:
         return ""
-    if word.quoted == "'":
-        return re.sub(r"([$`])", r"\\\1", word.value)
-    value = word.value.replace("\\\n", "")
+    value = open_text(word).replace("\\\n", "")
     return value if word.quoted else with_home(value, between=":")

@@ -79,7 +79,7 @@ def _read(chain: Chain, draft: Draft, lines: list[str], *, is_after: bool) -> No
         reader(command.place.line, text_of(command), words, draft)
     elif command.program == "printf" and words[:1] == ["-v"]:
         draft.ask(command.place.line, text_of(command), "the batch host works the variable out: write its value")
-    elif command.program in SHOWS or _only_shows(command):
+    elif _only_shows(command, words):
         draft.drop(command.place.line, text_of(command), "shows something, and changes nothing")
     elif command.program in {"exit", "return"} and not (is_after or is_guarded(lines, command.place)):
         draft.ask(command.place.line, text_of(command), "the script ends here: does it always?")
@@ -91,8 +91,10 @@ def _read(chain: Chain, draft: Draft, lines: list[str], *, is_after: bool) -> No
         draft.leave(command.place.line, text_of(command), f"{reason}{_BETTER.get(command.program, '')}")
 
 
-def _only_shows(command: SimpleCommand) -> bool:
-    """Tell whether a call of Python prints something, and does nothing else."""
+def _only_shows(command: SimpleCommand, words: list[str]) -> bool:
+    """Tell whether a command prints something, and does nothing else."""
+    if command.program in SHOWS:
+        return command.program != "command" or words[:1] in (["-v"], ["-V"])
     text = " ".join(word.value for word in command.words[1:])
     does = re.search(r"open\(|write|save|mkdir|system|subprocess|download|dump|touch", text)
     is_python = re.match(r"python[\d.]*$", command.program) is not None
@@ -115,6 +117,8 @@ def _chore(chain: Chain, draft: Draft) -> None:
         _writes(chain.command, draft)
     elif chain.stages[-1].name in SHOWS:
         draft.drop(line, text_of(chain.command), "shows something, and changes nothing")
+    elif chain.stages[-1].kind == "python":
+        draft.leave(line, text_of(chain.command), "Muster's job runs no other program before the ranks: do it by hand")
     elif any("$" in word for word in words) or draft.get("node_prologue"):
         draft.ask(
             line, text_of(chain.command), "--node-prologue COMMAND runs one command on every node before its ranks"
@@ -277,10 +281,22 @@ def _mkdir(line: int, subject: str, words: list[str], draft: Draft) -> None:
 
 
 def _set(line: int, subject: str, words: list[str], draft: Draft) -> None:
-    if exports_all(words) is not None:
+    if re.search(r"(^| )([-+]\w*[fBkn]|[-+]\w*o (noglob|braceexpand|keyword|noexec))", " ".join(words)):
+        draft.ask(line, subject, _MAKES_WORDS)
+    elif exports_all(words) is not None:
         draft.drop(line, subject, "the variables that it exports have rows of their own")
     else:
         draft.drop(line, subject, "Muster's script ends with a sentence where one of its steps fails")
+
+
+def _shopt(line: int, subject: str, words: list[str], draft: Draft) -> None:
+    if {*words} & {"dotglob", "extglob", "failglob", "globstar", "nocaseglob", "nullglob", "lastpipe"}:
+        draft.ask(line, subject, _MAKES_WORDS)
+    else:
+        draft.drop(line, subject, "Muster's script sets what it needs itself")
+
+
+_MAKES_WORDS = "it changes what bash makes of words and of names of files: are those of the command right?"
 
 
 def _eval(line: int, subject: str, words: list[str], draft: Draft) -> None:
@@ -303,6 +319,7 @@ _COMMANDS: Mapping[str, Callable[[int, str, list[str], Draft], None]] = {
     "unset": _unset,
     "mkdir": _mkdir,
     "set": _set,
+    "shopt": _shopt,
     "eval": _eval,
     "popd": _popd,
     "trap": _trap,
@@ -311,7 +328,6 @@ _COMMANDS: Mapping[str, Callable[[int, str, list[str], Draft], None]] = {
 _CONTROL = {
     "wait": "Muster's script waits for its step",
     "exit": "the job ends as its ranks end",
-    "shopt": "Muster's script sets what it needs itself",
     "return": "the job ends as its ranks end",
     "shift": "the command has its own arguments",
     "local": "a line of a function, not of the job",

@@ -90,7 +90,7 @@ def _plain_words(text: str) -> tuple[str, ...] | None:
     """Return the words of `exec …` where no shell is needed for them."""
     import shlex
 
-    if not text.startswith("exec ") or re.search(r"[$`;|&<>]", text):
+    if not text.startswith("exec ") or re.search(r"[$`;|&<>*?[{~]", text):
         return None
     try:
         return tuple(shlex.split(text.removeprefix("exec ")))

@@ -8,22 +8,21 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from muster_lint.bash import ShellText, SimpleCommand, Word, read_shell
+from muster_lint.bash import Assignment, ShellText, SimpleCommand, Word, read_shell
 from muster_lint.port.values import holds_secret
 
 _EXPANSION = re.compile(r"(?<!\\)\$(?:(\w+)|\{(\w+)(\[[@*]\])?(?::?-([^{}]*))?\})")
 _ALL_OF = re.compile(r"\$\{(\w+)\[@\]\}")
-_OPEN = re.compile(r"(?<!\\)\$(?:(\w+|[@*#?!])|\{[!#]?(\w+|[@*]))")
+_OPEN = re.compile(r"(?<!\\)\$(?:(\w+|[@*#?!$])|\{[!#]?(\w+|[@*]))")
 _BACKQUOTED = re.compile(r"(?<!\\)`([^`\\]*)`")
 _ESCAPED = re.compile(r"\\([\"\\])")
 _QUOTED = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|\\.|\$\{[^}]*\}|\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`|\$[*?@#!$-]""")
-_MADE_BY_SHELL = re.compile(r"[*?]|\{[^{}\s]*(?:,|\.\.)[^{}\s]*\}|\$'")
+_MADE_BY_SHELL = re.compile(r"[*?]|\{[^{}\s]*(?:,|\.\.)[^{}\s]*\}|\$'|\$\[|[<>]\(")
 _NESTED = r"[^()]"
 for _ in range(5):  # how deep parentheses stand in each other in $(…)
     _NESTED = rf"(?:[^()]|\({_NESTED}*\))"
 _PIECE = re.compile(rf"(?:\$\({_NESTED}*\)|`[^`]*`|\S)+")
 _DEEPEST = 8
-_GIVEN = re.compile(r"(?:^|[\s;])(?:for +(\w+)|read(?: +-\w+)*((?: +\w+)+))")
 
 WIRED = frozenset(
     """
@@ -101,32 +100,50 @@ def values_of(shell: ShellText) -> Values:
     """Return the variables that a script gives one value, and no other place does."""
     texts: dict[str, str] = {}
     arrays: dict[str, tuple[Word, ...]] = {}
-    integers = set(_INTEGER.findall(shell.text))
-    appended = {*_APPENDED.findall(shell.text), *(match[1] for match in _COUNTED.finditer(shell.text))}
-    if shell.error is not None:  # an assignment may stand in what cannot be read
-        written = Counter(_SET.findall(shell.text))
-        appended |= {name for name, count in written.items() if count > len(shell.assigned(name))}
+    unsure = {*WIRED, *_changed_elsewhere(shell)}
     for assignment in shell.assignments:
         word = shell.value_of(assignment.name)
-        if word is None or assignment.name in {*WIRED, *appended, *names_in(word.value)}:
+        if word is None or assignment.name in unsure or "$'" in word.text or _may_be_older(assignment, word, shell):
             continue
         if not holds_secret(assignment.name, word.value):
-            text = _text_of(word)
-            is_sum = assignment.name in integers and not text.isdigit()
-            texts[assignment.name] = f"$(({text}))" if is_sum else text
+            texts[assignment.name] = _text_of(word)
             if word.text.startswith("("):
                 arrays[assignment.name] = _elements_of(word)
-    given = (name for match in _GIVEN.finditer(shell.text) for name in (match[1] or match[2]).split())
-    assigned = frozenset({*(assignment.name for assignment in shell.assignments), *given})
-    return Values(texts, set(), assigned, arrays, {}, shell.wrappers)
+    values = Values(texts, set(), frozenset(each.name for each in shell.assignments), arrays, {}, shell.wrappers)
+    for match in _MADE_NAMES.finditer(shell.text):
+        written = () if match[1] == "eval" else _SET.findall(match[2])
+        for name in {*_SET.findall(values.of(match[2]).replace('"', " ").replace("'", " "))} - {*written}:
+            texts.pop(name, None)
+    return values
 
 
-_COUNTED = re.compile(r"\(\(\s*(?:\+\+|--)?(\w+)\s*(?:\+\+|--|[-+*/%]?=(?!=)|\)\))")
-"""A variable that arithmetic changes: ((i++)), for ((i=0; …))."""
+def _changed_elsewhere(shell: ShellText) -> Iterator[str]:
+    """Yield the variables that get another value, or none, than an assignment says."""
+    yield from (each.name for each in shell.assignments if each.appends or (each.value and "([" in each.value.text))
+    yield from (
+        re.sub(r"\[.*", "", word.value)
+        for command in shell.commands
+        if command.program == "unset"
+        for word in command.words[1:]
+    )
+    if shell.errors:  # an assignment may stand in what cannot be read
+        written = Counter(name for line in shell.text.splitlines() for name in _BARE.findall(line.partition(" #")[0]))
+        yield from (name for name, count in written.items() if count > len(shell.assigned(name)))
 
-_INTEGER = re.compile(r"(?:^|[\s;])(?:declare|typeset|local)\s+-\w*i\w*\s+(\w+)=", re.MULTILINE)
-_SET = re.compile(r"(?:^|[\s;])(\w+)=", re.MULTILINE)
-_APPENDED = re.compile(r"(?:^|[\s;])(\w+)\+=", re.MULTILINE)
+
+def _may_be_older(assignment: Assignment, value: Word, shell: ShellText) -> bool:
+    """Tell whether the value of an assignment holds a variable that is set once more behind it."""
+    return any(
+        each.order >= assignment.order and not each.of_command
+        for name in names_in(value.value)
+        for each in shell.assigned(name)
+    )
+
+
+_SET = re.compile(r"(?:^|[\s;])(\w+)\+?=")
+_BARE = re.compile(r"(?<![\w$/.{-])[A-Za-z_]\w*(?![\w/.-])")
+_MADE_NAMES = re.compile(r"(?:^|[\s;&|({])(eval|declare|typeset|local|export|readonly)\s+(.*)")
+"""Commands that may set a variable whose name another one holds."""
 
 
 def _elements_of(word: Word) -> tuple[Word, ...]:
@@ -140,10 +157,23 @@ def _text_of(word: Word) -> str:
     """Return the value that an assignment gives a variable; of an array all its words, as "${A[*]}" has them."""
     if word.text.startswith("("):
         return " ".join(map(_text_of, _elements_of(word)))
-    if word.quoted == "'":
-        return word.value
-    text = _BACKQUOTED.sub(r"$(\1)", word.value)
+    text = open_text(word)
+    if word.quoted != "'":
+        text = _BACKQUOTED.sub(r"$(\1)", text)
     return (text if word.quoted else with_home(text, between=":")).replace("\\\n", "").replace("\n", " ")
+
+
+def open_text(word: Word) -> str:
+    """Return the value of a word with a backslash before each sign that bash does not expand in it."""
+    if word.parts:
+        return "".join(_closed(part) if quote == "'" else part for quote, part in word.parts)
+    if not word.quoted and "\\$" in word.text:
+        return re.sub(r"\\([^$`])", r"\1", word.text)
+    return _closed(word.value) if word.quoted == "'" else word.value
+
+
+def _closed(text: str) -> str:
+    return re.sub(r"([$`])", r"\\\1", text)
 
 
 def with_home(text: str, between: str = "") -> str:
@@ -190,8 +220,8 @@ def _parts(word: Word, values: Values, depth: int = 0) -> Iterator[Word]:
     if word.parts:
         yield from _mixed(word, values)
         return
-    if "\\$" in word.text and not re.search(r"""["']""", word.text):
-        word = msgspec.structs.replace(word, value=re.sub(r"\\([^$`])", r"\1", word.text))
+    if not word.quoted:
+        word = msgspec.structs.replace(word, value=open_text(word))
     if word.quoted == "'" or not (word.names or word.substitutions or "\\" in word.value):
         yield word
         return
@@ -211,7 +241,7 @@ def _mixed(word: Word, values: Values) -> Iterator[Word]:
         parts = (("", "$HOME"), ("'", parts[0][1][1:]), *parts[1:])
     fields = [""]
     for quote, part in parts:
-        text = re.sub(r"([$`])", r"\\\1", part) if quote == "'" else values.of(_BACKQUOTED.sub(r"$(\1)", part))
+        text = _closed(part) if quote == "'" else values.of(_BACKQUOTED.sub(r"$(\1)", part))
         if quote == '"':
             text = _ESCAPED.sub(r"\1", text.replace("\\\n", ""))
         pieces = [text] if quote else _PIECE.findall(text)

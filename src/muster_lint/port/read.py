@@ -12,7 +12,7 @@ from muster.errors import RequestError
 from muster.plan.secret import without_values
 from muster_lint.embedded import embedded_scripts
 from muster_lint.job import BatchScript, read_job
-from muster_lint.port.assignments import exported_ones, read_assignments
+from muster_lint.port.assignments import exported_ones, is_written, read_assignments
 from muster_lint.port.body import read_commands, settle_folder, text_of
 from muster_lint.port.expand import Values, users_of, values_of
 from muster_lint.port.guards import is_guarded
@@ -102,9 +102,10 @@ def read_draft(job: BatchScript, read_file: Callable[[str], str | None] = lambda
         )
     step: dict[str, str] = {}
     folder_of_step: list[str] = []
+    settings_before = len(draft.values.get("env", ()))
     if launch is not None:
         launched_at, done = chains.index(launch), len(draft.rows)
-        values.defaults.clear()
+        values = _known_at(launch, values, job)
         launch = chain_of(launch.command, values)
         chains[launched_at] = launch
         folder_of_header = draft.values.pop("chdir", [])
@@ -114,6 +115,7 @@ def read_draft(job: BatchScript, read_file: Callable[[str], str | None] = lambda
         if is_guarded(job.lines, launch.command.place):
             ask_all(draft, draft.rows[done:], "in the script it runs only behind a test")
         _without_image(draft)
+    given = {setting.partition("=")[0] for setting in draft.values.get("env", ())[settings_before:]}
     apart = [span for span in job.shell.subshells if launch is None or not launch.command.place.is_within(span)]
     read_commands(chains, launch, draft, job.lines, apart)
     settle_folder(draft, folder_of_step)
@@ -126,6 +128,7 @@ def read_draft(job: BatchScript, read_file: Callable[[str], str | None] = lambda
         launched_at=None if launch is None or launch.command.function else launch.command.order,
         apart=apart,
         users=users_of(job.shell, values),
+        given=given,
     )
     _name_job(job, draft)
     _ask_array(job, draft)
@@ -136,6 +139,8 @@ def read_draft(job: BatchScript, read_file: Callable[[str], str | None] = lambda
     if launch is None:
         draft.command = ("COMMAND",)
         draft.ask(0, "(no command)", "the script starts no ranks: write the command behind --", "COMMAND")
+    unread_lines = {line for place in job.shell.errors for line in (place.line, place.end_line)}
+    ask_all(draft, [row for row in draft.rows if row.line in unread_lines], "Muster cannot read the bash of its line")
     draft.rows = [_once(job, row) for row in draft.rows]
     draft.rows += [*_oddities(job), *_left_over(job, draft.rows)]
     draft.rows += _blocks(job, draft.rows)
@@ -143,6 +148,14 @@ def read_draft(job: BatchScript, read_file: Callable[[str], str | None] = lambda
     _find_secrets(job, draft)
     draft.rows = [_without_secrets(row, draft.secrets) for row in draft.rows]
     return draft
+
+
+def _known_at(launch: Chain, values: Values, job: BatchScript) -> Values:
+    """Return the values that the launch finds: what is set behind it, it does not know."""
+    order = 10**9 if launch.command.function else launch.command.order
+    late_names = {each.name for each in job.shell.assignments if each.order > order and not each.of_command}
+    texts = {name: text for name, text in values.texts.items() if name not in late_names}
+    return msgspec.structs.replace(values, texts=texts, defaults={})
 
 
 def _name_job(job: BatchScript, draft: Draft) -> None:
@@ -206,15 +219,16 @@ def _oddities(job: BatchScript) -> Iterator[PortRow]:
     """Yield a row for what is wrong with the file itself."""
     if not job.text.startswith("#!"):
         yield PortRow(1, "(no #!)", Fate.CHANGED, "#!/bin/bash", "sbatch refuses a script without it; Muster's has one")
-    if job.shell.error is not None:
-        place = job.shell.error
+    for line, place in {each.line: each for each in reversed(job.shell.errors)}.items():
         reason = "Muster cannot read this bash: what stands from here on may be read wrongly"
-        yield PortRow(place.line, f"column {place.column}", Fate.ASKED, "", reason)
+        yield PortRow(line, f"column {place.column}", Fate.ASKED, "", reason)
 
 
 def _launch(chains: list[Chain]) -> Chain | None:
     """Return the command that starts the training: the heaviest; the last of several, the first of two branches."""
     functions = {chain.command.function for chain in chains} - {None}
+    aliases = (chain.command.words[1:] for chain in chains if chain.command.program == "alias")
+    functions |= {word.value.partition("=")[0] for words in aliases for word in words}
     weighed = [chain for chain in chains if chain.weight and chain.stages[0].name not in functions]
     best = max((chain.weight for chain in weighed), default=0)
     heavy = [chain for chain in weighed if chain.weight == best]
@@ -255,7 +269,10 @@ def _left_over(job: BatchScript, rows: list[PortRow]) -> Iterator[PortRow]:
     """Yield a row for each line that no other row covers: branches, loops, tests, functions."""
     covered = {row.line for row in rows}
     outer = (command for command in job.shell.commands if not command.in_substitution)
-    places = [*(item.place for item in outer), *(item.place for item in job.shell.assignments)]
+    places = [
+        *(item.place for item in outer),
+        *(item.place for item in job.shell.assignments if is_written(item, job.lines)),
+    ]
     read_lines = {line for place in places for line in range(place.line, place.end_line + 1)}
     read_lines |= {line for place, _ in job.shell.heredocs for line in range(place.line, place.end_line + 1)}
     for number, text in enumerate(map(str.strip, job.lines), start=1):

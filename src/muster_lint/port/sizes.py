@@ -63,9 +63,9 @@ class _Count(msgspec.Struct):
     questions: dict[str, str] = {}
 
 
-_NUMBER = re.compile(r"\d{1,9}")
+_NUMBER = re.compile(r"0*[1-9]\d{0,8}")
 _FORMS = {
-    "nodes": (re.compile(r"\d{1,6}(-\d{1,6})?"), "a number of nodes"),
+    "nodes": (re.compile(r"0*[1-9]\d{0,5}(-\d{1,6})?"), "a number of nodes"),
     "gpus": (re.compile(r"([\w.-]+:)?\d{1,6}"), "a number of GPUs"),
     "gpus-per-node": (re.compile(r"([\w.-]+:)?\d{1,6}"), "a number of GPUs"),
     "gpus-per-task": (re.compile(r"([\w.-]+:)?\d{1,6}"), "a number of GPUs"),
@@ -79,7 +79,7 @@ def _well_formed(header: Mapping[str, HeaderOption], draft: Draft) -> dict[str, 
     """Return the sizes that are sizes, and ask about the others: sbatch refuses them, or takes them otherwise."""
     good: dict[str, HeaderOption] = {}
     for name, directive in header.items():
-        form, noun = _FORMS.get(name, (_NUMBER, "a number"))
+        form, noun = _FORMS.get(name, (_NUMBER, "a count"))
         if form.fullmatch(directive.value or ""):
             good[name] = directive
         else:

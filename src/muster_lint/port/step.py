@@ -17,7 +17,17 @@ from muster.plan.accelerate import TYPED, read_accelerate_config
 from muster.slurm.flags import whole_step_flags
 from muster_lint.bash import SimpleCommand, Word, read_shell
 from muster_lint.launch import Stage, stages_of
-from muster_lint.port.expand import OF_ARRAY, TASKS, WIRED, ShellSource, Values, expanded, names_in, values_of
+from muster_lint.port.expand import (
+    OF_ARRAY,
+    TASKS,
+    WIRED,
+    ShellSource,
+    Values,
+    expanded,
+    names_in,
+    open_text,
+    values_of,
+)
 from muster_lint.port.step_options import (
     AGENT_DROPPED,
     AGENT_VARIABLES,
@@ -116,7 +126,7 @@ def chain_of(command: SimpleCommand, values: Values) -> Chain:
 
 def _evaluated(words: tuple[Word, ...], values: Values) -> tuple[Word, ...]:
     """Return the words of the command that eval makes of its own: the shell reads them once more."""
-    text = " ".join(word.value for word in words[1:])
+    text = re.sub(r"\\([$`])", r"\1", " ".join(word.value for word in words[1:]))
     inner = read_shell(text)
     if inner.error is None and len(inner.commands) == 1 and not inner.assignments and not inner.commands[0].writes:
         return expanded(inner.commands[0], values)
@@ -448,7 +458,7 @@ class _StepReader:
             arrays={**self.values.arrays, **values.arrays},
         )
         for assignment in inner.assignments:
-            if not assignment.of_command or assignment in best.command.assignments:
+            if assignment.exported and (not assignment.of_command or assignment in best.command.assignments):
                 value = self.values.of(assignment.value.value) if assignment.value else ""
                 self._variable(assignment.name, value, f"{assignment.name}={value}")
         for chain in chains:
@@ -525,7 +535,7 @@ class _StepReader:
         questions = [*self._open(words)]
         if words == ["python"]:
             questions.append("no program stands behind it: write the program and its arguments")
-        if any(re.search(r"(?<!\\)\$\(", word) for word in words):
+        if any(re.search(r"(?<!\\)(\$|[<>](?=\())\(", word) for word in words):
             questions.append("a command stands in the words: each rank runs it, so the ranks may get different values")
         if settings or questions or any(map(names_in, words)) or any(isinstance(word, ShellSource) for word in words):
             words = in_a_shell(settings, words)
@@ -546,7 +556,9 @@ class _StepReader:
         for name in dict.fromkeys(name for word in words for name in names_in(word)):
             if name in inner or name in {"?", "!"}:
                 continue
-            if not name.isidentifier():
+            if name == "$":
+                yield "$$ is the number of the batch host's shell in the script, and of each rank's own here"
+            elif not name.isidentifier():
                 yield f"${name} is an argument of the script, and the job has none: write its value"
             elif name in _OF_ONE_TASK and not (text or self._is_inner):
                 yield f"{name} is that of the batch host in the script, and each rank's own here"
@@ -572,9 +584,7 @@ def _image(name: str) -> str:
 
 def _text_of(word: Word) -> str:
     """Return the text of a word; what quotes keep from the shell is kept from the shell of the task too."""
-    if isinstance(word.value, ShellSource):
-        return word.value
-    return re.sub(r"([$`])", r"\\\1", word.value) if word.quoted == "'" else word.value
+    return word.value if isinstance(word.value, ShellSource) else open_text(word)
 
 
 def _starts_program(words: Sequence[Word]) -> bool:
