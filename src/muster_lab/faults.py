@@ -10,6 +10,8 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from mmap import PAGESIZE
 from pathlib import Path
 
 from muster.errors import RequestError, SiteError, UnknownName
@@ -53,13 +55,9 @@ def pause_node(spec: LabSpec, name: str) -> None:
 def fill_tmp(spec: LabSpec, name: str) -> None:
     """Fill the host's /tmp to the last byte."""
     del spec
-    with (_tmp(name) / _FILLER).open("ab", buffering=0) as file:
-        block = bytes(1 << 20)
-        while block:
-            try:
-                file.write(block)
-            except OSError:
-                block = block[: len(block) // 2]
+    with suppress(OSError), (_tmp(name) / _FILLER).open("ab", buffering=0) as file:
+        while True:
+            file.write(bytes(PAGESIZE))
 
 
 def stop_controller() -> None:

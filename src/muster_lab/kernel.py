@@ -86,8 +86,8 @@ def mount(
     options: str = "",
 ) -> None:
     """Call mount(2)."""
-    words = [os.fsencode(word) or None for word in (source, target, kind)]
-    _call("mount", *words, ctypes.c_ulong(flags), os.fsencode(options) or None, subject=os.fspath(target))
+    words = [os.fsencode(word) for word in (source, target, kind)]
+    _call("mount", *words, ctypes.c_ulong(flags), os.fsencode(options), subject=os.fspath(target))
 
 
 def unmount(target: str | os.PathLike[str]) -> None:

@@ -21,7 +21,7 @@ def mount_lab() -> None:
         view.bind_machine(machine)
         paths.LOGIN_TEMPORARY.mkdir()
         paths.LOGIN_TEMPORARY.chmod(0o1777)
-        paths.CGROUPS.mkdir(parents=True)
+        paths.CGROUPS.mkdir()
         kernel.mount("/sys/fs/cgroup", paths.CGROUPS, flags=MountFlag.bind | MountFlag.recursive)
         _mount_own_places()
     except PermissionError as error:

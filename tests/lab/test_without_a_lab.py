@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,11 +13,9 @@ from typing import Any
 import pytest
 
 from muster.errors import CommandFailed, MachineLacks, RequestError, SiteError, UnknownName
-from muster.runner import ProgramResult
 from muster_lab import (
     apptainer,
     build,
-    config,
     daemons,
     debian,
     faults,
@@ -79,21 +76,6 @@ def test_the_last_words_of_a_daemon_are_five_of_each_log(tmp_path: Path, monkeyp
 
 
 @pytest.mark.parametrize(
-    ("name", "is_up", "error"), [("node1", True, None), ("node1", False, RequestError), ("node9", True, UnknownName)]
-)
-def test_a_fault_is_done_to_a_host_that_is_up(
-    monkeypatch: pytest.MonkeyPatch, name: str, is_up: bool, error: type[Exception] | None
-) -> None:
-    done: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(faults, "read_spec", lambda: _SPEC)
-    monkeypatch.setattr(host, "is_up", lambda _: is_up)
-    monkeypatch.setitem(faults.FAULTS, "cut-link", lambda *words: done.append(words))
-    with pytest.raises(error) if error else nullcontext():
-        faults.apply("cut-link", name, "more")
-    assert done == ([] if error else [(_SPEC, "node1", "more")])
-
-
-@pytest.mark.parametrize(
     ("target", "restored", "waited"),
     [
         ("all", ["controller", "node1", "node2"], {"node1", "node2"}),
@@ -128,68 +110,6 @@ def test_what_is_named_is_restored_and_waited_for(
         faults.restore(target)
     assert seen == (restored or [])
     assert bool(usable) is (answers and restored is not None)
-
-
-@pytest.mark.parametrize(
-    ("munged", "slurmctld", "done"),
-    [(True, True, ["continue"]), (False, True, ["munge", "continue"]), (True, False, ["slurmctld", "wait"])],
-)
-def test_the_controller_goes_on_or_starts_again(
-    monkeypatch: pytest.MonkeyPatch, munged: bool, slurmctld: bool, done: list[str]
-) -> None:
-    seen: list[str] = []
-    monkeypatch.setattr(faults, "_runs", {"munged": munged, "slurmctld": slurmctld}.get)
-    monkeypatch.setattr(build, "start_munge", lambda: seen.append("munge"))
-    monkeypatch.setattr(faults, "_controller", lambda: 7)
-    monkeypatch.setattr(os, "kill", lambda *_: seen.append("continue"))
-    monkeypatch.setattr(daemons, "start", lambda name, *_: seen.append(name))
-    monkeypatch.setattr(daemons, "wait_until", lambda *_, **__: seen.append("wait"))
-    faults.restore_controller()
-    assert seen == done
-
-
-@pytest.mark.parametrize(
-    ("is_up", "up", "slow", "stopped", "filled", "held"),
-    [
-        (True, True, False, False, False, []),
-        (True, False, False, False, False, ["cut-link"]),
-        (True, True, True, False, False, ["slow-link"]),
-        (True, True, False, True, True, ["pause-node", "fill-tmp"]),
-        (False, True, False, False, False, ["kill-node"]),
-    ],
-)
-def test_the_faults_that_hold_are_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    is_up: bool, up: bool, slow: bool, stopped: bool, filled: bool, held: list[str],
-) -> None:  # fmt: skip
-    link = host.link(_SPEC, "node1")
-    kind = "tbf" if slow else "noqueue"
-    answers = {"ip": f'[{{}}, {{"ifname": "{link if up else "x"}"}}]', "tc": f'[{{"kind": "{kind}", "dev": "{link}"}}]'}
-    monkeypatch.setattr(faults, "run", lambda argv, **_: ProgramResult(tuple(argv), 0, answers[argv[0]], ""))
-    monkeypatch.setattr(host, "is_up", lambda _: is_up)
-    monkeypatch.setattr(host, "first_process", lambda _: 1)
-    monkeypatch.setattr(faults, "_is_stopped", lambda _: stopped)
-    monkeypatch.setattr(faults, "_tmp", lambda _: tmp_path)
-    if filled:
-        (tmp_path / faults._FILLER).touch()
-    assert faults.conditions(LabSpec(name="x", groups=(HostGroup(count=1),))) == {"node1": held}
-
-
-@pytest.mark.parametrize(("status", "error"), [(0, None), (1, RequestError)])
-def test_a_rate_that_tc_does_not_know_is_refused(
-    monkeypatch: pytest.MonkeyPatch, status: int, error: type[Exception] | None
-) -> None:
-    monkeypatch.setattr(faults, "_ends", lambda *_: [("a", []), ("b", ["in"])])
-    asked: list[Sequence[str]] = []
-
-    def answer(argv: Sequence[str], **_: Any) -> ProgramResult:
-        asked.append(argv)
-        return ProgramResult(tuple(argv), status, "", "")
-
-    monkeypatch.setattr(faults, "run", answer)
-    with pytest.raises(error, match="tc cannot slow") if error else nullcontext():
-        faults.slow_link(_SPEC, "node1", "10mbit")
-    assert len(asked) == (1 if error else 2)
 
 
 @pytest.mark.parametrize(("slurm", "ids"), [("system", None), ("system", (1, 2)), ("bookworm", None)])
@@ -426,16 +346,6 @@ def test_a_lab_is_ready_when_slurm_would_use_all_hosts(
     with pytest.raises(SiteError, match="a ended while") if error else nullcontext():
         build.wait_for_hosts(["a", "b"], None)  # type: ignore[arg-type]
     assert looked == ([] if error else [error is False])
-
-
-@pytest.mark.parametrize("routed", [True, False])
-def test_a_host_reaches_the_others_directly_or_through_the_login_host(
-    monkeypatch: pytest.MonkeyPatch, routed: bool
-) -> None:
-    monkeypatch.setattr(config, "is_routed", lambda _: routed)
-    lines = host._own_network(_SPEC, "node1")
-    assert len(lines) > 2 if routed else len(lines) == 2
-    assert bool(host.join_through_login(_SPEC)) is routed
 
 
 @pytest.mark.parametrize(
