@@ -274,7 +274,7 @@ def _kinds_of_qos(profile: Profile) -> Iterator[tuple[str, str]]:
             for partition_name, partition in profile.partitions.items()
             if queue.node in kinds_in(partition)
         ]
-        if queue.node is not None and own_partitions:
+        if own_partitions:
             no_own_partition = " and ".join(
                 f"job.partition ~= {_lua(partition_name)}" for partition_name in own_partitions
             )
@@ -322,11 +322,12 @@ def _queue_rules(queue: Queue, name: str) -> Iterator[tuple[str, str]]:
         spent = "given(job.time_limit) and math.max(job.min_nodes, 1) * job.time_limit"
         yield f"{spent} > {queue.node_minutes_max}", f"{name} allows {queue.node_minutes_max} node-minutes"
     fewest = 0
-    for step in [step for step in queue.time_by_nodes if step.nodes_max and not step.gpus_max]:
-        minutes = (parse_walltime_s(step.time_max) or 0) // 60
-        size = f"job.min_nodes > {fewest} and job.min_nodes <= {step.nodes_max}"
-        yield f"{size} and given(job.time_limit) and job.time_limit > {minutes}", f"{name} allows {step.time_max}"
-        fewest = step.nodes_max or fewest
+    for step in queue.time_by_nodes:
+        if step.nodes_max and not step.gpus_max:
+            minutes = (parse_walltime_s(step.time_max) or 0) // 60
+            size = f"job.min_nodes > {fewest} and job.min_nodes <= {step.nodes_max}"
+            yield f"{size} and given(job.time_limit) and job.time_limit > {minutes}", f"{name} allows {step.time_max}"
+            fewest = step.nodes_max
 
 
 def _times(shortest: str | None, longest: str | None, name: str) -> Iterator[tuple[str, str]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pwd
-import stat
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -185,7 +184,7 @@ def _make_private(folder: Path) -> None:
     """Make `folder`, and refuse one that another user made or can write."""
     folder.mkdir(mode=0o700, exist_ok=True)
     status = folder.lstat()
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
+    if status.st_uid != os.getuid() or status.st_mode & 0o022:  # of a link all may write
         raise RequestError(
             f"{folder} is not yours alone, so no lab is remembered there",
             hint="name a directory that you can write: XDG_STATE_HOME=DIR",

@@ -106,6 +106,7 @@ def test_a_topology_of_another_form_is_refused(text: str) -> None:
 
 
 def test_a_slurm_without_blocks_is_refused() -> None:
+    assert LabSpec(topology=("tree", 2)).slurm == "system"
     with pytest.raises(RequestError, match=r"came with Slurm 23\.11"):
         LabSpec(topology=("block", 2))
 

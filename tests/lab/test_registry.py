@@ -105,6 +105,12 @@ def test_a_lab_whose_process_cannot_be_seen_from_here_is_not_cleared(registry: L
     assert (registry.folder / "one.json").exists()
 
 
+def test_a_look_makes_no_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("muster_lab.registry._private_folder", lambda: tmp_path / "own")
+    assert LabRegistry({"XDG_STATE_HOME": "/dev/null/state"}).clear() == []
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("place", ["missing", "another/missing"])
 def test_a_home_that_is_a_dead_link_cannot_be_written(tmp_path: Path, place: str) -> None:
     (tmp_path / "home").symlink_to(tmp_path / place)

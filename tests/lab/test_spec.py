@@ -49,6 +49,7 @@ def test_a_partition_is_read(text: str, partition: LabPartition) -> None:
         ("a:nodes=0", "not a count"),
         ("a:nodes=-1", "not a count"),
         ("a:nodes", "'nodes'"),
+        ("a:time", "named 'time'"),
         ("a:time=soon", "not a time limit"),
         ("a:tiem=30", "'tiem=30'"),
         ("a:accounts=x y", "'x y'"),

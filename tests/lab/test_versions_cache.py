@@ -38,7 +38,7 @@ def small_root(tmp_path: Path) -> SlurmRoot:
     (folder / "usr/bin").mkdir(parents=True)
     (folder / "usr/bin/srun").write_text("a program")
     (folder / "usr/bin/sbatch").write_text("another")
-    (folder / "usr/bin/link").symlink_to("srun")
+    (folder / "usr/bin/link").symlink_to("../bin")
     _write_manifest(
         Fetched(folder, "24.11.5-4", "/usr/lib/plugins", "trixie", "file:/nowhere", {"slurmctld": "24.11.5-4"})
     )
@@ -80,6 +80,7 @@ def test_what_was_made_is_taken_from_the_cache_without_a_word(small_root: SlurmR
     [
         lambda folder: (folder / "usr/bin/srun").write_text("a programme"),
         lambda folder: (folder / "usr/bin/srun").unlink(),
+        lambda folder: (folder / "usr/bin/link").unlink(),
         lambda folder: os.utime(folder / "usr/bin/srun", ns=(0, 0)),
         lambda folder: shutil.rmtree(folder / "usr/bin"),
         lambda folder: (folder / "manifest.json").write_text("{"),
@@ -87,7 +88,17 @@ def test_what_was_made_is_taken_from_the_cache_without_a_word(small_root: SlurmR
         lambda folder: (folder / "manifest.json").write_text('{"files": {}}'),
         lambda folder: (folder / "manifest.json").unlink(),
     ],
-    ids=["grown", "gone", "touched", "emptied", "manifest cut", "manifest a list", "manifest bare", "manifest gone"],
+    ids=[
+        "grown",
+        "gone",
+        "link gone",
+        "touched",
+        "emptied",
+        "manifest cut",
+        "manifest a list",
+        "manifest bare",
+        "manifest gone",
+    ],
 )
 def test_a_root_that_was_changed_is_not_used(harm: object, small_root: SlurmRoot) -> None:
     harm(small_root.folder)  # type: ignore[operator]

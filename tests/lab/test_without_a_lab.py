@@ -168,7 +168,7 @@ def test_what_is_faked_of_the_network_is_told(monkeypatch: pytest.MonkeyPatch, w
 def test_a_place_can_be_written_if_the_folder_that_is_there_can(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "file").touch()
+    (tmp_path / "file").touch(0o755)
     (tmp_path / "link").symlink_to("nowhere")
     assert registry._can_be_written(tmp_path)
     assert registry._can_be_written(tmp_path / "a/b")

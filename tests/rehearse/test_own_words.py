@@ -32,6 +32,11 @@ DEVICE = {
     "raised from it": 'try:\n    on_device()\nexcept RuntimeError as e:\n    raise SystemError("no start") from e',
     "raised beside the try": 'try:\n    on_device()\nexcept RuntimeError:\n    raise SystemError("no start")',
     "a whole runtime": 'raise RuntimeError("CUDA error: no CUDA-capable device is detected\\nCompile with …")',
+    "a runtime's own": 'raise RuntimeError("CUDA driver error: unknown")',
+    "raised from it, elsewhere": (
+        'def late(e):\n    raise SystemError("no start") from e\n'
+        "try:\n    on_device()\nexcept RuntimeError as e:\n    late(e)"
+    ),
     "of transformers": 'raise ValueError("Your setup doesn\'t support bf16/gpu.")',
 }
 SCRIPT = {
@@ -127,6 +132,33 @@ def test_torch_names_the_rank_itself_and_an_agent_wraps_the_error(tmp_path: Path
 
     for errors in (f"{own}\n{agent}", f"{under_srun(own)}{agent}"):
         assert read_own_words("", errors, "torchrun").blame is Blame.DEVICE
+
+
+_SRUN = "srun: error: n1: task 1: Exited with exit code 3\n"
+_BROKEN = 'Traceback (most recent call last):\n\n  File "a.py", line 1, in f\nValueError: x\n'
+_HALTED = _BROKEN.replace("ValueError: x", "ModuleNotFoundError: import of torch halted")
+
+
+@pytest.mark.parametrize(
+    ("output", "errors", "rank", "error", "lines"),
+    [
+        ("", _BROKEN, None, "ValueError: x", 3),
+        ("", f"{_BROKEN}no GPU here\n", None, "ValueError: x", 4),
+        ("", "no GPU here\n", None, "SystemExit: no GPU here", 1),
+        ("", f"{_SRUN}{_BROKEN}", None, "ValueError: x", 3),
+        ("", f"{_SRUN}0: a word\n{_BROKEN}", 1, "", 0),
+        ("last\n", _SRUN, 1, "", 1),
+        ("last\n", f"{_SRUN}word\n", 1, "", 2),
+        ("0: last\n", f"{_SRUN}word\n", 1, "", 0),
+        ("last\n", "", None, "", 1),
+        ("last\n", "a\nb\n", None, "", 2),
+        ("", _HALTED, None, "ModuleNotFoundError: import of torch halted", 3),
+    ],
+)
+def test_whose_words_a_failure_is_told_in(output: str, errors: str, rank: int | None, error: str, lines: int) -> None:
+    words = read_own_words(output, errors, "srun", ("no GPU",))
+
+    assert (words.rank, words.error, len(words.lines), words.module) == (rank, error, lines, "")
 
 
 def test_a_command_that_writes_nothing_has_no_words() -> None:
