@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from muster.errors import CommandFailed, MachineLacks
+from muster.errors import CommandFailed
 from muster.look.image_facts import look_at_path
 from muster.units import toml_text
 from muster_build.draft import remove
@@ -28,22 +27,17 @@ def import_image(
     builder: Builder, draft: Path, words: str, say: Say, *, extra_environment: Mapping[str, str] | None = None
 ) -> None:
     """Fetch and pack it as `draft`, which enroot wants to end in .sqsh."""
-    program = shutil.which("enroot", path=builder.environment.get("PATH"))
-    if program is None:
-        raise MachineLacks(
-            "enroot",
-            "enroot is not on PATH, but a .sqsh needs it",
-            hint="build on a node that has it (--job), or make a .sif, which Pyxis does not read",
-        )
     image_file = draft.with_name(f"{draft.name}.sqsh")
     try:
         builder.follow(
-            [program, "import", "--output", str(image_file), "--", words], say, extra_environment=extra_environment
+            [builder.program, "import", "--output", str(image_file), "--", words],
+            say,
+            extra_environment=extra_environment,
         )
         image_facts = look_at_path(image_file)
         if image_facts.kind != "squashfs" or image_facts.broken is not None:
             raise CommandFailed(
-                [program],
+                [builder.program],
                 0,
                 "",
                 f"enroot ended well and left no image: {image_facts.broken or image_facts.kind}",

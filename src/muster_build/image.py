@@ -155,7 +155,7 @@ def _podman_for(order: ImageOrder, builder: Builder) -> str | None:
 
 def _converted(order: ImageOrder) -> ImageOrder:
     """Return a Containerfile's order for Apptainer: what its FROM names is an image of a registry like any other."""
-    if order.definition is None or not is_containerfile(order.definition) or order.source is not None:
+    if not is_containerfile(order.definition) or order.source is not None:
         return order
     text = _read(order.definition)
     from_containerfile(text)  # what cannot be converted is reported before any question is asked
@@ -281,10 +281,10 @@ def _inputs(order: ImageOrder, base: str | None, text: str | None, login: Login 
 def _own_inputs(order: ImageOrder, base: str | None, text: str | None) -> Mapping[str, Any]:
     files = [Path(copy.source) for copy in order.copies] + ([order.requirements] if order.requirements else [])
     files += [order.wheelhouse] if order.wheelhouse else []
-    on_disk = order.source is not None and order.source.path is not None
+    path = order.source.path if order.source else None
     return {
         "base": base,
-        "base_content": digest_of_path(Path(order.source.path or "")) if on_disk and order.source else None,
+        "base_content": None if path is None else digest_of_path(Path(path)),
         "text": digest_of_inputs({"text": text}),
         "files": {str(file): digest_of_path(file) for file in files},
         "sandbox": order.sandbox,

@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -23,6 +24,9 @@ from muster_build.draft import digest_of_path, remove
 from muster_build.engine import Builder
 from muster_build.registry import Login, manifest_digest
 from muster_build.source import RegistryImage, parse_source
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeGuard
 
 Say = Callable[[str], None]
 
@@ -54,7 +58,7 @@ class Built(msgspec.Struct, frozen=True):
         return archive
 
 
-def is_containerfile(file: Path | None) -> bool:
+def is_containerfile(file: Path | None) -> TypeGuard[Path]:
     """Return whether a file has the name of a Containerfile, as podman and docker know it."""
     return file is not None and file.name.startswith(("Containerfile", "Dockerfile"))
 

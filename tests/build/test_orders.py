@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import signal
+import ssl
 import stat
+import sys
 import urllib.error
-from collections.abc import Sequence
-from contextlib import nullcontext
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from email.message import Message
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from muster.cli import launching as cli_launching
 from muster.cli.command_line import TypedLaunch, Words
-from muster.errors import CommandFailed, RequestError, SiteError
+from muster.errors import CommandFailed, MachineLacks, RequestError, SiteError
 from muster.job.options import Typed
 from muster.runner import ProgramResult
+from muster_build import job as jobs
 from muster_build import lock, registry, venv
 from muster_build.commands import _has_subordinate_ids
 from muster_build.definition import from_containerfile
-from muster_build.engine import Builder, _own_folder
+from muster_build.engine import Builder, _own_folder, find_builder
 from muster_build.enroot import credentials
 from muster_build.image import ImageOrder
 from muster_build.job import follow
@@ -282,7 +288,6 @@ def test_a_lock_is_for_its_site(
         ("docker://reg.example/a", "FROM other.example/b\n", "ada"),
         ("docker://other.example/b", "FROM reg.example/a\n", None),
         (None, "FROM reg.example/a\n", "ada"),
-        (None, None, None),
     ],
 )
 def test_who_pulls_is_known_to_the_registry_of_the_image(
@@ -295,10 +300,79 @@ def test_who_pulls_is_known_to_the_registry_of_the_image(
     order = ImageOrder(
         output=tmp_path / "x.sif",
         source=parse_source(source) if source else None,
-        definition=tmp_path / "Containerfile" if definition or not source else None,
+        definition=tmp_path / "Containerfile" if definition else None,
     )
     login = verbs._login(_words(login=None, password_env=None, password_stdin=False), order)
     assert (login.user if login else None) == user
+
+
+@pytest.mark.parametrize(
+    ("login", "variable", "stdin", "password"),
+    [
+        (None, "WORD", False, "no user"),
+        (None, None, True, "no user"),
+        ("ada", "WORD", False, "secret"),
+        ("ada", "WORD", True, "typed"),
+        ("ada", "NONE", False, "no password"),
+        ("ada", None, False, "no password"),
+    ],
+)
+def test_a_password_is_of_a_user_and_a_job_is_handed_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, login: str | None, variable: str | None, stdin: bool, password: str
+) -> None:
+    monkeypatch.setenv("WORD", "secret")
+    monkeypatch.setattr(sys, "stdin", io.StringIO("typed\n"))
+    order = ImageOrder(output=tmp_path / "x.sif", source=parse_source("docker://reg.example/a"))
+    words = _words(
+        **{**_NONE, "login": login, "password_env": variable, "password_stdin": stdin, "job": True, "site": None},
+        job_option=(),
+        output=tmp_path / "x.sif",
+    )
+    if password.startswith("no "):
+        with pytest.raises(RequestError, match=password):
+            verbs._login(words, order)
+        return
+    handed: list[dict[str, str]] = []
+
+    @contextmanager
+    def hand_over(target: Path, environment: Any, secret: dict[str, str]) -> Iterator[Path]:
+        handed.append(secret)
+        yield target
+
+    monkeypatch.setattr(verbs, "_image_order", lambda _: order)
+    monkeypatch.setattr(cli_launching, "start_by_name", lambda *_: None)
+    monkeypatch.setattr(jobs, "handed_over", hand_over)
+    for status in (1, 0):
+        monkeypatch.setattr(jobs, "follow", lambda _, status=status: status)
+        monkeypatch.setattr(sys, "stdin", io.StringIO("typed\n"))
+        with nullcontext() if status else pytest.raises(SiteError, match="is not to be seen here"):
+            assert verbs._as_job(verbs._image, words) == 1
+    assert handed == [{variable: password}] * 2
+
+
+@pytest.mark.parametrize(
+    ("names", "cache", "variable", "found"),
+    [
+        (("apptainer", "singularity"), None, False, "node/apptainer"),
+        (("singularity", "apptainer"), None, True, "node/apptainer"),
+        (("apptainer",), None, True, "kept"),
+        (("apptainer",), "given", True, "given"),
+        (("enroot",), None, False, "enroot is not on PATH"),
+        (("singularity",), None, False, "no program that builds images"),
+    ],
+)
+def test_the_engine_of_the_path_keeps_what_it_fetches_where_somebody_said(
+    tmp_path: Path, names: tuple[str, ...], cache: str | None, variable: bool, found: str
+) -> None:
+    (tmp_path / "apptainer").touch(0o755)
+    environment = {"PATH": str(tmp_path), "TMPDIR": str(tmp_path)}
+    if variable:
+        environment["APPTAINER_CACHEDIR" if names == ("apptainer",) else "SINGULARITY_CACHEDIR"] = "/kept"
+    uid = os.geteuid()
+    place = {"node/apptainer": tmp_path / f"muster-{uid}/apptainer", "kept": Path("/kept"), "given": Path("/given")}
+    with nullcontext() if found in place else pytest.raises(MachineLacks, match=found):
+        builder = find_builder(environment, Path("/given") if cache else None, uid, names=names)
+        assert (builder.program, builder.cache) == (str(tmp_path / "apptainer"), place[found])
 
 
 @pytest.mark.parametrize(
@@ -327,6 +401,25 @@ def test_a_password_is_shown_to_this_machine_alone_unasked(
     with pytest.raises(SiteError) if refused else nullcontext():
         assert registry.manifest_digest(RegistryImage(host, "a", "1", None), Login("ada", "secret")) == "sha256:00"
     assert seen == asked
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (urllib.error.URLError(ssl.SSLCertVerificationError("x")), "is not signed by an authority"),
+        (urllib.error.URLError("away"), "does not answer: away"),
+        (TimeoutError("late"), "does not answer: late"),
+    ],
+)
+def test_a_registry_that_is_not_reached_is_said_in_words(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, says: str
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(urllib.request.OpenerDirector, "open", fail)
+    with pytest.raises(SiteError, match=says):
+        registry._ask("https://reg.example/v2/", {})
 
 
 @pytest.mark.parametrize(("registered", "login"), [(True, True), (True, False), (False, True)])

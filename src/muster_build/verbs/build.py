@@ -229,7 +229,7 @@ def _login(words: Words, order: ImageOrder) -> Login | None:
     from muster_build.registry import Login, login_from_file
 
     registry = order.source.registry if order.source else None
-    if order.source is None and order.definition and is_containerfile(order.definition) and order.definition.is_file():
+    if order.source is None and is_containerfile(order.definition):
         registry = first_registry(order.definition.read_text(errors="replace"))
     if registry is None:
         return None
