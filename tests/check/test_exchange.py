@@ -14,6 +14,7 @@ import pytest
 from muster.launchers.base import DOOR_PIECES
 from muster.render.parts import compose
 from muster.runner import run
+from muster_check.ranks import exchange
 from muster_check.ranks.exchange import STOP, Clock, MeetingPoint, meet
 from muster_check.ranks.facts import Rank
 from muster_check.ranks.store import ask_port, forget_port, knock, tell_port
@@ -49,6 +50,23 @@ def met(
     for each in ranks:
         each.join(10)
     return heard, told
+
+
+@pytest.mark.parametrize(
+    ("local_rank", "measuring_s", "fast", "measured", "tries"),
+    [(0, 10.0, 1e99, True, 3), (0, 10.0, 0.0, True, 1), (1, 10.0, 0.0, False, 0), (0, -1.0, 0.0, False, 0)],
+)
+def test_the_speed_is_measured_once_for_each_node_while_there_is_time(
+    monkeypatch: pytest.MonkeyPatch, local_rank: int, measuring_s: float, fast: float, measured: bool, tries: int
+) -> None:
+    bursts: list[float] = []
+    real = exchange._speed
+    monkeypatch.setattr(exchange, "_speed", lambda connection: bursts.append(real(connection)) or bursts[-1])
+    monkeypatch.setattr(exchange, "_MEASURING_S", measuring_s)
+    monkeypatch.setattr(exchange, "_SURELY_FAST_BYTES_PER_S", fast)
+    monkeypatch.setattr(sys.modules[__name__], "rank", lambda number: Rank(rank=number, local_rank=local_rank))
+    heard, _ = met(1)
+    assert ("bytes_per_s" in heard[0]["link"], len(bursts)) == (measured, min(tries, exchange._TRIES))
 
 
 def test_every_rank_is_heard_with_its_link() -> None:

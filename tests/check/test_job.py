@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from muster.errors import RequestError
+from muster_check import job as jobs
 from muster_check.job import look_at_job
+from muster_check.ranks.lines import END, line_of_place
 
 
 @pytest.mark.parametrize(
@@ -38,3 +43,42 @@ def test_one_refusal_of_the_launch_is_the_answer_and_of_several_each_is_a_findin
     assert look("no port", "no memory") == ["no port", "no memory"]
     with pytest.raises(RequestError, match="no port"):
         look("no port", "no port")
+
+
+@pytest.mark.parametrize(
+    ("lines", "alive", "whole", "knocked", "waited"),
+    [
+        ((), 3, True, 0, 3),
+        ((), 500, True, 0, 500),
+        (("PLACE",), 500, True, 1, 500),
+        (("PLACE", "PLACE"), 500, False, 1, 61),
+        (("srun: error: n1: task 1: Exited",), 500, False, 0, 61),
+        (("srun: job 7 queued",), 500, True, 0, 500),
+        (("a word",), 500, True, 0, 500),
+        (("PLACE", "END"), 500, False, 1, 7),
+        (("PLACE", "END"), 3, True, 1, 3),
+    ],
+)
+def test_a_launch_is_heard_until_its_ranks_have_said_all(
+    monkeypatch: pytest.MonkeyPatch, lines: tuple[str, ...], alive: int, whole: bool, knocked: int, waited: int
+) -> None:
+    now, knocks = [100.0], []
+
+    def knock(*words: object, closed: bool) -> Any:
+        knocks.append(words)
+        return "stranger"
+
+    def join(_: float) -> None:
+        now[0] += 1
+
+    monkeypatch.setattr(jobs, "knock", knock)
+    monkeypatch.setattr(jobs, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    for name, value in (("_PATIENCE_S", 60.0), ("_AFTER_THE_END_S", 5.0)):
+        monkeypatch.setattr(jobs, name, value)
+    hearing = jobs._Hearing("login", io.BytesIO(), closed=True)
+    for line in lines:
+        hearing.facts({"PLACE": line_of_place("10.0.0.1", 7), "END": END}.get(line, line))
+    ear: Any = SimpleNamespace(is_alive=lambda: now[0] < 100 + alive, join=join)
+    assert hearing.wait([ear]) is whole
+    assert knocks == [("login", "10.0.0.1", 7)] * knocked
+    assert now[0] - 100 == waited

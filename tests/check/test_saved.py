@@ -13,6 +13,7 @@ import pytest
 
 from muster.cli.app import main
 from muster.runner import run
+from muster_check.verbs import check
 
 from .worlds import healthy
 
@@ -60,8 +61,19 @@ def test_a_healthy_file_of_a_check_is_not_refused(tmp_path: Path, capsys: pytest
         )
 
 
-def test_what_was_seen_of_this_node_alone_is_kept_too(tmp_path: Path) -> None:
+def test_what_was_seen_of_this_node_alone_is_kept_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "facts.json"
+    assert main(["check", "--save", "/dev/stdout", "--quiet"]) in {0, 1}
+    file.write_text("old")
+    for place in (file, tmp_path / "pipe"):
+        monkeypatch.setattr(Path, "is_file", lambda path: path != tmp_path / "pipe")
+        place.touch()
+        inode = place.stat().st_ino
+        check._save(place, (), None, {})
+        assert json.loads(place.read_text())["muster_check"] == 1
+        assert (place.stat().st_ino == inode) is (place != file)  # what is no file is written into
     assert main(["check", "--save", str(file), "--quiet"]) in {0, 1}
     assert json.loads(file.read_text())["login"]["host"]
     assert main(["check", "--read", str(file), "--quiet"]) in {0, 1}

@@ -154,6 +154,7 @@ def test_a_check_of_a_site_tells_each_fact_that_does_not_hold(
     assert said in err
     assert not unsaid or unsaid not in out + err
     assert proved == ([("lumi", words.get("srun", ()))] if words else [])
+    assert not findings or f"if it is broken: {bundled('lumi').profile.help.support}" in err
     assert site._check(_words("lumi", **{**words, "json": True})) == status
     assert len(json.loads(capsys.readouterr().out)["findings"]) == len(findings) + bool(words)
 
@@ -163,9 +164,14 @@ def test_a_report_holds_what_a_job_proved(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: dict[str, Any]
 ) -> None:
     monkeypatch.setattr(site, "_survey", lambda _: Survey("2026-11-28", "login", cluster=_CLUSTER, node={"a": "b"}))
-    monkeypatch.setattr(site, "_prove", lambda *_: ("two compute nodes", []))
-    assert site._report(_words("lumi", **words)) == (3 if words else site._status(Survey("d", "h")))
-    assert "attach it to an issue" in capsys.readouterr().err
+    names: list[str] = []
+    monkeypatch.setattr(site, "_prove", lambda _, name, __: (names.append(name), ("two compute nodes", []))[1])
+    for typed in (("lumi",), ()):
+        assert site._report(_words(*typed, **words)) == (3 if words else site._status(Survey("d", "h")))
+        assert "attach it to an issue" in capsys.readouterr().err
+        site._check(_words(*typed, **words))
+        capsys.readouterr()
+    assert names == (["lumi", "lumi", "generic", "generic"] if words else [])
 
 
 @pytest.mark.parametrize("answers", [{}, {"n1": {}}])

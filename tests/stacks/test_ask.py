@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from muster_check.stacks.ask import find_spy, why_unseen_here
+from muster_check.stacks import ask
+from muster_check.stacks.ask import StackQuestion, find_spy, why_unseen_here
 from muster_check.stacks.pulse import FORBIDDEN, NO_SPY
 
 
@@ -37,6 +40,42 @@ def test_py_spy_is_found_where_pip_puts_it(nowhere: Path) -> None:
     assert find_spy(path) == own
     (nowhere / "python/bin/py-spy").chmod(0o755)
     assert find_spy(path) == str(nowhere / "python/bin/py-spy")
+
+
+@pytest.mark.parametrize(
+    ("ends_at", "answers", "rounds", "status", "waited"),
+    [
+        (3, {}, 1, 0, 3),
+        (None, {2: 4}, 1, 0, 2),
+        (None, {2: 3, 5: 1}, 1, 0, 5),
+        (None, {2: 3}, 1, None, 12),  # ten seconds after the first of four
+        (None, {20: 1}, 1, None, 40),  # as long again as it took
+        (None, {25: 3}, 2, None, 40),  # of two rounds, ten seconds apart
+        (None, {}, 1, None, 90),
+        (None, {}, 2, None, 100),
+        (None, {85: 1}, 1, None, 90),
+    ],
+)
+def test_nodes_that_do_not_answer_are_waited_for_as_long_as_the_others_took(
+    nowhere: Path, monkeypatch: pytest.MonkeyPatch, ends_at: int | None, answers: dict[int, int], rounds: int,
+    status: int | None, waited: int,
+) -> None:  # fmt: skip
+    now = [100.0]
+    file = nowhere / "answers"
+    file.touch()
+
+    def sleep(_: float) -> None:
+        now[0] += 1
+        with file.open("a") as written:
+            written.write("@done 1\n" * answers.get(round(now[0] - 100), 0))
+
+    monkeypatch.setattr(ask, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
+    monkeypatch.setattr(ask, "_PATIENCE_S", 90.0)
+    process: Any = SimpleNamespace(poll=lambda: 0 if ends_at is not None and now[0] >= 100 + ends_at else None)
+    with file.open() as read:
+        question = StackQuestion(None, rounds=rounds, gap_s=10, late_s=10)
+        assert ask._wait(process, read.fileno(), 4, question) == status
+    assert now[0] - 100 == waited
 
 
 @pytest.mark.parametrize(

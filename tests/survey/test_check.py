@@ -18,7 +18,7 @@ from muster_check.survey.draft import Survey
 from muster_check.survey.verify import verify
 from plugins.labs import MUSTER, Lab, Person, lab_up
 from sites.profiles import COMPLETE, NAMES, bundled
-from slurm.clusters import like_site
+from slurm.clusters import kind_line, like_site, row_of
 
 # One fact at a time, broken: site, what is laid over its profile, and the key that has to be found.
 BROKEN: tuple[tuple[str, dict[str, Any], str], ...] = (
@@ -131,12 +131,55 @@ def test_all_that_slurm_says_otherwise_is_listed_with_both_origins() -> None:
     assert "partitions.cpu.open" in {finding.key for finding in findings}
 
 
+@pytest.mark.parametrize(
+    ("own", "arch", "slurm", "without", "keys"),
+    [
+        ("g", "aarch64", True, "", ["nodes.g.arch"]),
+        ("g", "x86_64", True, "", []),
+        ("g", "aarch64", True, "nodes.g.arch", []),
+        ("g", "aarch64", False, "", []),
+        ("", "aarch64", True, "", []),
+        ("other", "aarch64", True, "", []),
+    ],
+)
+def test_what_the_node_of_a_job_shows_is_held_against_its_kind(
+    tmp_path: Path, own: str, arch: str, slurm: bool, without: str, keys: list[str]
+) -> None:
+    (tmp_path / "site.toml").write_text(f'without = ["{without}"]\n' if without else "")
+    site = load("lumi", SearchPath(site_wide=None, user=tmp_path))
+    profile = bundled("lumi").profile
+    there = msgspec.structs.replace(like_site(profile), name=profile.detect.cluster_names[0], version="")
+    line = kind_line("own", 1, 3) if own == "other" else row_of(profile, "standard-g", profile.nodes["g"])
+    node = {"self": line if own else "", "lscpu": "0,0,0,0\n", "arch": arch}
+    found = verify(site, Survey("2026-11-23", "h", cluster=there if slurm else None, node=node))
+    assert [finding.key for finding in found if finding.key.startswith("nodes.")] == keys
+
+
+@pytest.mark.parametrize(
+    ("changes", "keys"),
+    [
+        ({}, []),
+        ({"name": "other"}, ["detect.cluster_names"]),
+        ({"name": ""}, []),
+        ({"kills_on_bad_exit": False}, ["launch.kills_on_bad_exit"]),
+        ({"kills_on_bad_exit": None}, []),
+    ],
+)
+def test_what_slurm_says_of_itself_is_held_against_the_profile(changes: dict[str, Any], keys: list[str]) -> None:
+    profile = bundled("lumi").profile
+    there = msgspec.structs.replace(like_site(profile), name=profile.detect.cluster_names[0], version="")
+    there = msgspec.structs.replace(there, kills_on_bad_exit=profile.launch.kills_on_bad_exit)
+    found = verify(bundled("lumi"), Survey("2026-11-23", "h", cluster=msgspec.structs.replace(there, **changes)))
+    assert [finding.key for finding in found if not finding.key.startswith("request.")] == keys
+
+
 def test_what_a_profile_calls_closed_is_not_missed(tmp_path: Path) -> None:
     (tmp_path / "site.toml").write_text("[partitions.cpu]\nopen = false\n")
     site = load("delta", SearchPath(site_wide=None, user=tmp_path))
-    there = like_site(bundled("delta").profile, cpu={"PartitionName": "cpu-new"})
-    keys = {finding.key for finding in verify(site, Survey("2026-11-23", "h", cluster=there))}
-    assert not {key for key in keys if key.startswith("partitions.cpu")}
+    for changed in ({"PartitionName": "cpu-new"}, {"State": "DOWN"}):
+        there = like_site(bundled("delta").profile, cpu=changed)
+        keys = {finding.key for finding in verify(site, Survey("2026-11-23", "h", cluster=there))}
+        assert not {key for key in keys if key.startswith("partitions.cpu")}
 
 
 def test_a_third_partys_word_is_listed_and_nobody_elses() -> None:

@@ -136,6 +136,20 @@ def test_what_a_node_answers_is_read_among_other_lines() -> None:
     assert answers_of(said) == {("interface", "hsn0"): {"n1": "up", "n2": "down"}, ("path", "/a b"): {"n1": "missing"}}
 
 
+@pytest.mark.parametrize(
+    ("seen", "keys"),
+    [
+        ({("address", "n1"): {"n1": "none"}}, ["rendezvous.host"]),
+        ({("address", "n1"): {"n1": "10.0.0.1"}, ("reach", "n1"): {"n2": "no"}}, ["rendezvous.host"]),
+        ({("address", "n1"): {"n1": "none"}, ("reach", "n1"): {"n2": "no"}}, ["rendezvous.host"]),
+        ({("reach", "n1"): {"n2": "yes"}}, []),
+        ({("path", "/x"): {"n1": "none", "n2": "no"}}, []),
+    ],
+)
+def test_a_host_without_an_address_or_an_answer_is_found(seen: Any, keys: list[str]) -> None:
+    assert [finding.key for finding in findings_of_nodes(bundled("delta"), seen)] == keys
+
+
 def test_an_interface_that_is_down_on_one_node_names_the_node() -> None:
     site = bundled("lumi")
     seen = {("interface", name): {"n1": "up", "n2": "down" if name == "hsn2" else "up"} for name in ("hsn0", "hsn2")}

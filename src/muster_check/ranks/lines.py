@@ -16,7 +16,6 @@ END = _MARK + " end"
 _PLACE = re.compile(_MARK + r" place (\S+) ([0-9]+)")
 _PIECE = 800
 _LINE = re.compile(_MARK + r" ([0-9]+) ([0-9]+)/([0-9]+) ([A-Za-z0-9+/=]+)")
-_MOST_PIECES = 10000
 
 
 def line_of_place(address: str, port: int) -> str:
@@ -55,7 +54,7 @@ class LineReader:
         number, index, count = (int(text) for text in match.groups()[:3])
         parts = self._parts.setdefault(number, {})
         parts[index] = match.group(4)
-        if len(parts) == count and count < _MOST_PIECES:
+        if len(parts) == count:
             del self._parts[number]
             self._whole(sorted(parts.items()))
         return True

@@ -66,7 +66,7 @@ def find_spy(environment: Mapping[str, str]) -> str | None:
         Path(site.getuserbase()) / "bin",
     )
     own_spies = (place / "py-spy" for place in places)
-    own_spy = next((spy for spy in own_spies if spy.is_file() and os.access(spy, os.X_OK)), None)
+    own_spy = next((spy for spy in own_spies if os.access(spy, os.X_OK)), None)
     return on_path("py-spy", environment) if own_spy is None else str(own_spy)
 
 
@@ -138,15 +138,15 @@ def _wait(process: Process, answers: int, nodes: int, question: StackQuestion) -
     start_s = time.monotonic()
     pause = (question.rounds - 1) * question.gap_s
     deadline = start_s + _PATIENCE_S + pause
-    late_s = None
-    while (status := process.poll()) is None and time.monotonic() < min(deadline, late_s or deadline):
+    is_late = False
+    while (status := process.poll()) is None and time.monotonic() < deadline:
         time.sleep(_LOOK_S)
         done_count = _text_of(answers).count("@done ")
         if done_count >= nodes * question.rounds:
             return 0
-        if done_count >= question.rounds and late_s is None:
-            taken_s = time.monotonic() - start_s
-            late_s = time.monotonic() + max(question.late_s, taken_s - pause)
+        if done_count >= question.rounds and not is_late:
+            is_late, taken_s = True, time.monotonic() - start_s
+            deadline = min(deadline, start_s + taken_s + max(question.late_s, taken_s - pause))
     return status
 
 

@@ -113,7 +113,7 @@ class _Cleaner:
 def _lines(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
     """Yield a table of TOML, its own values first."""
     plain_values = {key: value for key, value in table.items() if not isinstance(value, dict)}
-    if plain_values and path:
+    if plain_values:  # of a table in the document: that has no value of its own
         yield from ("", f"[{'.'.join(map(_key, path))}]")
     yield from (f"{_key(key)} = {_value(value)}" for key, value in plain_values.items())
     for key, value in table.items():
