@@ -61,7 +61,12 @@ def test_the_speed_is_measured_once_for_each_node_while_there_is_time(
 ) -> None:
     bursts: list[float] = []
     real = exchange._speed
-    monkeypatch.setattr(exchange, "_speed", lambda connection: bursts.append(real(connection)) or bursts[-1])
+
+    def speed(connection: socket.socket) -> float:
+        bursts.append(real(connection))
+        return bursts[-1]
+
+    monkeypatch.setattr(exchange, "_speed", speed)
     monkeypatch.setattr(exchange, "_MEASURING_S", measuring_s)
     monkeypatch.setattr(exchange, "_SURELY_FAST_BYTES_PER_S", fast)
     monkeypatch.setattr(sys.modules[__name__], "rank", lambda number: Rank(rank=number, local_rank=local_rank))

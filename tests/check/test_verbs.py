@@ -165,7 +165,12 @@ def test_a_report_holds_what_a_job_proved(
 ) -> None:
     monkeypatch.setattr(site, "_survey", lambda _: Survey("2026-11-28", "login", cluster=_CLUSTER, node={"a": "b"}))
     names: list[str] = []
-    monkeypatch.setattr(site, "_prove", lambda _, name, __: (names.append(name), ("two compute nodes", []))[1])
+
+    def prove(_: object, name: str, __: object) -> tuple[str, list[WrongFact]]:
+        names.append(name)
+        return "two compute nodes", []
+
+    monkeypatch.setattr(site, "_prove", prove)
     for typed in (("lumi",), ()):
         assert site._report(_words(*typed, **words)) == (3 if words else site._status(Survey("d", "h")))
         assert "attach it to an issue" in capsys.readouterr().err

@@ -62,8 +62,8 @@ def test_a_lab_has_places_of_its_own(world: Callable[[LabSpec], tuple[Look, list
     look, said = world(LabSpec(groups=(HostGroup(count=1, gpus=2),), site="x", users=("alice",)))
 
     def see() -> Any:
-        files = (paths.CONFIG / "slurm.conf", paths.CONFIG / "task_prolog.sh", paths.MUNGE / "munge.key")
-        files = (*files, paths.LOGIN_TEMPORARY, paths.HOMES / "alice", *sorted(paths.DEVICES.iterdir()))
+        texts = (paths.CONFIG / "slurm.conf", paths.CONFIG / "task_prolog.sh", paths.MUNGE / "munge.key")
+        files = (*texts, paths.LOGIN_TEMPORARY, paths.HOMES / "alice", *sorted(paths.DEVICES.iterdir()))
         return {
             "modes": {path.name: _mode(path) for path in files},
             "owner": (paths.HOMES / "alice").stat().st_uid,
@@ -118,7 +118,7 @@ def test_each_fault_holds_on_its_host_until_it_is_undone(world: Callable[[LabSpe
             for entry in Path("/proc").iterdir():  # of the lab's processes alone
                 if entry.name.isdigit() and faults._name_of(entry) == daemon:
                     os.kill(int(entry.name), signal.SIGKILL)
-            faults._wait(lambda program=daemon: not faults._runs(program), f"{daemon} did not end")
+            faults._wait(lambda: not faults._runs(daemon), f"{daemon} did not end")  # noqa: B023  # called here
         faults.restore("controller")
         assert build.host_states()
         for name, fault, word in (("node9", "cut-link", ""), ("node1", "slow-link", "fast"), ("node2", "cut-link", "")):

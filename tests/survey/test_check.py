@@ -165,12 +165,15 @@ def test_what_the_node_of_a_job_shows_is_held_against_its_kind(
         ({"kills_on_bad_exit": None}, []),
     ],
 )
-def test_what_slurm_says_of_itself_is_held_against_the_profile(changes: dict[str, Any], keys: list[str]) -> None:
-    profile = bundled("lumi").profile
-    there = msgspec.structs.replace(like_site(profile), name=profile.detect.cluster_names[0], version="")
-    there = msgspec.structs.replace(there, kills_on_bad_exit=profile.launch.kills_on_bad_exit)
-    found = verify(bundled("lumi"), Survey("2026-11-23", "h", cluster=msgspec.structs.replace(there, **changes)))
-    assert [finding.key for finding in found if not finding.key.startswith("request.")] == keys
+def test_what_slurm_says_of_itself_is_held_against_the_profile(
+    tmp_path: Path, changes: dict[str, Any], keys: list[str]
+) -> None:
+    (tmp_path / "site.toml").write_text("[launch]\nkills_on_bad_exit = true\n")
+    site = load("lumi", SearchPath(site_wide=None, user=tmp_path))
+    there = msgspec.structs.replace(like_site(site.profile), name=site.profile.detect.cluster_names[0], version="")
+    there = msgspec.structs.replace(there, **{"kills_on_bad_exit": True, **changes})
+    found = verify(site, Survey("2026-11-23", "h", cluster=there))
+    assert [finding.key for finding in found if finding.key.startswith(("detect", "launch"))] == keys
 
 
 def test_what_a_profile_calls_closed_is_not_missed(tmp_path: Path) -> None:
