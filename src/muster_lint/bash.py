@@ -376,6 +376,7 @@ def _ended_parts(parts: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...
     )
 
 
+_LONE_HEREDOC = re.compile(rb"^[ \t]*(?=<<-?[ \t]*[\\\"']?[A-Za-z_])", re.MULTILINE)
 _NAMED = re.compile(rb"\$([A-Za-z_]\w*|\d)")
 
 
@@ -384,10 +385,12 @@ def _parsed(source: bytes) -> tuple[Node, list[int]]:
 
     In ${A}_$B.x the grammar ends the word behind the second dollar (tree-sitter-bash 0.25): the name gets braces. It
     reads no backslash at the end of a text, where bash does: the text gets an empty line. It takes ! (((…)) for shells.
+    A here-document without a command, which puts lines to rest, gets one.
     """
-    added: list[int] = []
     text = source + b"\n\n" if source.rstrip(b"\n").endswith(b"\\") else source
     text = re.sub(rb"!(?=[ \t]+\(\(\()", b" ", text)  # the status of arithmetic with parentheses: not in the grammar
+    added = [match.end() + index for index, match in enumerate(_LONE_HEREDOC.finditer(text))]
+    text = _LONE_HEREDOC.sub(rb"\g<0>:", text)
     root = _parser().parse(text).root_node
     for _ in range(_MOST_BRACES):
         cut = [match for match in _NAMED.finditer(text) if _ends_a_word(root, match.start())]

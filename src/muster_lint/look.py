@@ -16,7 +16,7 @@ from muster_lint.job import BatchScript, read_job, too_deep
 from muster_lint.program import read_program
 from muster_lint.read import FileKind, SourceFile, read_source
 from muster_lint.rule import all_rules
-from muster_lint.site import site_findings
+from muster_lint.site import is_short_try, site_findings
 from muster_lint.sizes import scripts_beside
 from muster_lint.template import template_finding
 from muster_lint.values import Hit, LintFinding, LintResult, Rule, Severity, TextSpan, UnreadFile
@@ -81,6 +81,13 @@ def _lint(source: SourceFile, site: Site | None, job: BatchScript | None) -> lis
     return _without_ignored(source, reached)
 
 
+_LOSES_A_RUN = frozenset(
+    """
+    output-of-every-run log-of-every-run requeue-overwrites status-lost-at-end status-lost-in-pipe wait-forgets-status
+    build-may-fail copy-may-fail argument-unchecked
+    """.split()  # noqa: SIM905  # a page of names, not of quotes
+)
+"""What costs a run or a log: a job of some minutes is done again, and there it is a matter of style."""
 _WITHOUT_BASH = frozenset({"secret-in-script", "directive-after-command"})
 
 
@@ -120,9 +127,11 @@ def _header_findings(source: SourceFile) -> Iterator[LintFinding]:
 
 
 def _findings(source: SourceFile, language: str, value: object, room: tuple[str, ...] = ("",)) -> Iterator[LintFinding]:
+    is_try = isinstance(value, BatchScript) and is_short_try(value)
     for rule in all_rules():
         if rule.language == language and rule.check.__module__.endswith(room):
-            for hit in dict.fromkeys(rule.check(value)):
+            of_try = {"severity": Severity.STYLE} if is_try and rule.name in _LOSES_A_RUN else {}
+            for hit in dict.fromkeys(structs.replace(each, **of_try) for each in rule.check(value)):
                 runs = value.runs_at(hit.place) if isinstance(value, BatchScript) else True
                 if rule.name in _WITHOUT_BASH or rule.name == "not-bash" or runs:
                     yield _finding(source.path, rule, hit)

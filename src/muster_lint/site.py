@@ -124,7 +124,7 @@ def is_short_try(job: BatchScript) -> bool:
     return 0 < (time_limit_of(job) or 0) <= _A_TRY_S
 
 
-_A_TRY_S = 600
+_A_TRY_S = 1800
 
 
 def _is_unlimited(text: str | None) -> bool:

@@ -10,7 +10,9 @@ from muster_lint.values import LintFinding, Severity, TextSpan
 # In a directive nothing else can stand for these: sbatch expands no braces, no @ and no % but its own letters.
 _IN_DIRECTIVE = re.compile(
     r"\{\{.*?\}\}|\{%.*?%\}|(?<!\$)\{ ?[A-Za-z_][\w.]* ?\}|(?<![\w@.])@[A-Za-z_]\w*@|%\([a-z_]\w*\)s|<%=?.*?%>"
-    r"|%%[A-Za-z_-]+%%|(?<==)#{1,2}[A-Z]\w*#{1,2}|!TBG_\w+|(?<![A-Za-z0-9])(_{1,2}[A-Z][A-Z0-9_]*_{1,2}|__[a-z][a-z0-9_]*__)(?![A-Za-z0-9])|\[\[\s*[a-z_.]+\s*\]\]"
+    r"|%%[A-Za-z_-]+%%|%[A-Z_]{3,}%|<[A-Z][A-Z0-9_ ]+>|\*\*\w+\*\*|(?<==)#{1,2}[A-Z]\w*#{1,2}|!TBG_\w+"
+    r"|--(?:nodes|ntasks\S*|time|cpus\S*|mem\S*|array)[= ]\S*?(?<![A-Za-z${_])(?!UNLIM|INFIN)[A-Z][A-Z_]{3,}(?=\s|$)"
+    r"|(?<![A-Za-z0-9])(_{1,2}[A-Z][A-Z0-9_]*_{1,2}|__[a-z][a-z0-9_]*__)(?![A-Za-z0-9])|\[\[\s*[a-z_.]+\s*\]\]"
 )
 _BLOCK = re.compile(r"^\s*\{%-?\s*\w+|^\s*\{\{[^}]*\}\}\s*$|^\s*<[A-Z][A-Z0-9_]+>\s*$", re.MULTILINE)
 _OWN_NAME = re.compile(r"^#SBATCH +--([a-z-]+)=(\w*_(\w+)_\w*)(?=\s|$)", re.MULTILINE)
@@ -47,8 +49,8 @@ def _first_mark(text: str) -> tuple[int, str] | None:
     header = next((number for number, line in enumerate(lines, start=1) if line.strip() and line[0] != "#"), 0)
     for number, line in enumerate(lines, start=1):
         found = _IN_DIRECTIVE.search(line) if line.startswith("#SBATCH") else _BLOCK.match(line)
-        if number <= header and re.search(r"^#SBATCH.*\$\{", text, re.MULTILINE):
-            found = found or re.match(r"\$\{[A-Z_]+\}\s*$", line)  # where the directives stand no shell has set it
+        if number <= header and any(each.startswith("#SBATCH") for each in lines[number:]):
+            found = found or re.match(r"\$\{?[A-Z_]+\}?\s*$", line)  # where the directives stand no shell has set it
         found = found or re.match(r"\w+=\S*(\$\$[({]\w+[)}])", line)  # Python's string.Template: $$ becomes $
         if found is not None:
             return number, found[0].strip()

@@ -42,13 +42,6 @@ _FOUND = {
         _ONE + "srun -n1 \\\n# x\n./t\n",
     ),
     "assignment-with-blanks": (_ONE + "A = 1\n", _ONE + "set A=1\n", _ONE + "export A = 1\n"),
-    "sleep-behind-work": (
-        _GPU + "python t.py\nsleep 300\n",
-        _GPU + "python t.py\nsleep 5m\n",
-        _GPU + "python t.py\nsleep infinity\n",
-        _GPU + "python t.py\nsleep 1h\necho x\n",
-        _GPU + "python t.py\nsleep 1d\n",
-    ),
     "sleep-for-order": (
         _GPU + "vllm serve m &\nsleep 60\npython t.py\n",
         _TWO + "srun bash -c 'if true; then date; fi; sleep $SLURM_LOCALID; python t.py'\n",
@@ -214,14 +207,6 @@ _NOT_FOUND = {
         _ONE + "cat <<E\ndate \\\n# x\n-u\nE\n",
     ),
     "assignment-with-blanks": (_ONE + "A-b = 1\n", _ONE + "set A=1 B=2\n", _ONE + "[ a = b ]\n"),
-    "sleep-behind-work": (
-        _GPU + "python t.py\nsleep 299\n",
-        _GPU + "python t.py\nsleep 4m\n",
-        _GPU + "python t.py\nfor i in 1 2; do sleep 600; done\n",
-        _GPU + "sleep 600\n",
-        _GPU + "python t.py\nsleep 600\nmake\n",
-        _GPU + "python t.py &\nsleep 600\n",
-    ),
     "sleep-for-order": (
         _GPU + "vllm serve m &\nfor i in 1 2; do sleep 60; done\npython t.py\n",
         _GPU + "vllm serve m &\nsleep 60 &\npython t.py\n",

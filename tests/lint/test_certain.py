@@ -180,7 +180,6 @@ _RIGHT = {
         "status-lost-in-pipe",
         _HEAD + "srun -l bash -c 'hostname' | sort -u > nodes\npython t.py\n",
     ),
-    "a job that only keeps its nodes": ("sleep-behind-work", _HEAD + "hostnamectl\nsleep 12h\n"),
     "tasks that srun starts": ("tasks-as-cpus", _ONE + "#SBATCH --ntasks=8\nsrun python t.py\n"),
     "the devices of Lightning's tasks": ("size-told-differs", _TWO + "srun -K python t.py --devices 4 --num_nodes 2\n"),
     "one GPU for each task": ("size-told-differs", _TWO + "srun -K python t.py --gpus 1\n"),
@@ -196,11 +195,6 @@ _RIGHT = {
     "GPUs of one node": ("gpus-in-all", _ONE + "#SBATCH --gpus=2\ntorchrun --nproc-per-node=2 t.py\n"),
     "a copy by one task": ("same-work-in-every-task", _TWO + "srun --ntasks-per-node=1 rsync -a d /tmp/d\n"),
     "tasks that a program is told of": ("tasks-as-cpus", _HEAD + "#SBATCH -n 8\npython t.py -j $SLURM_NTASKS\n"),
-    "a sleep while vLLM answers others": (
-        "sleep-behind-work",
-        _GPU + "vllm serve m &\nsleep 9\npython t.py\nsleep 1h\n",
-    ),
-    "a script of a step of one task": ("srun-survivors", _GPU + "srun bash run.sh\n"),
     # the ten worst false alarms of the reading
     "a container on AMD GPUs": (
         "container-without-gpus",
@@ -569,7 +563,7 @@ _WRONG = {
         _NODES + _ADDRESS + 'srun -K bash -c "python t.py" | tee log\n',
     ),
     "GPUs by their numbers alone": (
-        "fragile",
+        "style",
         "gpus-not-asked-for",
         _ONE + "#SBATCH -p long\nexport CUDA_VISIBLE_DEVICES=0\npython t.py\n",
     ),
@@ -644,11 +638,6 @@ _WRONG = {
     "gpus for gpu": ("breaks", "directive-value", _ONE + "#SBATCH --gres=gpus:4\ndate\n"),
     "a sign behind a letter": ("breaks", "directive-value", _ONE + "#SBATCH -c=4\ndate\n"),
     "a mail that Slurm does not send": ("breaks", "directive-value", _ONE + "#SBATCH --mail-type=DONE\ndate\n"),
-    "half a day in minutes": (
-        "fragile",
-        "time-in-minutes",
-        _ONE.replace("time=60", "time=12:00") + "date\n",
-    ),
     "a slip of the hand": ("breaks", "directive-misspelt", _ONE + "#SBATPH --gres=gpu:1\ndate\n"),
     "a letter too few": ("breaks", "directive-misspelt", _ONE + "#SBATH --gres=gpu:1\ndate\n"),
     "the first letter": ("breaks", "directive-misspelt", _ONE + "#BATCH --gres=gpu:1\ndate\n"),
@@ -715,7 +704,7 @@ _WRONG = {
         _GPU + "python a.py & pids[0]=$!\npython b.py & pids[1]=$!\nfor pid in ${pids[*]}; do\n  wait $pid\ndone\n",
     ),
     "tasks that nobody asked for": (
-        "fragile",
+        "style",
         "slurm-variable-unset",
         _GPU + "mpirun -np $SLURM_NTASKS python t.py\n",
     ),
@@ -741,8 +730,8 @@ _WRONG = {
         "#!/bin/bash\n${PARTITION}\n#SBATCH --nodes=${NODES}\n#SBATCH --time=9\npython t.py\n",
     ),
     "directives below a blank that a program fills": (
-        "fragile",
-        "directive-after-command",
+        "style",
+        "template",
         "#!/bin/bash\n#SBATCH --nodes=1\n$MAIL_LINES\n#SBATCH --gres=gpu:1\n#SBATCH --time=9\npython t.py\n",
     ),
     "tasks of one node as its CPUs": (
@@ -802,11 +791,6 @@ _WRONG = {
         "srun-survivors",
         _TWO + "srun python -u main.py --dist_url tcp://$HEAD:40000\n",
     ),
-    "a size that sbatch is given": (
-        "fragile",
-        "srun-survivors",
-        _HEAD + "export MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1)\nsrun python t.py\n",
-    ),
     "a launcher that no table names": (
         "style",
         "srun-cpus-per-task",
@@ -842,7 +826,7 @@ _WRONG = {
         _HEAD + "#SBATCH --ntasks=1\n#SBATCH --cpus-per-task=1\n#SBATCH --gres=gpu:A100:4\npython t.py\n",
     ),
     "an environment beside the submission": (
-        "fragile",
+        "style",
         "source-relative",
         _GPU + "source .venv/bin/activate\npython /a/t.py\n",
     ),
@@ -929,7 +913,6 @@ _WRONG = {
         "srun-cpus-per-task",
         _TWO + "#SBATCH -c 8\nsrun -K bash run.sh\n",
     ),
-    "the ranks of a step that runs a script": ("fragile", "srun-survivors", _TWO + "srun bash run.sh\n"),
     "Ray on one CPU": (
         "style",
         "srun-cpus-per-task",
@@ -960,11 +943,6 @@ _WRONG = {
         "style",
         "one-process-many-gpus",
         _ONE + "#SBATCH --gpus-per-node=8\nsrun -n1 -K python t.py\n",
-    ),
-    "a sleep behind Ray's workers": (
-        "slow",
-        "sleep-behind-work",
-        _NODES + "srun ray start --head --block &\nsleep 9\nsrun -n1 --overlap python t.py\nsleep 1h\necho bye\n",
     ),
     "the first letters of a node list": (
         "fragile",
@@ -1035,7 +1013,6 @@ _WRONG = {
         "step-in-exit-trap",
         _GPU + "save() {\n  srun cp a b\n}\ntrap save EXIT\nsrun -K python t.py\n",
     ),
-    "a key under set -u": ("fragile", "unset-under-nounset", _GPU + "set -u\npython t.py --key $MY_KEY\n"),
     "a pattern in an argument": ("fragile", "pattern-in-command", _GPU + "python t.py --out log-%j\n"),
     "loaders of two ranks": (
         "slow",
@@ -1060,7 +1037,7 @@ _WRONG = {
         "status-lost-at-end",
         _GPU + "python t.py\npip install x\necho done\n",
     ),
-    "an argument behind a letter": ("fragile", "argument-unchecked", _GPU + "python t.py -n $1\n"),
+    "an argument in quotes": ("fragile", "argument-unchecked", _GPU + 'python t.py -n "$1"\n'),
     "a copy into the folder of the work": (
         "fragile",
         "copy-may-fail",
@@ -1144,21 +1121,6 @@ def test_a_fixed_port_is_a_matter_of_style_where_the_job_has_four_gpus_of_a_node
     assert found.severity is (Severity.STYLE if gpus == 4 else Severity.FRAGILE)
 
 
-@pytest.mark.parametrize(
-    ("lines", "severity"),
-    [
-        ("srun t --epochs 200", "fragile"),
-        ("srun t --max_steps=100000", "fragile"),
-        ("srun t --epochs 10", "style"),
-        ("# sbatch --time=10 job.sh\nsrun t --epochs 200", "style"),
-    ],
-)
-def test_no_time_is_a_matter_of_style_but_for_a_long_training(lines: str, severity: str) -> None:
-    found = _named(f"#!/bin/bash\n#SBATCH -p gpu\n{lines}\n", "no-time-limit")
-    assert found is not None
-    assert found.severity == severity
-
-
 @pytest.mark.parametrize(("line", "severity"), [("--ntasks=1", "fragile"), ("--ntasks=2", "breaks")])
 def test_a_misspelt_default_breaks_nothing(line: str, severity: str) -> None:
     found = _named(f"#!/bin/bash\n#SBATCH --time=10\n#SBTACH {line}\ndate\n", "directive-misspelt")
@@ -1225,8 +1187,3 @@ def test_what_a_program_asks_of_cpus_and_tasks_is_read(
     found = _findings(_HEAD + "#SBATCH -N1 -n2 --gpus=1\npython t.py\n", str(tmp_path / "job.sh"))
     rules = {"workers-beyond-cpus", "tasks-as-cpus"}
     assert {each.rule: each.severity.value for each in found if each.rule in rules} == severities
-
-
-def test_a_relative_file_is_a_matter_of_style_where_the_work_is_relative_too() -> None:
-    found = [_named(_ONE + f"source env.sh\npython {path}\n", "source-relative") for path in ("/a/t.py", "t.py")]
-    assert [each and each.severity for each in found] == [Severity.FRAGILE, Severity.STYLE]

@@ -272,7 +272,7 @@ def test_what_is_right_is_not_blamed(name: str) -> None:
 
 _WRONG = {
     "a task's GPUs": (
-        "fragile",
+        "style",
         "slurm-variable-unset",
         _ONE + "#SBATCH --gpus-per-task=1\ndate $SLURM_GPUS_PER_TASK\n",
     ),
@@ -427,7 +427,7 @@ _WRONG = {
     "extglob in a branch": ("breaks", "not-bash", _ONE + "if true; then\n  shopt -s extglob\nfi\n" + _GLOB),
     "an open branch behind extglob": ("breaks", "not-bash", _ONE + "shopt -s extglob\nif true; then\n  date\n"),
     "a variable that its line uses after another": (
-        "fragile",
+        "style",
         "slurm-variable-unset",
         _ONE + '[[ -n "${OTHER:-}" ]] && python t.py $SLURM_GPUS\n',
     ),
@@ -501,7 +501,7 @@ _WRONG = {
     "a rank of nodes": ("breaks", "standalone-on-nodes", _NODES + _LOCAL.format("--node-rank=0")),
     "a place for two nodes": ("hangs", "address-is-loopback", _NODES + _LOCAL.format("--nnodes=2")),
     "work behind a venv": ("style", "one-process-many-gpus", _FOUR + "python -m venv a\npython t.py\n"),
-    "the first branch": ("fragile", "slurm-variable-unset", _BRANCH.format("python t.py $SLURM_GPUS", "date")),
+    "the first branch": ("style", "slurm-variable-unset", _BRANCH.format("python t.py $SLURM_GPUS", "date")),
     "a copy that is not looked for": ("fragile", "copy-may-fail", _COPY.format("test -f /tmp/e/ok || exit 1\n")),
     "an archive by every task": ("fragile", "same-work-in-every-task", _ONE + "srun -n 4 tar xf data.tar a\n"),
     "no such thing": (
@@ -511,7 +511,7 @@ _WRONG = {
     ),
     "usage": ("fragile", "exit-without-status", _ONE + "if [ $# = 0 ]; then\n  echo usage: a\n  exit 0\nfi\n"),
     "a name with two dollars": ("style", "template", _ONE + "D=$${DATA}/a\npython t.py\n"),
-    "a mark": ("style", "template", _ONE + "#SBATCH -o ${A}/a\n${SETUP}\npython t.py\n"),
+    "a mark": ("style", "template", _ONE + "#SBATCH -o ${A}/a\n${SETUP}\n#SBATCH -N1\npython t.py\n"),
     "a late mark": ("breaks", "directive-expands", _ONE + "#SBATCH --mem ${A}\ndate\n${CMD}\n#SBATCH -N2\n"),
     "standalone agents": ("fragile", "agents-on-every-task", _AGENTS.replace("--rdzv-backend=c10d", "--standalone")),
     "GPUs of tasks": ("breaks", "agents-on-every-task", _AGENTS.replace("#SBATCH --gpus", _PER_TASK, 1)),
@@ -519,7 +519,7 @@ _WRONG = {
     "a trap behind the work": ("breaks", "trap-waits-for-srun", _USR1 + "trap a USR1\nsrun python t.py\n"),
     "a question of another": ("fragile", "wait-forgets-status", _ONE + "python t.py & date || true\nwait\n"),
     "no tasks by default": (
-        "fragile",
+        "style",
         "slurm-variable-unset",
         _NODES.replace(_ONE_EACH, "") + _DEFAULT.replace("8", "0"),
     ),

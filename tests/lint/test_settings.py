@@ -245,7 +245,7 @@ _STUB = """\
 echo "$@" > asked
 for file; do :; done
 cat <<END
-{"comments":[{"file":"$file","line":3,"endLine":3,"column":1,"endColumn":7,"level":"warning","code":2115,
+{"comments":[{"file":"$file","line":3,"endLine":3,"column":1,"endColumn":7,"level":"warning","code":2320,
 "message":"To redirect stdout+stderr, 2>&1 must be last.","fix":null}]}
 END
 """
@@ -259,22 +259,22 @@ def test_shellcheck_is_asked_for_what_matters_to_a_job(
     (tmp_path / "tools/shellcheck").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}/tools:/usr/bin:/bin")
 
-    assert "SC2115" in _rules(capsys, "job.sh")
+    assert "SC2320" in _rules(capsys, "job.sh")
     asked = (tmp_path / "asked").read_text()
     assert "SC2086" not in asked
     assert asked.endswith("-- job.sh\n")
-    assert "SC2115" not in _rules(capsys, "--ignore=SC*", "job.sh")
+    assert "SC2320" not in _rules(capsys, "--ignore=SC*", "job.sh")
     (tmp_path / "job.sh").write_text(
-        _SERIOUS.replace("export MASTER_PORT", "# muster: ignore[SC2115] wanted\nexport MASTER_PORT").replace(
+        _SERIOUS.replace("export MASTER_PORT", "# muster: ignore[SC2320] wanted\nexport MASTER_PORT").replace(
             "#SBATCH", "#SBATCH", 1
         )
     )
     (tmp_path / "tools/shellcheck").write_text(_STUB.replace('"line":3,', '"line":4,'))
-    assert "SC2115" not in _rules(capsys, "job.sh")
+    assert "SC2320" not in _rules(capsys, "job.sh")
     (tmp_path / "job.sh").write_text(_SERIOUS)
     (tmp_path / ".muster.toml").write_text("[lint]\nshellcheck = false\n")
     forget_settings()
-    assert "SC2115" not in _rules(capsys, "job.sh")
+    assert "SC2320" not in _rules(capsys, "job.sh")
 
 
 @pytest.mark.parametrize("stub", ["#!/bin/sh\nexit 3\n", "#!/bin/sh\necho '{}'\n", "#!/no/such/shell\n"])
@@ -290,10 +290,10 @@ def test_a_shellcheck_that_fails_finds_nothing(
 
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
 def test_a_real_shellcheck_is_understood(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "job.sh").write_text(_SERIOUS + 'if [ -z "SLURM_JOB_ID" ]; then\n  rm -rf "$NOWHERE/"*\nfi\n')
+    (tmp_path / "job.sh").write_text(_SERIOUS + 'if [ -z "SLURM_JOB_ID" ]; then\n  date\nfi\n')
     _lint("--json", "job.sh")
     found = {each["rule"]: each for each in json.loads(capsys.readouterr().out)}
-    assert {"SC2157", "SC2115"} <= set(found)
+    assert "SC2157" in found
     assert found["SC2157"]["line"] == 6
 
 

@@ -109,12 +109,6 @@ _FOUND = {
         "ends with the status of 'python'",
         _NODES + 'I="cd /a; pip install -r r.txt;"\nP="python \\\n t.py"\nsrun bash -c "$I $P"\n',
     ),
-    "ranks of as many nodes as there are": (
-        "srun-survivors",
-        "how many tasks sbatch is asked for",
-        _GPU.replace("--nodes=1", "--ntasks-per-node=1")
-        + 'L="accelerate launch --main_process_ip $h --num_machines $SLURM_NNODES"\nsrun bash -c "cd /a; $L t.py"\n',
-    ),
     "a requeue that empties the log": (
         "requeue-overwrites",
         "truncates",
@@ -164,11 +158,6 @@ _FOUND = {
         _GPU + "W=https://x.org/a.pt\npython t.py --weights $W\n",
     ),
     "an environment that is brought up to date": ("install-in-job", "uv run", _GPU + "~/.local/bin/uv run t.py\n"),
-    "a folder that the last line removes": (
-        "left-on-node",
-        "/scratch/$SLURM_JOB_ID stays",
-        _HEAD + "ID=$SLURM_JOB_ID\nmkdir /scratch/$ID\n./solve /scratch/$ID\nrm -rf /scratch/$ID\n",
-    ),
     "a GPU for a conversion": (
         "gpus-for-data",
         "a GPU for create_tfrec.py",

@@ -105,7 +105,8 @@ def find_unready_conda(job: BatchScript) -> Iterator[Hit]:
         by_path = command.program in {"source", "."} and not has_path
         if by_path and command.words[1].value == "activate":
             message = "nothing in this script says where activate lies"
-            yield Hit(command.place, message, unknown="the PATH of the shell that submits")
+            by_its_path = "Write where it lies: source ~/miniconda3/bin/activate NAME."
+            yield Hit(command.place, message, by_its_path, unknown="the PATH of the shell that submits")
         elif command.program in {"conda", "mamba"} and not command.in_substitution:
             loaded = first_load is not None and first_load < command.order
             has_lone_module = loaded and _has_sh(job) and not inits and _OF_ANACONDA.search(job.body) is not None
@@ -400,43 +401,31 @@ def _ends_at_unset(job: BatchScript, place: TextSpan) -> bool:
 @rule(
     "unset-under-nounset",
     Severity.FRAGILE,
-    "a variable that may be unset under set -u",
-    why="Under set -u the script ends at a variable that nothing has set: PYTHONPATH and LD_LIBRARY_PATH in many shells, a key, an argument.",
+    "a path that may be unset under set -u",
+    why="Under set -u the script ends at a variable that nothing has set: PYTHONPATH and LD_LIBRARY_PATH in many shells.",
     instead="Write ${NAME:-}, with a default behind the sign.",
     source="bash(1), the builtin set, -u (GNU Bash 5.2 reference manual)",
     bad=TASKS + 'set -euo pipefail\nexport PYTHONPATH="$PWD:$PYTHONPATH"\n' + STEP,
     good=TASKS + 'set -euo pipefail\nexport PYTHONPATH="$PWD:${PYTHONPATH:-}"\n' + STEP,
 )
 def find_unset_under_nounset(job: BatchScript) -> Iterator[Hit]:
-    """Yield the first reading of a variable that the script has not set, while set -u is on."""
+    """Yield the first reading of a path that the script has not set, while set -u is on."""
     if not job.directives or not job.sets("nounset", "u"):
         return
     words = [word for each in job.shell.commands if not each.function for word in each.words]
     words += [each.value for each in job.shell.assignments if each.value is not None]
     words = [word for word in words if not any(body <= word.place <= _end(body) for body, _ in job.shell.bodies)]
-    is_read = any(each.program in {"source", "."} for each in job.shell.commands)
     loads = [each.place.line for each in job.shell.commands if each.program in {"module", "ml"}]
     for word in sorted(words, key=lambda each: each.place):
-        for name in word.names if word.quoted != "'" else ():
+        for name in _PATHS.intersection(word.names) if word.quoted != "'" else ():
             place = word.place_of(name)
             own = [each for each in job.shell.assigned(name) if each.place.line < place.line]
-            is_path = name in _PATHS
-            if re.search(rf"\$\{{{name}:?[=?]", job.body):
-                continue  # the script asks for it, or gives it a value, by itself
-            is_loaded = name in _PATHS - {"PYTHONPATH"} and loads and loads[0] < place.line
-            if (
-                own
-                or is_loaded
-                or name.isdigit()  # that an argument is missing is to end the script
-                or _IS_SET.fullmatch(name)
-                or (is_read and not is_path)
-                or (name in job.declared and not is_path)
-            ):
-                continue
+            is_loaded = name != "PYTHONPATH" and loads and loads[0] < place.line
+            if own or is_loaded or re.search(rf"\$\{{{name}:?[=?]", job.body):
+                continue  # the last asks for it, or gives it a value
             if re.search(rf"\$(?:{name}\b|\{{{name}\}})", word.text) and _ends_at_unset(job, place):
                 unknown = f"whether {name} is set where the job is submitted, or by a module"
-                message = f"set -u is on, and nothing above sets {name}"
-                yield Hit(place, message, unknown=unknown)
+                yield Hit(place, f"set -u is on, and nothing above sets {name}", unknown=unknown)
                 return
 
 
@@ -445,11 +434,6 @@ def _end(body: TextSpan) -> TextSpan:
 
 
 _PATHS = {"PYTHONPATH", "LD_LIBRARY_PATH", "CPATH", "LIBRARY_PATH"}
-_IS_SET = re.compile(
-    r"\W|_|0|HOME|USER|LOGNAME|PATH|PWD|OLDPWD|SHELL|HOSTNAME|HOSTTYPE|BASH\w*|RANDOM|SECONDS|LINENO|UID|EUID|IFS|OPTARG|OPTIND"
-    r"|PPID|TERM|TMPDIR|SLURM\w*|SBATCH\w*|EBROOT\w*|CUDA_VISIBLE_DEVICES|PIPESTATUS|FUNCNAME|LANG|EPOCH\w*|OSTYPE|MACHTYPE"
-    r"|REPLY|\w*SCRATCH\w*|\w*WORK|CONDA\w*|CUDA_(HOME|PATH)|MODULE\w*|LMOD\w*|\w+_(ROOT|HOME|DIR)"
-)
 
 
 @rule(
@@ -467,6 +451,8 @@ def find_unchosen_pythons(job: BatchScript) -> Iterator[Hit]:
     """Yield the first Python of a job with GPUs that is looked up on PATH in a script that loads and activates nothing."""
     is_login = re.match(r"#!.*\s-(\w*[li]|-login)", job.lines[0] if job.lines else "")
     if not job.directives or not job.asks_for_gpus or is_login or _CHOOSES.search(job.body) or _given_elsewhere(job):
+        return
+    if re.search(r"#.*uncomment", job.text, re.IGNORECASE):
         return
     if any(each.program in {"module", "ml"} and _may_hold_conda(each) for each in job.shell.commands):
         return

@@ -20,7 +20,7 @@ _URL = "https://example.org/data.tar"
 
 @rule(
     "download-in-job",
-    Severity.FRAGILE,
+    Severity.STYLE,
     "data or images fetched by the job",
     why="""Compute nodes may reach nothing outside, or through a proxy only. Where they do, every run fetches the same again while its nodes wait, jobs that
     run beside each other write one file, and what comes may be another version.""",

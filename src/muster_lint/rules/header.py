@@ -14,7 +14,6 @@ from muster_lint.job import BatchScript, HeaderOption, directives_of
 from muster_lint.launch import LaunchCommand, starts_python
 from muster_lint.rule import rule
 from muster_lint.values import Edit, Hit, Severity, TextSpan
-from muster_lint.works import text_of
 
 _PLUGIN_OPTIONS = frozenset(
     """
@@ -343,19 +342,10 @@ def _says(job: BatchScript, option: str, text: str) -> bool:
     good=_HEAD + "srun --kill-on-bad-exit=1 hostname\n",
 )
 def find_missing_time(job: BatchScript) -> Iterator[Hit]:
-    """Yield the first directive of a header without --time; more than style where a program is told of a long training."""
+    """Yield the first directive of a header without --time."""
     if not job.directives or {"time", "time-min", "reservation"} & job.header.keys():
         return
-    counts = [match for each in job.all_launches for match in _COUNTS.finditer(text_of(each.command))]
-    is_long = any(int(match[2]) >= (_MANY_EPOCHS if "poch" in match[1] else _MANY_STEPS) for match in counts)
-    is_told = re.search(r"^#(?!SBATCH).*(\bsbatch\b.*(--time|\s-t\s)|command line)", job.text, re.MULTILINE)
-    severity = Severity.FRAGILE if is_long and not is_told else None
-    yield Hit(job.directives[0].place, "the header has no --time", severity=severity)
-
-
-_COUNTS = re.compile(r"(?:^|[\s\w-])(epochs?|steps|iter(?:s|ations)?)[= ](\d+)(?=\s|$)", re.IGNORECASE)
-"""How often a program is told to go over its data, or to take a step."""
-_MANY_EPOCHS, _MANY_STEPS = 100, 50_000
+    yield Hit(job.directives[0].place, "the header has no --time")
 
 
 @rule(
@@ -463,17 +453,9 @@ def find_export_none(job: BatchScript) -> Iterator[Hit]:
     directive = job.header.get("export")
     if directive is None or directive.value not in {"NONE", "NIL"}:
         return
-    undone = (
-        any(
-            each.program in {"unset", "export"} and any("SLURM_EXPORT_ENV" in word.value for word in each.words)
-            for each in job.shell.commands
-        )
-        or job.shell.assigned("SLURM_EXPORT_ENV")
-        or "SLURM_EXPORT_ENV" in job.text
-    )
     reads = any(each.program in {"source", "."} for each in job.shell.commands)
     unknown = "whether a file that the script reads unsets SLURM_EXPORT_ENV" if reads else ""
-    unknown = unknown or ("whether the module slurm_setup of LRZ unsets it" if "slurm_setup" in job.body else "")
+    undone = "SLURM_EXPORT_ENV" in job.text or "slurm_setup" in job.text  # LRZ's module unsets it
     for launch in job.steps:
         stage = launch.stage("step")
         if stage is not None and not undone and not stage.has("--export"):

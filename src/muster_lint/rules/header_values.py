@@ -166,7 +166,7 @@ def find_minutes(job: BatchScript) -> Iterator[Hit]:
     """Yield N:00 where N is a number that people give hours in."""
     limit = job.header.get("time")
     match = re.fullmatch(r"(\d+):00", (limit.value or "") if limit is not None else "")
-    if limit is not None and match and int(match[1]) >= _MANY_MINUTES and int(match[1]) % 12 == 0:
+    if limit is not None and match and match[1] in {"24", "48", "72", "96"}:
         yield Hit(limit.place, f"--time={limit.value} is {match[1]} minutes, not hours")
 
 
@@ -297,7 +297,7 @@ def find_two_numbers_of_gpus(job: BatchScript) -> Iterator[Hit]:
 )
 def find_silent_addresses(job: BatchScript) -> Iterator[Hit]:
     """Yield --mail-user without --mail-type."""
-    if "mail-user" in job.header and "mail-type" not in job.header:
+    if "mail-user" in job.header and "--mail-type" not in job.text:
         yield Hit(job.header["mail-user"].place, "no mail is ever sent", unknown="what sbatch was given")
 
 

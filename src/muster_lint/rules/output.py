@@ -10,7 +10,6 @@ from muster_lint import sources
 from muster_lint.job import BatchScript
 from muster_lint.rule import rule
 from muster_lint.samples import STEP
-from muster_lint.site import is_short_try
 from muster_lint.values import Edit, Hit, Severity, TextSpan
 from muster_lint.works import is_work, text_of
 
@@ -147,8 +146,8 @@ def find_overwritten_logs(job: BatchScript) -> Iterator[Hit]:
     mode = job.header["open-mode"].value or "" if "open-mode" in job.header else "t"
     if output is None or not output.value or not mode.startswith("t") or output.value.startswith("/dev/"):
         return
-    if ("%x" in output.value and "job-name" not in job.header) or is_short_try(job):
-        return  # the name is given to sbatch; or somebody tries it out
+    if "%x" in output.value and "job-name" not in job.header:
+        return  # the name is given to sbatch
     if re.search(r"\b(jupyter|ipython|code-server|rserver)\b", job.body):
         return  # what a server says of itself is of no use behind its end
     shared_by_array = "array" in job.header and not re.search(r"%\d*[ajAJ]", output.value)

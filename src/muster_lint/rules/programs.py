@@ -86,7 +86,7 @@ def find_shared_gpus(job: BatchScript) -> Iterator[Hit]:
 
 @rule(
     "gpus-not-asked-for",
-    Severity.FRAGILE,
+    Severity.STYLE,
     "GPU software, but no GPU asked for",
     why="Where GPUs are counted (GRES) a job that asks for none sees none: torch falls back to the CPU, or stops.",
     instead="Add --gres=gpu:1, or the number that the program uses.",
@@ -227,6 +227,7 @@ def find_open_notebooks(job: BatchScript) -> Iterator[Hit]:
         text = " ".join(word.text for word in each.words)
         if re.search(r"\bjupyter\b", text) and re.search(r"App\.(token|password)=(''|\"\"|$|\s)", text):
             yield Hit(each.place, "jupyter asks for no token")
+            return
 
 
 @rule(

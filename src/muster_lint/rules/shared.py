@@ -16,10 +16,9 @@ from muster_lint.bash import SimpleCommand, Word
 from muster_lint.job import BatchScript
 from muster_lint.launch import LaunchCommand
 from muster_lint.rule import rule
-from muster_lint.site import is_short_try
 from muster_lint.sizes import has_whole_nodes
 from muster_lint.values import Hit, Severity
-from muster_lint.works import copies, is_work, trains
+from muster_lint.works import copies, is_work
 
 _HEAD = "#!/bin/bash\n#SBATCH --mem=4G\n#SBATCH --time=01:00:00\n"
 _ARRAY = _HEAD + "#SBATCH --array=0-3\n#SBATCH --output=train-%A_%a.out\n"
@@ -117,10 +116,7 @@ def _has_several_tasks(job: BatchScript) -> bool:
 )
 def find_left_files(job: BatchScript) -> Iterator[Hit]:
     """Yield the first copy onto the node's own disk, or folder of the job there, in a script that removes nothing."""
-    if not job.directives or not any(is_work(job, each) for each in job.launches):
-        return
-    if _REMOVES.search(job.body):
-        yield from _left_at_limit(job)
+    if not job.directives or _REMOVES.search(job.body) or not any(is_work(job, each) for each in job.launches):
         return
     for launch in job.launches:
         each = launch.command
@@ -134,28 +130,6 @@ def find_left_files(job: BatchScript) -> Iterator[Hit]:
             where = "in the node's memory" if "/shm" in here else "on the node's own disk"
             yield Hit(each.place, f"{here} stays {where} when the job ends", unknown="whether the site clears it")
             return
-
-
-def _left_at_limit(job: BatchScript) -> Iterator[Hit]:
-    """Yield the folder of the job on the node's disk that the last lines alone remove."""
-    if re.search(r"\btrap\b|SLURM_TMPDIR|epilog", job.body):
-        return
-    made = [
-        _filled(job, word.value) for each in job.shell.commands if each.program == "mkdir" for word in each.words[1:]
-    ]
-    works = [each.command.order for each in job.launches if is_work(job, each)]
-    for each in job.shell.commands:
-        is_last = each.program == "rm" and each.order > max(works) and not (each.function or each.in_substitution)
-        for word in each.words[1:] if is_last else ():
-            path = _filled(job, word.value)
-            if (
-                path in made
-                and re.match(r"/(tmp|var/tmp|dev/shm|scratch|local\w*)/", path)
-                and "SLURM_JOB" in path.rpartition("/")[2]
-            ):
-                message = f"at the time limit, or when the job is cancelled, {path} stays: this line alone removes it"
-                yield Hit(each.place, message, unknown="whether the site clears it")
-                return
 
 
 _REMOVES = re.compile(r"\brm\b|-delete\b|\btrap\b|\brmdir\b|\bmv\b")
@@ -252,7 +226,7 @@ _WRITERS = frozenset({"echo", "cat", "printf", "scontrol", "srun", "sed", "envsu
 )
 def find_wiped_logs(job: BatchScript) -> Iterator[Hit]:
     """Yield the first log with a fixed name that a program of the work, or tee behind it, opens and empties."""
-    if not job.directives or _has_own_folder(job) or _has_several_tasks(job) or is_short_try(job):
+    if not job.directives or _has_own_folder(job) or _has_several_tasks(job):
         return  # array-shares-file says the last but one
     works = {each.command.order: each for each in job.launches if is_work(job, each)}
     piped = {each.command.pipe for each in works.values() if each.command.pipes_on}
@@ -307,12 +281,21 @@ def find_unchecked_arguments(job: BatchScript) -> Iterator[Hit]:
         if any(name.isdigit() and name != "0" for name in word.names) and not re.search(r"\$\{\d:?[-=?+]", word.text):
             number = next(name for name in word.names if name.isdigit())
             is_program = any(_is_argument(each) and each.command.words[-1] is word for each in launches)
+            holder = next((each.name for each in job.shell.assignments if each.value is word), "")
+            readers = [each for each in words if holder in each.names] if holder else [word]
+            if readers and all(_stands_alone(each, holder or number) for each in readers) and not is_program:
+                continue  # what it is given to stops at once
             others = ", and what is given behind it is dropped" if is_program and number == "1" else ""
             instead = 'Write "$@", which takes them all.' if others and not re.search(r"\$\{?[2-9]", body) else None
             yield Hit(
                 word.place, f"without an argument ${number} is empty{others}", instead, unknown="what sbatch is given"
             )
             return
+
+
+def _stands_alone(word: Word, name: str) -> bool:
+    """Tell whether a word is a variable without quotes, and so no word at all where that is empty."""
+    return word.text in {f"${name}", f"${{{name}}}"}
 
 
 def _is_argument(launch: LaunchCommand) -> bool:
@@ -334,7 +317,7 @@ _OF_USAGE = re.compile(r"usage|sbatch\s.*\.(sh|slurm|sbatch|bash|job)\s+\S|\$\d|
 
 @rule(
     "source-relative",
-    Severity.FRAGILE,
+    Severity.STYLE,
     "a file to source that lies in the folder of the submission",
     why="The job starts in the folder where sbatch was typed. Elsewhere the file is not there, and bash goes on without what it sets.",
     instead="Write its whole path, or cd there first; and set -e.",
@@ -343,7 +326,7 @@ _OF_USAGE = re.compile(r"usage|sbatch\s.*\.(sh|slurm|sbatch|bash|job)\s+\S|\$\d|
     good=_HEAD + "source env.sh || exit 1\nsrun --kill-on-bad-exit=1 /bin/echo trains\n",
 )
 def find_relative_sources(job: BatchScript) -> Iterator[Hit]:
-    """Yield the first relative file that is read before anything says where the script is; of style where the work is relative too."""
+    """Yield the first relative file that is read before anything says where the script is."""
     if not job.directives or job.stops_at_errors or "chdir" in job.header:
         return
     for each in job.shell.commands:
@@ -367,18 +350,5 @@ def find_relative_sources(job: BatchScript) -> Iterator[Hit]:
             or each.function
         ):
             continue
-        is_relative = any(
-            trains(work) and work.script is not None and _is_relative(work.script) for work in job.all_launches
-        )
-        severity = Severity.STYLE if is_relative else None  # the work then fails there, and is noticed
-        yield Hit(
-            each.place,
-            f"it reads {name.value} in the folder of the submission",
-            unknown="where that is",
-            severity=severity,
-        )
+        yield Hit(each.place, f"it reads {name.value} in the folder of the submission", unknown="where that is")
         return
-
-
-def _is_relative(word: Word) -> bool:
-    return word.is_literal and not word.value.startswith(("/", "~"))

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 
 from muster_lint import sources
-from muster_lint.bash import SimpleCommand, ask_bash
+from muster_lint.bash import ask_bash
 from muster_lint.job import BatchScript
 from muster_lint.rule import rule
 from muster_lint.values import Hit, Severity, TextSpan
-from muster_lint.works import HARMLESS, SERVER, is_work, text_of
+from muster_lint.works import SERVER, text_of
 
 _HEAD = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --time=01:00:00\n"
 
@@ -31,8 +31,8 @@ def find_syntax_errors(job: BatchScript) -> Iterator[Hit]:
         return
     # The grammar refuses a little that bash takes, takes what bash refuses, and an open quote leads it astray.
     asked = ask_bash(job.text)
-    if asked is None or asked.ok:
-        return
+    if asked is None or asked.ok or "\r\n" in job.text:
+        return  # dos-line-ends says the last
     first = job.shell.error or TextSpan(len(job.lines), 1, len(job.lines), 2)
     place = _named_line(job, asked.stderr) or first
     if _knows_patterns(job, place):  # bash -n does not run shopt
@@ -283,39 +283,6 @@ def find_returns(job: BatchScript) -> Iterator[Hit]:
     for each in job.shell.commands if job.directives else ():
         if each.program == "return" and each.function is None and not each.in_substitution:
             yield Hit(each.place, "the script goes on behind this return")
-
-
-@rule(
-    "sleep-behind-work",
-    Severity.SLOW,
-    "a long sleep behind the work",
-    why="The job keeps its GPUs while it sleeps, and nothing else runs.",
-    instead="Remove it.",
-    source=sources.BASH,
-    bad=_HEAD + "set -e\nsrun --kill-on-bad-exit=1 python train.py\nsleep 3600\n",
-    good=_HEAD + "set -e\nsrun --kill-on-bad-exit=1 python train.py\n",
-)
-def find_late_sleeps(job: BatchScript) -> Iterator[Hit]:
-    """Yield a sleep of minutes behind the last work of a job in which nothing runs beside it."""
-    main = [each for each in job.shell.commands if each.function is None and not each.in_substitution]
-    works = {each.command.order for each in job.launches if is_work(job, each) and not each.command.in_background}
-    if not job.directives or any(each.in_background and not _is_idle_server(each) for each in main):
-        return
-    for each in reversed(main):
-        if each.order in works or each.program not in HARMLESS:
-            return
-        text = each.words[1].value if len(each.words) > 1 and each.program == "sleep" else ""
-        match = re.fullmatch(r"(\d+)([smhd]?)", text)
-        seconds = int(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}[match[2]] if match else 0
-        if (seconds >= 300 or text == "infinity") and not each.in_loop and any(order < each.order for order in works):
-            yield Hit(each.place, f"the job sleeps {text} with nothing left to do")
-            return
-
-
-def _is_idle_server(command: SimpleCommand) -> bool:
-    """Tell whether a command in the background is a worker of Ray, which does nothing without a driver."""
-    text = " ".join(word.value for word in command.words)
-    return re.search(r"\bray start\b|start-(head|worker)", text) is not None and not re.search(r"serve|vllm", text)
 
 
 @rule(

@@ -37,7 +37,7 @@ def find_misspelt_variables(job: BatchScript) -> Iterator[Hit]:
 
 @rule(
     "slurm-variable-unset",
-    Severity.FRAGILE,
+    Severity.STYLE,
     "a SLURM_ variable that this header does not make Slurm set",
     why="Slurm sets these variables only where their option was given to sbatch; otherwise the shell expands them to nothing.",
     instead="Give the option in the header, or write ${NAME:-DEFAULT}.",

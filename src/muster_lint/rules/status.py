@@ -60,6 +60,9 @@ def find_pipes(job: BatchScript) -> Iterator[Hit]:
         if command.pipes_on and is_training and not command.in_substitution and not command.in_background:
             last[command.pipe] = launch  # of several in one pipe the last one's status is that of the group
     for launch in last.values():
+        behind = [each for each in job.shell.commands if each.order > launch.command.order]
+        if not job.stops_at_errors and len([each for each in behind if each.pipe != launch.command.pipe]) > 1:
+            continue  # the script ends with the status of what follows the pipe: status-lost-at-end says that
         fails = "set -e sees no failure of this" if job.stops_at_errors else "a failure of this is lost"
         yield Hit(launch.command.place, f"{fails}: the pipe has the status of what reads it")
     for each in reversed(job.shell.commands if job.directives else ()):
@@ -88,6 +91,14 @@ def _fills_file(job: BatchScript, command: SimpleCommand) -> bool:
 )
 def find_lost_status(job: BatchScript) -> Iterator[Hit]:
     """Yield the last work of the job that what follows hides, or one that other work follows."""
+    counts = re.search(r"\(\(\s*\w+(\+\+|--)|^\s*let ", job.text, re.MULTILINE)
+    keep = "Keep the status: status=$?; …; exit $status. (set -e ends the script at ((n++)) where n is 0.)"
+    for hit in _lost_statuses(job):
+        yield structs.replace(hit, instead=keep) if counts and hit.instead is None else hit
+
+
+def _lost_statuses(job: BatchScript) -> Iterator[Hit]:
+    """Yield the work of the job whose status the end of the script hides."""
     yield from _lost_inside(job) if job.directives else ()
     yield from _lost_installations(job) if job.directives and not job.stops_at_errors and "$?" not in job.text else ()
     if not job.directives or job.stops_at_errors or "$?" in job.text or "PIPESTATUS" in job.text:
@@ -200,7 +211,8 @@ def _hidden(work: SimpleCommand, hiding: SimpleCommand) -> Iterator[Hit]:
     message = f"the job ends with the status of {name!r} in line {hiding.place.line}"
     condition = "where that goes well " if hiding.program in _NEEDS_FILES else ""
     if not cancels_itself(hiding) and not _needs_its_file(hiding):
-        yield Hit(work.place, f"{message}: {condition}a failure here counts as COMPLETED")
+        instead = "Write set -eo pipefail at the top." if work.pipes_on else None
+        yield Hit(work.place, f"{message}: {condition}a failure here counts as COMPLETED", instead)
 
 
 def _needs_its_file(command: SimpleCommand) -> bool:
@@ -445,7 +457,7 @@ def find_unchecked_cd(job: BatchScript) -> Iterator[Hit]:
     if job.stops_at_errors:
         return
     moved: SimpleCommand | None = None
-    made = {"-", ".", "..", "../.."}  # where the script was before, and the folders that it stands in
+    made = {"-", ".", "..", "../..", "~", "$HOME", "$SLURM_SUBMIT_DIR", "$TMPDIR"}  # folders that are there
     for each in job.shell.commands:
         if each.program == "mkdir":
             made |= {word.value.removeprefix("./").rstrip("/") for word in each.words[1:]}

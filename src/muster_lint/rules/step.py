@@ -114,21 +114,16 @@ def find_survivors(job: BatchScript) -> Iterator[Hit]:
     if job.shell.assigned("SLURM_KILL_BAD_EXIT") or (limit is not None and 0 < limit <= _NCCL_TIMEOUT_S):
         return  # the limit ends the others no later than a time-out does
     meets = _MEETS.search(job.text) is not None or (job.asks_for_gpus and _MAY_MEET.search(job.text) is not None)
-    ranks = list(_ranks(job))
-    scripts = [(each, stage) for each in job.steps if _goes_on(each) and (stage := each.stage("step")) is not None]
-    for launch, stage in ranks + [each for each in scripts if each not in ranks and job.asks_for_gpus]:
+    is_sized = bool({"nodes", "ntasks"} & job.header.keys())
+    for launch, stage in _ranks(job):
         if _has_one_task(stage) or _is_one_task(job, stage) or stage.text("--wait", "-W") not in {None, "0"}:
             continue
-        of_script = (launch, stage) not in ranks
-        if _is_apart(launch) or (not meets and not of_script and not _may_meet(launch)):
+        if _is_apart(launch) or not (meets or _may_meet(launch)) or not (is_sized or stage.has(*_TASKS)):
             continue
-        unknown = f"what {launch.stages[-1].name} starts" if of_script else ""
         if not stage.has("--kill-on-bad-exit", "-K", "-K1") and not _may_hide_flags(stage):
+            message = "nothing ends the other ranks when one of this step fails, unless the site sets KillOnBadExit"
             edits = _flag_behind(job, stage, "--kill-on-bad-exit=1")
-            if "nodes" not in job.header and "ntasks" not in job.header and not stage.has(*_TASKS):
-                unknown = unknown or "how many tasks sbatch is asked for"
-            message = "nothing ends the other ranks when one of this step fails"
-            yield Hit(stage.word.place, message, edits=() if of_script else edits, unknown=unknown)
+            yield Hit(stage.word.place, message, edits=edits)
 
 
 _NCCL_TIMEOUT_S = 600
