@@ -11,6 +11,11 @@ from typing import Any
 import msgspec
 
 
+def data_home(environment: Mapping[str, str], home: str) -> str:
+    """Return the folder that programs keep their data in."""
+    return environment.get("XDG_DATA_HOME") or f"{home}/.local/share"
+
+
 class VenvFacts(msgspec.Struct, frozen=True):
     """A virtual environment that is to be used in an image."""
 

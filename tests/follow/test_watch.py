@@ -27,11 +27,14 @@ def run_directory(
     label: bool = True,
     output: str = "files",
     launcher: str = "srun",
+    ranks_of_row: int | None = None,
 ) -> Path:
     """A run directory with a plan that says this much."""
     (folder / "logs").mkdir()
     shape = {"nodes": nodes, "ntasks_per_node": ranks}
     plan = {"shape": shape, "label": label, "output": output, "launcher": launcher}
+    if ranks_of_row is not None:
+        plan["pack"] = {"shape": {"nodes": 1, "ntasks_per_node": ranks_of_row}}
     (folder / "plan.json").write_text(json.dumps(plan))
     return folder
 
@@ -96,10 +99,15 @@ def test_one_rank_alone_needs_no_label(tmp_path: Path) -> None:
     assert [line.text for line in last_lines(output, rank=0, count=5)] == [b"3: is what it printed"]
 
 
-@pytest.mark.parametrize(("rank", "label", "complaint"), [(4, True, "no rank 4"), (1, False, "carry no rank")])
-def test_a_rank_that_cannot_be_shown_is_refused(tmp_path: Path, rank: int, label: bool, complaint: str) -> None:
+@pytest.mark.parametrize(
+    ("rank", "label", "ranks_of_row", "complaint"),
+    [(4, True, None, "no rank 4"), (1, False, None, "carry no rank"), (2, True, 2, "no rank 2")],
+)
+def test_a_rank_that_cannot_be_shown_is_refused(
+    tmp_path: Path, rank: int, label: bool, ranks_of_row: int | None, complaint: str
+) -> None:
     with pytest.raises(RequestError, match=complaint):
-        output_of_run(run_directory(tmp_path, label=label)).check_rank(rank)
+        output_of_run(run_directory(tmp_path, label=label, ranks_of_row=ranks_of_row)).check_rank(rank)
 
 
 @pytest.mark.parametrize("plan", ["", "{", "[]", '{"shape": 3}', '{"shape": {"nodes": "x"}}'])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster.life.loop import Loop
+from muster.life.loop import Loop, start_aside
 from muster.life.roles import (
     LAST_S,
     EndRole,
@@ -275,3 +275,10 @@ def test_what_this_host_refuses_ends_no_job_and_is_said(
     assert Loop().attempt("StartRanks", act, "x") is (error is None)
     said = capfd.readouterr().err
     assert said == ("" if error is None else f"muster: warning: StartRanks failed on this host: {error}\n")
+
+
+def test_what_is_done_aside_holds_up_no_end() -> None:
+    done: list[int] = []
+    thread = start_aside(done.append, 1)
+    thread.join(60)
+    assert (thread.daemon, done) == (True, [1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from muster.facts import Facts
+from muster.facts import Facts, data_home
 from muster.look.programs import has_slurm_clients
 from muster.ownership import Trust
 from muster.render.folder import folder_name, texts_of_folder
@@ -14,9 +14,8 @@ def place_texts(facts: Facts) -> str | None:
     """Return the folder, with all its files; None where it cannot be made, or no job is queued from here."""
     if not has_slurm_clients(facts.environment):
         return None
-    data = facts.environment.get("XDG_DATA_HOME") or f"{facts.home}/.local/share"
     texts = texts_of_folder()
-    folder = f"{data}/muster/texts/{folder_name(texts)}"
+    folder = f"{data_home(facts.environment, facts.home)}/muster/texts/{folder_name(texts)}"
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         for name, text in texts.items():

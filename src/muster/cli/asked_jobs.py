@@ -83,7 +83,7 @@ def state() -> Path:
 
     from muster.act.record import state_directory
 
-    return state_directory(os.environ, os.environ.get("HOME") or str(Path.home()))
+    return state_directory(os.environ, str(Path.home()))
 
 
 def cluster() -> str:

@@ -14,6 +14,7 @@ from muster.cli.command_line import JSON, CommandLine, Words
 from muster.cli.job_words import plain
 from muster.cli.output import print_json, print_table, say
 from muster.errors import MachineLacks, NoSlurm, RequestError
+from muster.facts import data_home
 from muster.job.option import option, parse_walltime
 
 if TYPE_CHECKING:
@@ -54,11 +55,10 @@ def main(words: Words) -> int:
 def _question(words: Words) -> CleanRules:
     from muster.act.clean import CleanRules
 
-    data = os.environ.get("XDG_DATA_HOME") or f"{os.environ.get('HOME') or Path.home()}/.local/share"
     own_cluster, living = _living()
     return CleanRules(
         state=state(),
-        libraries=Path(data) / "muster" / "rank-library",
+        libraries=Path(data_home(os.environ, str(Path.home()))) / "muster" / "rank-library",
         package=Path(muster.__file__).resolve().parent,
         cluster=own_cluster,
         living=living,

@@ -11,6 +11,7 @@ from threading import Thread
 from typing import IO, Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from muster.life import asking, machine, told
+from muster.life.loop import start_aside
 from muster.life.machine import FirstCause
 from muster.life.rules import Rules
 from muster.life.script import RunningScript
@@ -70,14 +71,13 @@ class RunningAttempt(RunningScript):
     def script_began(self, child: "subprocess.Popen[bytes]") -> None:
         """Pass its errors on, where no file takes them."""
         if child.stderr is not None:
-            self._relay = Thread(target=self._pass_on, args=(child.stderr,), daemon=True)
-            self._relay.start()
+            self._relay = start_aside(self._pass_on, child.stderr)
 
     def _pass_on(self, errors: IO[bytes]) -> None:
         """Pass the errors on, and keep their end: no file of the run holds them."""
         with errors:
             while True:
-                chunk = os.read(errors.fileno(), 1 << 16)
+                chunk = os.read(errors.fileno(), _TAIL_BYTES)
                 if not chunk:
                     return
                 self._tail = (self._tail + chunk)[-_TAIL_BYTES:]

@@ -11,6 +11,7 @@ from threading import Event, Thread
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 from muster.life import asking, told
+from muster.life.loop import start_aside
 from muster.life.rules import Rules
 from muster.life.written import RunFiles
 
@@ -87,8 +88,7 @@ class LinkChain:
         if self._rules.ahead or self._next():
             return
         if self._queueing is None:
-            self._queueing = Thread(target=self._queue, args=("new", (10, 20, 40, 80, 160)), daemon=True)
-            self._queueing.start()
+            self._queueing = start_aside(self._queue, "new", (10, 20, 40, 80, 160))
             return
         self._stop_queueing()
         if not self._next():

@@ -7,10 +7,21 @@ import os
 import select
 import signal
 from collections import deque
+from threading import Thread
 from typing import Any, Callable, Deque, Iterable, Optional
 
 ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 """The signals that tell a job to end."""
+
+
+_CHUNK_BYTES = 1 << 16
+
+
+def start_aside(act: Callable[..., Any], *words: Any) -> Thread:
+    """Start a thread that does something; the end of the program does not wait for it."""
+    thread = Thread(target=act, args=words, daemon=True)
+    thread.start()
+    return thread
 
 
 class Loop:
@@ -49,7 +60,7 @@ class Loop:
     def read(self) -> None:
         """Take the lines that attempts have told; signals and threads write only what wakes up."""
         try:
-            self.rest += os.read(self.reader, 1 << 16)
+            self.rest += os.read(self.reader, _CHUNK_BYTES)
         except OSError:
             return
         *lines, self.rest = self.rest.split(b"\n")

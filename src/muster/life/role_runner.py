@@ -12,11 +12,11 @@ import signal
 import socket
 import subprocess
 import time
-from threading import Thread, Timer
+from threading import Timer
 from typing import Any, Callable, Dict, List, Mapping, Sequence
 
 from muster.life import asking, roles, told
-from muster.life.loop import ENDINGS, Loop, write
+from muster.life.loop import ENDINGS, Loop, start_aside, write
 from muster.life.rules import own_id
 from muster.life.script import RunningScript
 from muster.life.written import RunFiles
@@ -94,7 +94,7 @@ class RoleUnit(RunningScript):
         if not self.is_step:
             asking.send(-pid, number)
             return
-        Thread(target=self.signal_steps, args=(by,), daemon=True).start()
+        start_aside(self.signal_steps, by)
         if by == "TERM":
             asking.send(pid, number)
             return
@@ -213,7 +213,7 @@ class RoleRunner(Loop):
             with open(os.path.join(self._folder(unit.name, "logs"), "batch.log"), "ab") as log:
                 streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
                 unit.start_script([self.script], self.environment(unit), start_new_session=True, **streams)
-            Thread(target=self._look, args=(unit,), daemon=True).start()
+            start_aside(self._look, unit)
         except (OSError, RuntimeError) as error:
             self.say("muster: role {} cannot be started: {}".format(unit.name, error))
             unit.ended(1)

@@ -4,10 +4,10 @@ Standard library only, Python 3.6.
 """
 
 import subprocess
-from threading import Thread
 from typing import Any, Mapping, Optional, Sequence
 
 from muster.life import asking
+from muster.life.loop import start_aside
 
 
 class RunningScript:
@@ -21,7 +21,7 @@ class RunningScript:
         """Start the script with these words, and wait for its end in a thread."""
         self.child = subprocess.Popen(["bash", *words], env=dict(environment), **streams)
         self.script_began(self.child)
-        Thread(target=self._await, args=(self.child,), daemon=True).start()
+        start_aside(self._await, self.child)
 
     def script_began(self, child: "subprocess.Popen[bytes]") -> None:
         """Do what comes before the first look at the end."""

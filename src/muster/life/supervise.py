@@ -16,7 +16,7 @@ from muster.life import asking, machine
 from muster.life.attempt import RunningAttempt, ScriptEnd
 from muster.life.chain import LinkChain
 from muster.life.deputy import keep_deputy
-from muster.life.loop import ENDINGS, Loop, write
+from muster.life.loop import ENDINGS, Loop, start_aside, write
 from muster.life.machine import FirstCause, LifePhase, LifeState, LifeTerms
 from muster.life.rules import Rules
 from muster.life.saves import FIRST_SEARCH_S, Saves
@@ -223,7 +223,7 @@ class Supervisor(Loop):
         is_of_rank = first is None or first.kind in ("rank", "memory") or not (first.words or first.kind)
         # The script itself asks the other ranks to end when one fails.
         if self.running is not None and not (action.by == "TERM" and is_of_rank):
-            Thread(target=self.running.end, args=(action.by,), daemon=True).start()
+            start_aside(self.running.end, action.by)
 
     def _do_ask_for(self, action: machine.AskFor) -> None:
         ask = {
@@ -248,7 +248,7 @@ class Supervisor(Loop):
             if reply is not None:
                 self.post(lambda: take(reply))
 
-        Thread(target=answer, daemon=True).start()
+        start_aside(answer)
 
     def _ask_slurm(self) -> Any:
         job = asking.ask_job(self.rules.job)
@@ -365,7 +365,7 @@ class Supervisor(Loop):
                 self.post(lambda: self.tell(machine.RanksSave(reason)))
 
         self.saves.is_asked = False
-        Thread(target=tell, daemon=True).start()
+        start_aside(tell)
 
     def _start_deputy(self) -> None:
         """Have a deputy on another node: a job with spare nodes outlives the host of its script."""
@@ -376,8 +376,7 @@ class Supervisor(Loop):
             others[-1:], "/bin/bash", "-c", asking.node_text("deputy"), "muster", self.rules.host, self.output,
             "requeue" if self.rules.may_requeue else "end", self.files.folder, name="muster-deputy",
         )  # fmt: skip
-        self.deputy = Thread(target=keep_deputy, args=(words, others[-1], self.say), daemon=True)
-        self.deputy.start()
+        self.deputy = start_aside(keep_deputy, words, others[-1], self.say)
 
 
 def _placed(hosts: Sequence[str], tasks: int, environment: Mapping[str, str]) -> Dict[str, str]:

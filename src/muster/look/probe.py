@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from os import path as paths
 
 from muster.errors import RequestError
-from muster.facts import Facts
+from muster.facts import Facts, data_home
 from muster.job.settings import system_file
 from muster.look.programs import on_path
 from muster.model.plan import Note
@@ -65,9 +65,8 @@ def _is_own(python: str | None) -> bool:
 
 def _rank_library(variables: Mapping[str, str], home: str) -> str:
     """Return the folder that `act/rank_library.py` makes: its name changes with the place of the package."""
-    data = variables.get("XDG_DATA_HOME") or f"{home}/.local/share"
     package = os.fsencode(_PACKAGE)
-    return f"{data}/muster/rank-library/{zlib.crc32(package):08x}"
+    return f"{data_home(variables, home)}/muster/rank-library/{zlib.crc32(package):08x}"
 
 
 def _working_directory(variables: Mapping[str, str]) -> str:
