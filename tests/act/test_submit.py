@@ -90,12 +90,12 @@ def queue_it(tmp_path: Path) -> Callable[[FakeSlurm], Submitted]:
 
 
 def test_a_queued_job_has_its_whole_run_directory(tmp_path: Path, queue_it: Callable[[FakeSlurm], Submitted]) -> None:
-    slurm = FakeSlurm([said(0, "4711;cluster\n")])
+    slurm = FakeSlurm([said(0, "4711;away\n")])
     done = queue_it(slurm)
 
     script = (done.directory / "job.sh").read_text()
     record = json.loads((done.directory / "record.json").read_text())
-    found = find_run(tmp_path / "state", "4711", "cluster")
+    found = find_run(tmp_path / "state", "4711", "away")
     assert (done.job, done.adopted) == ("4711", False)
     assert found is not None
     assert found.directory == done.directory
@@ -339,6 +339,9 @@ def test_links_are_queued_ahead_until_one_is_refused(
         say=lines.append,
     ).queue()
 
+    run = find_run(tmp_path / "state", "10", "cluster")
+    assert run is not None
+    assert (run.requeues, run.links) == (True, 4)
     script, links = str(done.directory / "job.sh"), [argv for argv in slurm.asked if "link" in argv]
     for folder, array in tasks.items():
         task = folder.removeprefix("task-") and f"_{folder[5:]}"
@@ -352,6 +355,21 @@ def test_links_are_queued_ahead_until_one_is_refused(
     assert links == []
     assert sum(line.startswith("warning: link 4 of the job is not queued: ") for line in lines) == len(tasks)
     assert lines[-1].startswith(f"jobs cannot queue any at this site: {2 * len(tasks)} more wait")
+
+
+@pytest.mark.parametrize(
+    ("words", "requeues", "moved"),
+    [((), False, False), (("--requeue",), True, False), (("-o", "out.txt"), False, True)],
+)
+def test_what_the_verbs_have_to_know_of_a_job_is_remembered(
+    tmp_path: Path, words: tuple[str, ...], requeues: bool, moved: bool
+) -> None:
+    made = plan("-t", "5", *words, "--chdir", str(tmp_path), "--", "x")
+    slurm, place = FakeSlurm([said(0, "10\n")]), tmp_path / "runs"
+    Submission(made, parent=place, state=tmp_path, cluster="c", environment={}, runner=slurm).queue()
+    run = find_run(tmp_path, "10", "c")
+    assert run is not None
+    assert (run.requeues, run.moved) == (requeues, moved)
 
 
 def test_as_many_links_are_queued_ahead_as_were_asked_for(tmp_path: Path) -> None:

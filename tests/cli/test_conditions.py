@@ -271,6 +271,8 @@ def test_the_nodes_of_a_partition_have_bounds(most: int | None, nodes: str) -> N
     [
         (["completion"], "", "bash", "--for"),
         (["completion", "bash"], "", None, "bash"),
+        (["site", "show"], "", "lumi", "--json"),
+        (["site", "show", "lumi"], "", None, "lumi"),
         (["plan"], "--launcher=", "--launcher=srun", "srun"),
         (["plan"], "--nonsense=", None, "--launcher"),
         (["plan"], "--", "--launcher", "srun"),

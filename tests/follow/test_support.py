@@ -191,6 +191,12 @@ def test_the_list_writes_nothing_and_the_default_name_is_free(
     assert "changes.diff" in shown.partition("omitted:")[2]
     for _ in range(2):
         assert report.main(read_command(report.COMMAND, ["7"])) == 0
+    named = ["7", "-o", "muster-report-7.tar.gz"]
+    assert report.main(read_command(report.COMMAND, [*named, "--list"])) == 0
+    with pytest.raises(RequestError, match="is already there"):
+        report.main(read_command(report.COMMAND, named))
+    assert report.main(read_command(report.COMMAND, ["7", "-o", "other.tar.gz"])) == 0
+    (tmp_path / "other.tar.gz").unlink()
     assert sorted(path.name for path in tmp_path.glob("*.tar.gz")) == [
         "muster-report-7-2.tar.gz",
         "muster-report-7.tar.gz",

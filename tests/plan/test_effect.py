@@ -255,7 +255,10 @@ def test_nodes_that_were_named_are_counted(words: tuple[str, ...], nodes: int) -
     values, origins, command = parse([*words, "--", "true"])
     facts = Facts(environment=SALLOC)
 
-    assert sized_by_allocation(request_from({}, values, origins, command), facts).nodes == nodes
+    sized = sized_by_allocation(request_from({}, values, origins, command), facts)
+    assert sized.nodes == nodes
+    unsaid = [name for name, origin in sized.origins.items() if str(origin.where) == "the allocation"]
+    assert all(getattr(sized, name) is not None for name in unsaid)
 
 
 @pytest.mark.parametrize(

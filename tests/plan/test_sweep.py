@@ -154,6 +154,26 @@ def test_masks_for_the_cpus_of_a_whole_node_are_for_no_row(site: str, flags: lis
     assert [flag.word for flag in planned.step_flags] == [*flags, "--exact", "--gpus-per-node=2", "--mem=0"]
 
 
+def test_rows_share_no_node_whose_gpus_slurm_does_not_give_out_one_by_one() -> None:
+    words = (
+        "--sweep",
+        TABLE.path,
+        "--sweep-per-node",
+        "2",
+        "-A",
+        "a",
+        "-t",
+        "60",
+        "--",
+        "python",
+        "t.py",
+        "{lr}{seed}",
+    )
+    with pytest.raises(RequestError, match="does not give out single GPUs"):
+        plan("-g", "1", *words, facts=facts(), site="meluxina")
+    assert plan("-g", "0", *words, facts=facts(), site="meluxina").pack is not None
+
+
 def test_rows_without_a_number_of_cpus_or_memory_share_what_the_job_has() -> None:
     script = job_script(packed("--sweep-per-node", "2", "--ntasks-per-node", "2"))
 

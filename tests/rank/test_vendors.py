@@ -139,7 +139,10 @@ def test_a_nodes_intel_gpus_are_its_cards(tmp_path: Path) -> None:
         ("0000:18:00.0", "xpu", "Intel 8086:0BD5"),
         ("0000:9a:00.0", "xpu", "Intel 8086:0BD5"),
     ]
-    assert _count_gpus(tmp_path / "dev", tmp_path / "kfd", tmp_path / "sys/class/drm") == 2
+    (tmp_path / "dev").mkdir()
+    for name, count in (("nvidiactl", 2), ("ttyUSB7", 2), ("nvidia0", 1), ("nvidia1", 2), ("nvidia10", 3)):
+        (tmp_path / "dev" / name).touch()
+        assert _count_gpus(tmp_path / "dev", tmp_path / "kfd", tmp_path / "sys/class/drm") == count
 
 
 # As `xpu-smi health -l -j` of intel/xpumanager writes it (cli/src/comlet_health.cpp at 055e0792).

@@ -116,6 +116,13 @@ def test_detect_prints_the_site_alone_on_stdout(
     assert main(["site", "detect", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["site"], told["evidence"]) == ("daint", ["CLUSTER_NAME is daint"])
+    monkeypatch.delenv("CLUSTER_NAME")
+    assert main(["site", "detect", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["site"], told["evidence"]) == ("generic", [])
+    assert main(["site", "detect"]) == 0
+    said = capsys.readouterr()
+    assert (said.out, "no site profile matches this host" in said.err) == ("generic\n", True)
 
 
 def test_what_slurms_file_calls_the_cluster_is_a_sign_to_each_verb_as_it_is_to_a_plan(

@@ -98,6 +98,12 @@ def test_a_site_of_the_user_is_found_by_its_name(tmp_path: Path) -> None:
     search = SearchPath(site_wide=None, user=tmp_path)
     assert load("mine", search).name == "mine"
     assert "mine" in [head.name for head in heads(search)]
+    written(tmp_path / "sites", 'muster_site = 1\nname = "lumi"\nsummary = "ours"\n', "lumi")
+    lumi, bundled = (next(head for head in heads(each) if head.name == "lumi") for each in (search, SearchPath()))
+    assert (lumi.title, lumi.summary) == (bundled.title, "ours")
+    written(tmp_path / "sites", 'muster_site = 1\nname = "lumi"\ntitle = "Ours"\n', "lumi")
+    lumi = next(head for head in heads(search) if head.name == "lumi")
+    assert (lumi.title, lumi.summary) == ("Ours", bundled.summary)
     with pytest.raises(UnknownName):
         load("mine", SearchPath(site_wide=None))
 

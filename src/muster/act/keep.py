@@ -482,7 +482,7 @@ def _foreground(group: int | None) -> Iterator[None]:
     old_handler = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
     is_owner = _owns_terminal()
     try:
-        if group is not None and is_owner:
+        if group is not None:
             _give_terminal(group)
         yield
     finally:

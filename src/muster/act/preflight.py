@@ -143,7 +143,7 @@ def _check_file(path: str, shown_name: str, *, executable: bool) -> None:
 
 def _private_paths(plan: Plan, private: Sequence[str], shared_paths: Sequence[str]) -> list[Note]:
     """Return a note on paths that exist on this host alone; those below `shown` are on every host."""
-    image = plan.image.image or ""
+    image = plan.image.name
     suspects = [
         plan.working_directory,
         *([plan.python.removesuffix("/bin/python")] if plan.staging is None else []),

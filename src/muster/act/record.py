@@ -96,7 +96,8 @@ def write_whole(path: Path, text: str, *, mode: int = 0o600) -> None:
             file.write(text)
         temporary.replace(path)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            temporary.unlink()
         raise
 
 

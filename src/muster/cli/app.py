@@ -15,6 +15,7 @@ from muster import __version__
 
 EXIT_BUG = 70
 EXIT_INTERRUPTED = 130
+EXIT_UNREAD = 141
 
 _TOP = """\
 usage: muster VERB [OPTION…] [COMMAND…]
@@ -45,19 +46,19 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return _flushed(_dispatch(words))
     except KeyboardInterrupt:
-        if sys.stderr is not None and sys.stderr.isatty():
+        if sys.stderr.isatty():
             print("muster: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         # The reader has left (muster jobs | head): not our user's mistake, nor ours.
         _drop_what_nobody_reads()
-        return 128 + 13
+        return EXIT_UNREAD
     except Exception as error:  # noqa: BLE001  # the one place that turns exceptions into words
         try:
             return _explain(error)
         except BrokenPipeError:
             _drop_what_nobody_reads()
-            return 128 + 13
+            return EXIT_UNREAD
 
 
 # What our sentences use, in letters that every terminal has.

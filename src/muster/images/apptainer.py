@@ -50,18 +50,18 @@ class Apptainer(ImageEngine):
         binds = [word for mount in image.mounts for word in ("--bind", _bind(mount))]
         # Quiet: it would tell of every variable that it finds under its other name.
         start = (image.program, "--quiet", image.verb, *(flag.word for flag in image.flags))
-        place = ("--pwd", plan.working_directory, image.image or "")
+        place = ("--pwd", plan.working_directory, image.name)
         return (*start, *binds, *place, *activated(plan, command))
 
     def prologue(self, plan: Plan) -> tuple[tuple[str, ...], ...]:
         image = plan.image
-        lines: list[tuple[str, ...]] = [("muster_image_needs", image.program, image.image or "")]
+        lines: list[tuple[str, ...]] = [("muster_image_needs", image.program, image.name)]
         if image.may_be_unpacked:
-            lines.append(("muster_image_opens", image.program, self.prefix, image.image or ""))
+            lines.append(("muster_image_opens", image.program, self.prefix, image.name))
         if image.ranks_start_inside:
-            lines.append(("muster_image_has_sh", image.program, image.image or "", self.prefix))
+            lines.append(("muster_image_has_sh", image.program, image.name, self.prefix))
         if image.compare_gpus:
-            lines.append(("muster_image_made_for", image.program, image.image or "", self.prefix, image.compare_gpus))
+            lines.append(("muster_image_made_for", image.program, image.name, self.prefix, image.compare_gpus))
         if image.asks_for_gpus:
             lines.append(
                 ("muster_image_gpus", self.prefix, *(f"{kind}={end}" for kind, end in self.gpu_variables.items()))
@@ -77,12 +77,12 @@ class Apptainer(ImageEngine):
         ]
         libraries = [mount.source for mount in image.mounts if ".so" in mount.source]
         if libraries and image.kind != "sandbox":
-            lines.append(("muster_image_loads", image.program, image.image or "", self.prefix, *libraries))
+            lines.append(("muster_image_loads", image.program, image.name, self.prefix, *libraries))
         if image.joins_mpi:
             lines.append(("muster_image_joins", f"{self.prefix}ENV_"))
         if image.venv is not None:
             if image.venv_python is not None:
-                image_arguments = (image.program, image.image or "", image.venv, image.venv_python, self.prefix)
+                image_arguments = (image.program, image.name, image.venv, image.venv_python, self.prefix)
                 lines.append(("muster_image_runs_venv", *image_arguments))
             lines.append(("muster_image_venv", f"{self.prefix}ENV_", image.venv))
         if image.library:

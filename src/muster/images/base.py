@@ -128,7 +128,7 @@ def enroot_name(image: ImageUse) -> str:
     """
     name = image.registry_name
     if not name or "#" in name:
-        return name or image.image or ""
+        return name or image.name
     registry, slash, rest = name.partition("/")
     is_host = "." in registry or ":" in registry or registry == "localhost"
     return f"{registry}#{rest}" if slash and is_host else name
@@ -148,8 +148,8 @@ class StepEngine(ImageEngine):
 
     def prologue(self, plan: Plan) -> tuple[tuple[str, ...], ...]:
         image = plan.image
-        fits = (("muster_stack_here", image.image or "", image.compare_gpus),) if image.compare_gpus else ()
-        venv = (("muster_venv_inside", image.image or "", image.venv),) if image.venv else ()
+        fits = (("muster_stack_here", image.name, image.compare_gpus),) if image.compare_gpus else ()
+        venv = (("muster_venv_inside", image.name, image.venv),) if image.venv else ()
         library = (("muster_add_library", image.library),) if image.library else ()
         ready = (("muster_add_ready", image.ready),) if image.ready else ()
         return (*fits, *venv, *library, *ready)

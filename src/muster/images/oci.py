@@ -49,7 +49,7 @@ class Podman(ImageEngine):
         bound = (mount.target for mount in image.mounts if mount.source == mount.target)
         names = (*names_for_engine(plan), *(("PYTHONPATH",) if image.library or image.ready else ()))
         lines: list[tuple[str, ...]] = [
-            ("muster_image_needs", image.program, image.image or ""),
+            ("muster_image_needs", image.program, image.name),
             ("muster_image_sees", *(mount.source for mount in image.mounts)),
             ("muster_container_binds", *bound),
             ("muster_container_gets", *dict.fromkeys(names)),

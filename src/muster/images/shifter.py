@@ -37,6 +37,6 @@ class Shifter(ImageEngine):
     def prologue(self, plan: Plan) -> tuple[tuple[str, ...], ...]:
         image = plan.image
         return (
-            ("muster_image_needs", image.program, image.image or ""),
+            ("muster_image_needs", image.program, image.name),
             ("muster_image_sees", *(mount.source for mount in image.mounts)),
         )

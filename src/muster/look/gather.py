@@ -63,7 +63,7 @@ def _look_at_environment(request: Request, facts: Facts, engine: Engine) -> Fact
 
     from muster.look.venv_record import read_record
 
-    facts = replace(facts, venv=read_record(Path(facts.working_directory, request.venv or "")))
+    facts = replace(facts, venv=read_record(Path(facts.working_directory, str(request.venv))))
     if engine is not Engine.HERE:
         return facts
 

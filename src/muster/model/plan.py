@@ -255,6 +255,11 @@ class ImageUse(msgspec.Struct, frozen=True):
     joins_mpi: bool = False
     """Whether its MPI has to hear what the MPI outside tells the ranks."""
 
+    @property
+    def name(self) -> str:
+        """Return the image; empty: there is none."""
+        return self.image or ""
+
 
 class Staged(msgspec.Struct, frozen=True):
     """Something that every node gets a copy of, before the ranks start."""

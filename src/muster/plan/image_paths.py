@@ -34,7 +34,7 @@ def absolute_paths(words: Sequence[Word]) -> Iterator[str]:
 
 def check_places(use: ImageUse, working_directory: str, variables: Sequence[Variable]) -> None:
     """Refuse what would be written into the image: images are read-only, and shared by all ranks."""
-    if PurePosixPath(working_directory).is_relative_to(use.image or ""):
+    if PurePosixPath(working_directory).is_relative_to(use.name):
         raise RequestError(
             f"the working directory {working_directory} is in the image, but Muster has to make run directories there",
             hint="go to a directory of yours, or give one with --chdir",

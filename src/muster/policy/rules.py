@@ -421,7 +421,7 @@ def _account(profile: Profile, ask: Ask) -> Iterator[Refusal]:
     suffixes = profile.request.account_suffix or {}
     paid_kind = kind_of_account(profile, ask.account)
     if paid_kind and kind in suffixes and paid_kind != kind:
-        account = ask.account or ""
+        account = str(ask.account)
         right = account.removesuffix(suffixes[paid_kind]) + suffixes[kind]
         message = f"{account!r} pays for nodes of kind {paid_kind}, but the job gets nodes of kind {kind}"
         yield _with("account", right, "account-suffix", message, "request.account_suffix")

@@ -25,8 +25,8 @@ def commands_of(text: str) -> Iterator[tuple[str, ...]]:
         if until:
             until = "" if line.strip() == until else until
             continue
-        _, mark, word = line.partition("<<")
-        until = word.removeprefix("<").lstrip("-").split()[0].strip("'\"") if mark and word.strip("<- ") else ""
+        word = line.partition("<<")[2]
+        until = word.removeprefix("<").lstrip("-").split()[0].strip("'\"") if word.strip("<- ") else ""
         until = "" if word.startswith("<") else until
         yield from _commands_of_line(line)
 
