@@ -143,7 +143,7 @@ muster_go_to() {
 # VARIABLE=FILE a value; VARIABLE+=FILE what takes the place of the line "# muster_read FILE" in a value. Where this
 # host cannot read one, or another user owns it, the job goes on without the rest, and a line says so.
 muster_read() {
-    local word file text held before words=("${@:2}")
+    local word file text held words=("${@:2}")
     for word in "${words[@]}"; do
         file=${word#*=}
         if ! { [ -O "$1/$file" ] && text=$(<"$1/$file") && [[ $text == *$'\n# end' ]]; } 2>/dev/null; then
@@ -155,10 +155,9 @@ muster_read() {
         fi
         case $word in
         *+=*)
-            word=${word%%+*} file="# muster_read $file"
-            held=${!word}$'\n' before=${held%%"$file"$'\n'*}
-            # A pattern that begins with * would be tried at each length: 0.1 s for a door.
-            text=$before$text${held:${#before}+${#file}}
+            # Not by %% or #: bash tries such a pattern at each letter of the text, 3 ms for 8 KB.
+            word=${word%%+*} file="# muster_read $file"$'\n'
+            held=${!word}$'\n' text=${held/"$file"/"$text"$'\n'}
             ;;&
         *=*) printf -v "${word%%=*}" %s "$text" ;;
         *) eval "$text" ;;

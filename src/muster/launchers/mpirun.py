@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from textwrap import wrap
 
 from muster.launchers.base import Launcher, Part, Prologue, Starter, Wrap, door_prologues, rank_prologue, rank_words
 from muster.model.failure import Failure, FailureKind, exit_words
 from muster.model.plan import Engine, Flag, Output, Plan, Reason
-from muster.model.words import Fragment, Word, fold, named
+from muster.model.words import Fragment, Word, fold, in_lines, named
 
 # Behind a line whose report passes through the script on its way to the user.
 KEEP_REPORT = Fragment('2> >(tee -i "$muster_report" >&2)')
@@ -71,7 +70,7 @@ class ByMpirun(Launcher):
             # By itself Open MPI kills its ranks one second after SIGTERM, by which Slurm announces an end.
             yield f"export OMPI_MCA_{_PATIENCE}={plan.grace_s} PRTE_MCA_{_PATIENCE}={plan.grace_s}"
         words = [named("labels", "yes")] if plan.label else []
-        lines = wrap(" ".join(dict.fromkeys(names)), _MOST_NAMES, break_long_words=False, break_on_hyphens=False)
+        lines = in_lines(" ".join(dict.fromkeys(names)), _MOST_NAMES)
         words += [named("variables", line.replace(" ", ",")) for line in lines]
         site = ("--", *(flag.word for flag in plan.mpirun_flags)) if plan.mpirun_flags else ()
         yield fold(("muster_mpirun_words", *words, *site))

@@ -83,13 +83,11 @@ def _unreadable(path: AnyPath, shown_name: str, *, is_own: bool) -> Iterator[str
 
     For another Python it is most likely broken too.
     """
-    from pathlib import Path
-
     from muster.look.sources import parse_file
 
     try:
         if paths.getsize(path) <= _LONGEST_SCRIPT_BYTES:
-            parse_file(Path(path))
+            parse_file(path)
     except SyntaxError as error:
         sentence = f"{shown_name}, line {error.lineno}: {error.msg}"
         if is_own:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
+from os import path as paths
 
 from msgspec.structs import replace
 
 from muster.facts import Facts
 from muster.job.request import Request
 from muster.look.sources import name_called, read_sources
+from muster.ownership import AnyPath
 
 
 def look_at_forks(request: Request, facts: Facts) -> Facts:
@@ -18,11 +19,11 @@ def look_at_forks(request: Request, facts: Facts) -> Facts:
     script = next((word for word in request.command if word.endswith(".py")), None)
     if script is None:
         return facts
-    path = Path(facts.working_directory, request.chdir or "", script)
+    path = paths.join(facts.working_directory, request.chdir or "", script)
     return replace(facts, forking_loaders=tuple(forking_loaders(path)))
 
 
-def forking_loaders(script: Path) -> list[str]:
+def forking_loaders(script: AnyPath) -> list[str]:
     """Return the data loaders of a script, and of the modules beside it that it imports, as "train.py, line 12: …".
 
     What cannot be told from the source is not claimed: options in a dictionary, a start method in a variable.

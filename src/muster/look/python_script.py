@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from os import path as paths
 
 from muster.facts import ScriptFacts
 from muster.look.sources import imported_modules, name_called, read_sources
 from muster.older import standard_modules
+from muster.ownership import AnyPath
 
 # Third parties of which it is known that they join nobody and start nobody. An import that is not here may do either.
 _INERT = frozenset(
@@ -48,10 +49,10 @@ _SPAWN = frozenset({"spawn", "start_processes"})
 _Trees = Sequence[tuple[str, ast.Module]]
 
 
-def look_at_python(file: Path, shown_name: str, words: Sequence[str]) -> ScriptFacts | None:
+def look_at_python(file: AnyPath, shown_name: str, words: Sequence[str]) -> ScriptFacts | None:
     """Return what a Python script and the modules beside it show; None where it cannot be read."""
     trees = list(read_sources(file))
-    if not trees or trees[0][0] != file.name:
+    if not trees or trees[0][0] != paths.basename(file):
         return None
     modules = frozenset(module for _, tree in trees for module in imported_modules(tree))
     tops = {module.partition(".")[0] for module in modules}
@@ -113,8 +114,9 @@ def _chooses_meeting(tree: ast.AST) -> bool:
     return False
 
 
-def _beside(file: Path, names: set[str]) -> set[str]:
-    return {name for name in names if (file.parent / f"{name}.py").is_file() or (file.parent / name).is_dir()}
+def _beside(file: AnyPath, names: set[str]) -> set[str]:
+    places = {name: paths.join(paths.dirname(file), name) for name in names}
+    return {name for name, place in places.items() if paths.isfile(f"{place}.py") or paths.isdir(place)}
 
 
 def _knows_of_ranks(tree: ast.AST) -> bool:

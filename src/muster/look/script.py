@@ -36,12 +36,10 @@ def look_at_script(
     script = script_of_python(words)
     if not script:
         return None
-    from pathlib import Path
-
     from muster.look.python_script import look_at_python
 
     try:
-        return look_at_python(Path(directory, script), script, words)
+        return look_at_python(paths.join(directory, script), script, words)
     except RecursionError:  # a sum of 2,000 terms: as of a script that cannot be read, nothing is known
         return None
 

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import ast
+import os
 import warnings
 from collections.abc import Iterator
 from functools import lru_cache
-from pathlib import Path
+from os import path as paths
+
+from muster.ownership import AnyPath
 
 # A project's own modules that a script imports; what is looked for often lies in one of them.
 _MOST_FILES = 50
 
 
-def read_sources(script: Path) -> Iterator[tuple[str, ast.Module]]:
+def read_sources(script: AnyPath) -> Iterator[tuple[str, ast.Module]]:
     """Yield (path as a sentence shows it, tree) of the script first; nothing of what cannot be read or parsed."""
-    waiting, visited = [script], {script}
+    first = os.fspath(script)
+    folder = paths.dirname(first)
+    waiting, visited = [first], {first}
     while waiting and len(visited) <= _MOST_FILES:
         file = waiting.pop(0)
         tree = _tree(file)
         if tree is None:
             continue
-        yield str(file.relative_to(script.parent)), tree
+        yield file[len(folder) :].lstrip("/"), tree
         for module in imported_modules(tree):
-            stem = script.parent.joinpath(*module.split("."))
-            for candidate in (stem.with_suffix(".py"), stem / "__init__.py"):
-                if candidate not in visited and candidate.is_file():
+            stem = paths.join(folder, *module.split("."))
+            for candidate in (f"{stem}.py", f"{stem}/__init__.py"):
+                if candidate not in visited and paths.isfile(candidate):
                     visited.add(candidate)
                     waiting.append(candidate)
 
@@ -44,21 +49,22 @@ def name_called(call: ast.Call) -> str:
     return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
-def _tree(file: Path) -> ast.Module | None:
+def _tree(file: AnyPath) -> ast.Module | None:
     try:
         return parse_file(file)
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):  # whoever runs it will be told
         return None
 
 
-def parse_file(file: Path) -> ast.Module:
+def parse_file(file: AnyPath) -> ast.Module:
     """Return the syntax tree of a file, or raise what `ast.parse` does. While the file is the same it is read once."""
-    status = file.stat()
-    return _parse(file, status.st_ino, status.st_mtime_ns, status.st_size)
+    status = os.stat(file)
+    return _parse(os.fspath(file), status.st_ino, status.st_mtime_ns, status.st_size)
 
 
 @lru_cache(maxsize=_MOST_FILES)
-def _parse(file: Path, *_state: int) -> ast.Module:
+def _parse(file: str, *_state: int) -> ast.Module:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return ast.parse(file.read_bytes())
+        with open(file, "rb") as stream:
+            return ast.parse(stream.read())

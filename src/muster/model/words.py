@@ -106,6 +106,19 @@ def line(words: Iterable[Word]) -> str:
     return " ".join(quote(word) for word in words)
 
 
+def in_lines(text: str, width: int, first: str = "", others: str = "") -> list[str]:
+    """Return a text in lines of at most `width` letters, whole words on each: `first` begins the first, `others` the
+    others. `textwrap` would compile four patterns for this at every launch.
+    """
+    lines: list[str] = []
+    for word in text.split(" ") if text else ():
+        if lines and len(lines[-1]) + 1 + len(word) <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(f"{others if lines else first}{word}")
+    return lines
+
+
 def fold(words: Iterable[Word], *, indent: int = 4) -> str:
     """Return a command over as many lines as it needs, none wider than a page where its words allow that.
 

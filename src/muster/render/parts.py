@@ -9,6 +9,7 @@ from functools import cache
 from os import path as paths
 
 from muster.launchers.base import Part
+from muster.model.words import in_lines
 from muster.rank.vendors import VENDORS, VISIBLE
 
 # Comments and docstrings: Open MPI takes a command line of 128 KiB, and all texts stand in it beside the user's words.
@@ -56,14 +57,12 @@ _PLACES = ("@VISIBLE@", "@ANY_VISIBLE@", "@VISIBLE_FIRST@", "@SIGNS@", "@TORCH_V
 
 @cache
 def _words_of_places() -> dict[str, str]:
-    from textwrap import wrap  # few parts speak of vendors
-
     signs = " ".join(word for vendor in VENDORS for word in (vendor.kind, *vendor.signs))
     return {
         "@VISIBLE@": " ".join(VISIBLE),
         "@ANY_VISIBLE@": "".join(f"${{{name}:-" for name in VISIBLE) + "}" * len(VISIBLE),
         "@VISIBLE_FIRST@": " ".join(vendor.visible[0] for vendor in VENDORS),
-        "@SIGNS@": " \\\n        ".join(wrap(signs, 90)),
+        "@SIGNS@": " \\\n        ".join(in_lines(signs, 90)),
         "@TORCH_VERSIONS@": "\n".join(f"        {row.torch_version}*=*) muster_found={row.kind} ;;" for row in VENDORS),
     }
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from textwrap import wrap
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -22,7 +20,7 @@ from muster.model.plan import (
     PreludeKind,
     Variable,
 )
-from muster.model.words import WIDTH, Fragment, Hidden, Template, Word, fold, line, named, noted, quote
+from muster.model.words import WIDTH, Fragment, Hidden, Template, Word, fold, in_lines, line, named, noted, quote
 from muster.older import sha256_of
 from muster.plan.secret import hidden_names
 from muster.rank import contract
@@ -98,7 +96,7 @@ def job_part(plan: Plan, shown_rows: int | None = None) -> str:
     lines = [
         "#!/bin/bash",
         f"# Written by muster {plan.version} for the site '{plan.site}'. It runs with {runs_with} alone.",
-        *wrap(f"muster {verb} {typed_line}", WIDTH, initial_indent="#   ", subsequent_indent="#     ", **_UNBROKEN),
+        *in_lines(f"muster {verb} {typed_line}", WIDTH, "#   ", "#     "),
         *format_header((directive.name, directive.value) for directive in plan.directives),
         *(
             line
@@ -115,9 +113,6 @@ def job_part(plan: Plan, shown_rows: int | None = None) -> str:
         *row_lines(plan, shown_rows),
     ]
     return "\n".join(lines) + "\n"
-
-
-_UNBROKEN: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False, "drop_whitespace": True}
 
 
 def _one_line(text: str) -> str:
