@@ -21,6 +21,7 @@ pytest_plugins = [
     "plugins.bytecode",
     "plugins.garbage",
     "plugins.labs",
+    "plugins.plain",
     "plugins.programs",
     "plugins.required_parts",
     "plugins.slurm_versions",

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import re
 import sys
 from fnmatch import fnmatch
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from muster.runner import run
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -106,3 +110,64 @@ def test_no_folder_of_tests_is_passed_over_where_all_are_asked_for(request: pyte
     patterns = request.config.getini("norecursedirs")
     folders = [path.name for path in (ROOT / "tests").iterdir() if list(path.glob("test_*.py"))]
     assert [name for name in folders if any(fnmatch(name, pattern) for pattern in patterns)] == []
+
+
+PLAIN = """
+import warnings
+import pytest
+
+from muster.runner import run
+
+@pytest.fixture(scope="module", autouse=AUTOUSE)
+def prepared():
+    yield 1
+    assert False, "torn down"
+
+@pytest.fixture
+def doubled(row):
+    return 2 * row
+
+@pytest.mark.parametrize("row", range(3))
+def test_row(row):
+    print("row", row)
+    assert row != 1
+
+@pytest.mark.parametrize("row", [3])
+def test_fixture(row, doubled, prepared):
+    assert doubled == 6
+
+@pytest.mark.parametrize("row", [1, pytest.param(2, marks=pytest.mark.skip), pytest.param(3, marks=pytest.mark.xfail)])
+def test_marked(row):
+    assert row == 2
+
+def test_skip():
+    pytest.skip("not here")
+
+def test_warning():
+    warnings.warn("old")
+
+class Leaving:
+    def __del__(self):
+        raise ValueError
+
+def test_unraisable():
+    Leaving()
+"""
+
+
+@pytest.mark.wide  # pytest starts twice
+def test_a_plain_test_is_reported_as_pytest_does(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\nfilterwarnings = error\naddopts = -p no:logging -p no:cacheprovider"
+    )
+    for number, autouse in enumerate(("False", "True")):
+        (tmp_path / f"test_{number}.py").write_text(PLAIN.replace("AUTOUSE", autouse))
+    words = [sys.executable, "-m", "pytest", "-v", "-ra", "--tb=line"]
+    said = [
+        run([*words, *more], env={**os.environ, "PYTHONPATH": str(ROOT / "tests")}, cwd=tmp_path, timeout_s=60).stdout
+        for more in (("-p", "plugins.plain"), ())
+    ]
+    ours, theirs = (re.sub(r" in [\d.]+s|0x\w+", "", text).splitlines() for text in said)
+
+    assert ours == theirs
+    assert " 8 failed, 6 passed, 4 skipped, 2 xfailed, 2 errors " in ours[-1]
