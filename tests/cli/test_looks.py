@@ -408,7 +408,7 @@ def test_a_rank_that_lost_its_peer_is_no_cause_and_the_hint_is_not_this_command(
     for failure in (own, replace(own, tasks=())):
         monkeypatch.setattr(why, "_failure", lambda _, failure=failure: (None, failure))
         lines = "\n".join(why._ended(JobCase("7", job("FAILED"), None)))
-        assert ("another rank that had gone before" in lines) is (is_of_peer and failure is own)
+        assert ("a peer that had gone before" in lines) is (is_of_peer and failure is own)
         assert "muster why" not in lines
 
 

@@ -23,6 +23,12 @@ from muster.runner import run
 # Open MPI 4.1.4, whose srun found no controller.
 _NO_START = ["An ORTE daemon has unexpectedly failed after launch and before", "communicating back to mpirun."]
 _WAITED = "muster: Slurm ended the step of mpirun's daemons, and mpirun waited on: it was ended"
+_RESET = "ConnectionResetError: [Errno 104] Connection reset by peer"
+_LOST = [
+    f"0: {_RESET}",
+    "srun: error: node1: task 0: Exited with exit code 1",
+    "srun: error: node2: task 1: Terminated",
+]
 _KINDS = {"rank": "rank ", "node": "node"}
 """What the words of a cause begin with, by its kind."""
 
@@ -80,6 +86,11 @@ def kind_of(cause: str) -> str:
         ),
         (200, ["srun: error: node2: task 1: Exited with exit code 200"], "rank 1 on node2: exit status 200"),
         (137, ["srun: error: node2: task 1: Killed"], "rank 1 on node2: ended by SIGKILL"),
+        (1, ["1: ValueError: 3", *_LOST], "rank 1 on node2: exit status 1 (ValueError: 3)"),
+        (1, [f"1: {_RESET}", *_LOST], f"rank 0 on node1: exit status 1 ({_RESET})"),
+        (1, ["2: ValueError: 3", *_LOST], f"rank 0 on node1: exit status 1 ({_RESET})"),
+        (1, ["1: [W] Error: a warning", *_LOST], f"rank 0 on node1: exit status 1 ({_RESET})"),
+        (1, ["1: ValueError: 3", *_LOST, "srun: error: Node failure on node4"], "node4 failed"),
     ],
 )
 def test_of_srun(status: int, lines: list[str], cause: str) -> None:

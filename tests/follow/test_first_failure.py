@@ -145,6 +145,9 @@ ORTE has lost communication with a remote daemon.
 
 
 _PEER_GONE = "RuntimeError: [/pytorch/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.0.0.4]:48317"
+_REMOTE_ERROR = (
+    "DistBackendError: NCCL error in: X.cpp:1, remote process exited or there was a network error, NCCL version"
+)
 _BATCH_OF_DEAD_NODE = """\
 srun: error: node4: task 2: Exited with exit code 1
 srun: error: node1: task 0: Exited with exit code 1
@@ -157,6 +160,8 @@ srun: error: Node failure on node3
     ("said", "batch", "sentence"),
     [
         (_PEER_GONE, _BATCH_OF_DEAD_NODE, "node3 failed"),
+        ("ConnectionResetError: [Errno 104] Connection reset by peer", _BATCH_OF_DEAD_NODE, "node3 failed"),
+        (_REMOTE_ERROR, _BATCH_OF_DEAD_NODE, "node3 failed"),
         (_PEER_GONE, _BATCH_OF_DEAD_NODE.rpartition("srun")[0], "a node failed"),
         # An error of the rank's own explains its end, whatever it saw beside it.
         ("ValueError: 3", _BATCH_OF_DEAD_NODE, "rank 2 on node4: exit status 1"),

@@ -140,7 +140,7 @@ def _ended(case: JobCase) -> Iterator[str]:
     yield from _of_status(job, failure)
     lines = last_words(output, failure)
     if failure is not None and failure.tasks and tells_of_peer(lines):
-        yield f"  its last lines tell of another rank that had gone before: {_gone_before(case, output)}"
+        yield f"  its last lines tell of a peer that had gone before: {_gone_before(case, output)}"
     if lines:
         owner_words = f"of rank {failure.tasks[0]}" if failure is not None and failure.tasks else "of its output"
         owner_words += f", role {failure.role}" if failure is not None and failure.role else ""

@@ -4,6 +4,7 @@ Standard library only, Python 3.6.
 """
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -19,6 +20,8 @@ from muster.life.script import RunningScript
 _TAIL_BYTES = 1 << 16
 # What left its rank's group may hold the errors' pipe open after the script has ended.
 _DRAIN_S = 5.0
+_MOST_RANKS = 64
+_EXCEPTION = re.compile(r"(?:\w+\.)*(?!SIGTERM|Signal)\w+(?:Error|Exception)(?::|$)")
 
 
 class ScriptEnd(NamedTuple):
@@ -31,6 +34,8 @@ class ScriptEnd(NamedTuple):
 
     memory: str = ""
     is_preempted: bool = False
+    own: Optional[FirstCause] = None
+    """The rank that had an error of its own, where the first that failed only lost a connection."""
 
 
 class RunningAttempt(RunningScript):
@@ -105,7 +110,7 @@ class RunningAttempt(RunningScript):
     def read_end(self, status: int) -> ScriptEnd:
         """Return what is known of an attempt that has ended, from what was written and from Slurm."""
         files = self._files()
-        failed, words, memory, is_preempted = told.FailedRank(), "", "", False
+        failed, words, memory, is_preempted, own = told.FailedRank(), "", "", False, None
         if self.rules.save_s:
             job = asking.ask_job(self.rules.job)
             is_preempted = job is not None and job.preempted
@@ -116,9 +121,21 @@ class RunningAttempt(RunningScript):
             if first is not None and self.rules.tells == "srun":
                 failed = told.FailedRank(first.rank, first.host)
             words = first.words if first is not None else ""
-            words = words or told.last_error(_of_rank(files, failed) or lines, failed.rank, self.rules.is_labelled)
+            if not words:
+                words = told.last_error(_of_rank(files, failed) or lines, failed.rank, self.rules.is_labelled)
+                own = self._own_error(files, lines) if machine.lost_connection(words) else None
             memory = told.memory_words(lines)
-        return ScriptEnd(status, failed, words, memory, is_preempted)
+        return ScriptEnd(status, failed, words, memory, is_preempted, own)
+
+    def _own_error(self, files: Sequence[Tuple[str, List[str]]], lines: Sequence[str]) -> Optional[FirstCause]:
+        """Return a failed rank whose last error tells of no lost connection: one that ends slowly is heard of late."""
+        ends = [end for end in map(told.read_srun, lines) if end is not None] if self.rules.tells == "srun" else []
+        for rank, host, status in [(rank, end.host, end.status) for end in ends for rank in end.tasks][:_MOST_RANKS]:
+            of_rank = _of_rank(files, told.FailedRank(rank, host)) or (lines if self.rules.is_labelled else [])
+            words = told.last_error(of_rank, rank, self.rules.is_labelled)
+            if _EXCEPTION.match(words) and not machine.lost_connection(words):
+                return FirstCause("rank", rank, host, status, words)
+        return None
 
     def _files(self) -> List[Tuple[str, List[str]]]:
         """Return the names and the last lines of all files of this attempt."""
@@ -193,6 +210,8 @@ class RunningAttempt(RunningScript):
             status = self._first.status if self._first is not None else end.status
             events.append(machine.RankEnded(failed.rank, failed.host, status, end.words))
             self._first = FirstCause("rank", failed.rank, failed.host, end.status, end.words)
+            if end.own is not None and end.own.rank is not None:
+                events.append(machine.RankEnded(end.own.rank, end.own.host, end.own.status, end.own.words))
         elif failed.daemon or failed.host:
             events.append(machine.NodeFailed(failed.host, failed.daemon))
         else:

@@ -451,7 +451,7 @@ def rank_ended(terms: LifeTerms, state: LifeState, event: RankEnded) -> Result:
 
 
 def _cause_of(state: LifeState, event: RankEnded) -> FirstCause:
-    if _lost_connection(event.words) and state.left is not None:
+    if lost_connection(event.words) and state.left is not None:
         # Who ends well in the middle of a collective is found by the errors of the others.
         return FirstCause("rank", state.left[0], state.left[1], 0, "it ended while other ranks still worked with it")
     return FirstCause("rank", event.rank, event.host, event.status, event.words)
@@ -559,6 +559,10 @@ def rank_ended_late(terms: LifeTerms, state: LifeState, event: RankEnded) -> Res
     elif first is not None and (first.kind, first.rank, first.words) == ("rank", event.rank, ""):
         # What it wrote last is read when all have ended.
         state = state._replace(first=_cause_of(state, event))
+    elif first is not None and first.kind == "rank" and lost_connection(first.words):
+        # A rank that ends slowly is heard of after the one that missed it.
+        is_own = bool(event.words) and not lost_connection(event.words)
+        state = state._replace(first=_cause_of(state, event)) if is_own else state
     if event.status == 137 and first is not None and first.rank != event.rank:
         killed = FirstCause("rank", event.rank, event.host, 137, event.words)
         if state.now < state.first_s + terms.grace_s - KILL_EARLY_S:
@@ -567,7 +571,7 @@ def rank_ended_late(terms: LifeTerms, state: LifeState, event: RankEnded) -> Res
         else:
             state = state._replace(outlived=state.outlived or killed)
     if state.killed is not None and state.first is not None and state.first.kind == "rank":
-        state = state._replace(first=state.killed if _lost_connection(state.first.words) else state.first)
+        state = state._replace(first=state.killed if lost_connection(state.first.words) else state.first)
     return state._replace(failed=_with(state.failed, event.rank, *event.others)), ()
 
 
@@ -683,11 +687,11 @@ def _judge(terms: LifeTerms, state: LifeState) -> Result:
         state = state._replace(first=FirstCause("node", host=lost[0]))
     silent = [rank for rank in range(terms.ranks) if rank not in state.said + state.failed]
     hears = terms.hears_all and state.first is not None and state.first.kind == "rank"
-    if not lost and silent and hears and state.first is not None and _lost_connection(state.first.words):
+    if not lost and silent and hears and state.first is not None and lost_connection(state.first.words):
         # Its slurmstepd is gone, and nobody else reports its end; or Slurm got no signal, and the srun was killed.
         is_gone = state.is_reached or not state.beside
         state = state._replace(first=FirstCause("rank", silent[0], words="nobody reports its end") if is_gone else None)
-    elif not lost and state.outlived is not None and state.first is not None and _lost_connection(state.first.words):
+    elif not lost and state.outlived is not None and state.first is not None and lost_connection(state.first.words):
         first, other = state.first, state.outlived
         words = "rank %s on %s lost a connection (%s), and rank %s on %s ended only by SIGKILL"
         words %= (first.rank, first.host, first.words, other.rank, other.host)
@@ -748,7 +752,7 @@ def awaited(terms: LifeTerms, state: LifeState, event: TimePassed) -> Result:
 
 def _close(terms: LifeTerms, state: LifeState, decision: str, why: str, *, is_outside: bool) -> Result:
     has_looked = decision == "end" and not is_outside
-    if not has_looked and state.first is not None and _lost_connection(state.first.words):
+    if not has_looked and state.first is not None and lost_connection(state.first.words):
         # The peer that was lost is the cause, or what ends the job: nobody has looked which.
         state = state._replace(first=None)
     state = state._replace(decision=decision, why=why, is_outside=is_outside, until=None, missing=())
@@ -810,7 +814,8 @@ def _lost(state: LifeState) -> Tuple[str, ...]:
     return tuple(host for host in state.hosts if host in state.dead or (listed and host not in listed))
 
 
-def _lost_connection(words: str) -> bool:
+def lost_connection(words: str) -> bool:
+    """Return whether an error tells of a peer that has gone."""
     return bool(re.search("[Cc]onnect|BrokenPipe|[Pp]eer|NCCL|imed out|nreachable", words))
 
 
@@ -818,7 +823,7 @@ def _may_be_of_node(cause: FirstCause, hosts: Sequence[str]) -> bool:
     """Return whether a failure of one of the nodes explains a cause."""
     if cause.kind == "node" or (cause.kind == "rank" and cause.status == 0):
         return False
-    return cause.kind != "rank" or cause.host in hosts or _lost_connection(cause.words)
+    return cause.kind != "rank" or cause.host in hosts or lost_connection(cause.words)
 
 
 _STAYING = (
