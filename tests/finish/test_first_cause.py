@@ -129,18 +129,21 @@ Root Cause (first observed failure):
 
 
 @pytest.mark.parametrize(
-    ("reports", "cause"),
+    ("reports", "status", "more", "cause"),
     [
-        ([(5, 1, 0, 7), (4, 2, 2, 7)], "rank 2 on node2: exit status 7"),
-        ([(4, 1, 0, -15), (5, 2, 3, 7)], "rank 3 on node2: exit status 7"),
-        ([], "exit status 7"),
+        ([(5, 1, 0, 7), (4, 2, 2, 7)], 7, [], "rank 2 on node2: exit status 7"),
+        ([(4, 1, 0, -15), (5, 2, 3, 7)], 7, [], "rank 3 on node2: exit status 7"),
+        ([], 7, [], "torchrun itself on node1: exit status 7"),
+        ([], 7, ["srun: error: Node failure on node3"], "torchrun itself on node1: exit status 7"),
+        ([], 7, ["srun: error: Node failure on node1"], "node1 failed"),
+        ([], 1, ["srun: error: Node failure on node3"], "node3 failed"),
+        ([], 1, [], "exit status 1"),
     ],
-    ids=["the earliest", "not the one that was ended", "no report"],
 )
-def test_of_torchrun(reports: list[tuple[int, int, int, int]], cause: str) -> None:
+def test_of_torchrun(reports: list[tuple[int, int, int, int]], status: int, more: list[str], cause: str) -> None:
     texts = [_AGENTS.format(second=second, host=host, rank=rank, code=code) for second, host, rank, code in reports]
-    lines = [*"".join(texts).splitlines(), "srun: error: node1: task 0: Exited with exit code 7"]
-    running, first = _ended(lines, 7, "torchrun")
+    lines = [*"".join(texts).splitlines(), f"srun: error: node1: task 0: Exited with exit code {status}", *more]
+    running, first = _ended(lines, status, "torchrun")
 
     assert running.cause_text(first) == cause
 

@@ -327,6 +327,7 @@ def test_a_node_that_was_lost_or_lost_the_folder_is_taken_last_while_slurm_lists
         ):
             state, actions = decide(terms, state, event, float(number))
         hosts += [action.hosts for action in actions if isinstance(action, machine.StartRanks)]
+        assert state.blind == blind, "it is told as one that lives"
 
     assert hosts == [("n1", "n3"), ("n1", "n3"), ("n1", "n2"), ("n2", "n3"), ("n2", "n3")]
 

@@ -108,6 +108,7 @@ _NONE = "muster: error: no ranks start, the job %s, why"
 _GONE = "hint: where /c is gone for good, make it again: the job then begins from nothing"
 _LONGER = "hint: a longer time limit, or a checkpoint more often, before /c is written within one link"
 _SAME = "the same ranks start again (restart 1 of 2)"
+_BLIND = "b does not see the folder of the run; the same ranks start again on a,c (restart 2 of 2)"
 _LOST = "b is lost; the same ranks start again on a,c (restart 2 of 2)"
 
 
@@ -123,6 +124,12 @@ _LOST = "b is lost; the same ranks start again on a,c (restart 2 of 2)"
         (_running(), {"hosts": ("a", "c"), "restarts": 2}, "again", _RANK,
          f"muster: attempt 1 ended: rank 3 failed; {_LOST}",
          ["9", "3", "b", "again", "rank 3 failed", _LOST, "rank", "ValueError"]),
+        (_running(), {"hosts": ("a", "c"), "restarts": 2, "blind": ("b",)}, "again", FirstCause(""),
+         f"muster: attempt 1 ended: rank None failed; {_BLIND}",
+         ["9", "", "", "again", "rank None failed", _BLIND, "", ""]),
+        (_running(), {"hosts": ("a", "c"), "restarts": 2}, "again", FirstCause("", None, "a", 7),
+         f"muster: attempt 1 ended: rank None failed; {_LOST}",
+         ["9", "", "", "again", "rank None failed", _LOST, "", ""]),
         (_running(), {"hosts": ("a", "b")}, "end", _RANK,
          "muster: attempt 1 ended: rank 3 failed; not started again: why",
          ["9", "3", "b", "end", "rank 3 failed", "not started again: why", "rank", "ValueError"]),

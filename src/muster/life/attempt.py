@@ -21,6 +21,8 @@ _TAIL_BYTES = 1 << 16
 # What left its rank's group may hold the errors' pipe open after the script has ended.
 _DRAIN_S = 5.0
 _MOST_RANKS = 64
+# An agent that lost the store of a dead node ends with 1, one that Slurm ended by a signal.
+_OF_A_LOST_NODE = (1, 137, 143)
 _EXCEPTION = re.compile(r"(?:\w+\.)*(?!SIGTERM|Signal)\w+(?:Error|Exception)(?::|$)")
 
 
@@ -110,7 +112,7 @@ class RunningAttempt(RunningScript):
     def read_end(self, status: int) -> ScriptEnd:
         """Return what is known of an attempt that has ended, from what was written and from Slurm."""
         files = self._files()
-        failed, words, memory, is_preempted, own = told.FailedRank(), "", "", False, None
+        failed, words, memory, is_preempted, own_error = told.FailedRank(), "", "", False, None
         if self.rules.save_s:
             job = asking.ask_job(self.rules.job)
             is_preempted = job is not None and job.preempted
@@ -123,9 +125,9 @@ class RunningAttempt(RunningScript):
             words = first.words if first is not None else ""
             if not words:
                 words = told.last_error(_of_rank(files, failed) or lines, failed.rank, self.rules.is_labelled)
-                own = self._own_error(files, lines) if machine.lost_connection(words) else None
+                own_error = self._own_error(files, lines) if machine.lost_connection(words) else None
             memory = told.memory_words(lines)
-        return ScriptEnd(status, failed, words, memory, is_preempted, own)
+        return ScriptEnd(status, failed, words, memory, is_preempted, own_error)
 
     def _own_error(self, files: Sequence[Tuple[str, List[str]]], lines: Sequence[str]) -> Optional[FirstCause]:
         """Return a failed rank whose last error tells of no lost connection: one that ends slowly is heard of late."""
@@ -177,7 +179,8 @@ class RunningAttempt(RunningScript):
             self._failed_nodes.append(end.host)
             return [machine.NodeFailed(end.host)]
         if self.rules.tells != "srun":
-            return [machine.StepFails(end.status)]
+            is_own = self.rules.tells == "torchrun" and end.status not in _OF_A_LOST_NODE
+            return [machine.StepFails(end.status, host=end.host if is_own else "")]
         if self._first is None:
             self._first = FirstCause("rank", end.tasks[0], end.host, end.status, end.words)
         return [*self._left(), machine.RankEnded(end.tasks[0], end.host, end.status, end.words, end.tasks[1:])]
@@ -243,6 +246,8 @@ class RunningAttempt(RunningScript):
         text = told.end_words(self.status) + (" (%s)" % words if words else "")
         if cause.words and cause.kind == "":
             text = cause.words
+        if cause.host and cause.kind == "":
+            text = "%s itself on %s: %s" % (self.rules.tells, cause.host, told.end_words(cause.status))
         if failing.kind == "rank":
             text = "rank %s%s: %s" % (failing.rank, " on " + failing.host if failing.host else "", text)
         if failing is not cause:

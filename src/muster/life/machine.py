@@ -134,6 +134,8 @@ class StepFails(NamedTuple):
 
     status: int
     words: str = ""
+    host: str = ""
+    """That of an agent which ended by itself, and not because it lost the store of another node."""
 
 
 class NodeFailed(NamedTuple):
@@ -434,6 +436,7 @@ def _start(terms: LifeTerms, state: LifeState) -> Result:
         signature=state.signature,
         checkpoint=state.checkpoint,
         beside=state.beside,
+        blind=state.blind,
     )
     return state, (StartRanks(state.attempt, hosts, state.checkpoint or "", state.beside),)
 
@@ -473,7 +476,8 @@ def ends_counted(terms: LifeTerms, state: LifeState, event: EndsCounted) -> Resu
 @_rule(StepFails, LifePhase.RUNS)
 def step_fails(terms: LifeTerms, state: LifeState, event: StepFails) -> Result:
     """End the step; which rank it was may be told later."""
-    return _end_step(terms, state, FirstCause("memory" if event.words else "", status=event.status, words=event.words))
+    kind = "memory" if event.words else ""
+    return _end_step(terms, state, FirstCause(kind, host=event.host, status=event.status, words=event.words))
 
 
 @_rule(StepFails, LifePhase.ENDS_STEP)
@@ -733,6 +737,7 @@ def _judge(terms: LifeTerms, state: LifeState) -> Result:
             restarts=state.restarts + 1,
             pool=pool,
             dead=(),
+            blind=tuple(host for host in state.blind if host not in lost),
             signature=signature,
             checkpoint=state.checkpoint if state.newest is None else state.newest,
             beside=state.beside or bool(lost),
@@ -823,7 +828,8 @@ def _may_be_of_node(cause: FirstCause, hosts: Sequence[str]) -> bool:
     """Return whether a failure of one of the nodes explains a cause."""
     if cause.kind == "node" or (cause.kind == "rank" and cause.status == 0):
         return False
-    return cause.kind != "rank" or cause.host in hosts or lost_connection(cause.words)
+    is_of_place = cause.kind == "rank" or (cause.kind == "" and cause.host)
+    return not is_of_place or cause.host in hosts or lost_connection(cause.words)
 
 
 _STAYING = (

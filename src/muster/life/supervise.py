@@ -43,6 +43,8 @@ class Supervisor(Loop):
         self.terms = self._make_terms()
         self.running: Optional[RunningAttempt] = None
         self.lost: Tuple[str, ...] = ()
+        self.passed_over: Tuple[str, ...] = ()
+        """Nodes that live, and do not see the folder of the run."""
         self.attempt_began = int(time.time())
         self.is_first = True
         self.chain = LinkChain(rules, self.files, environment, self.say)
@@ -282,7 +284,9 @@ class Supervisor(Loop):
         is_well = action.decision in ("done", "saved")
         reason = self.saves.saved_words if state.saved not in ("", "asked") and not state.told else action.why
         running = self.running
-        self.lost = tuple(host for host in (running.hosts if running else ()) if host not in state.hosts)
+        left_out = tuple(host for host in (running.hosts if running else ()) if host not in state.hosts)
+        self.lost = tuple(host for host in left_out if host not in state.blind)
+        self.passed_over = tuple(host for host in left_out if host in state.blind)
         text = (self.saves.saved_words or action.why) if is_well else self._cause_text(cause)
         text = "" if action.decision == "done" else text
         deed = ("they ended well" if action.decision == "saved" else "") if is_well else self._done_text(action, reason)
@@ -306,7 +310,7 @@ class Supervisor(Loop):
         )  # fmt: skip
 
     def _cause_text(self, cause: FirstCause) -> str:
-        if self.lost and cause.kind != "rank":
+        if self.lost and cause.kind != "rank" and (cause.kind or not cause.host):
             return "%s failed" % " ".join(self.lost)
         if self.running is not None:
             return self.running.cause_text(cause)
@@ -330,10 +334,11 @@ class Supervisor(Loop):
     def _done_text(self, action: machine.NoteEnd, why: str) -> str:
         if action.decision == "again":
             count = "(restart %d of %d)" % (self.state.restarts, self.terms.restarts)
-            if not self.lost:
+            if not self.lost + self.passed_over:
                 return "the same ranks start again " + count
-            place = ",".join(self.state.hosts)
-            return "%s is lost; the same ranks start again on %s %s" % (" ".join(self.lost), place, count)
+            news = [" ".join(self.lost) + " is lost"] if self.lost else []
+            news += [" ".join(self.passed_over) + " does not see the folder of the run"] if self.passed_over else []
+            return "%s; the same ranks start again on %s %s" % ("; ".join(news), ",".join(self.state.hosts), count)
         if action.decision == "next":
             return why + "; the job goes on in its next link"
         return ("not started again: " if self.running else "not started: ") + why
