@@ -82,8 +82,9 @@ def _as_sbatch_reads(job: BatchScript, text: str) -> str:
 
     def value_of(match: re.Match[str]) -> str:
         word = job.shell.value_of(match[1] or match[2])
-        is_known = word is not None and word.is_literal and "\n" not in word.value
-        return with_its_end(word.value, match) if word is not None and is_known else match[0]
+        if word is None or not word.is_literal or "\n" in word.value:
+            return match[0]
+        return with_its_end(word.value, match)
 
     text = re.sub(r"^[ \t]*\$(\w+|\{\w+\})[ \t]*$", "#", text, flags=re.MULTILINE)  # whole lines that are not known
     filled = re.sub(r"(?<!\\)\$(?:\{(\w+)\}|([A-Za-z_]\w*))", value_of, text)

@@ -236,7 +236,7 @@ class BatchScript(msgspec.Struct, frozen=True, dict=True):
         for each in self.shell.commands:
             for word in each.words[1:] if each.program in {"set", "shopt"} else ():
                 letters = word.value[1:] if word.value.startswith("-") and not word.value.startswith("--") else ""
-                if word.value in options or any(len(option) == 1 and option in letters for option in options):
+                if word.value in options or any(option in letters for option in options):
                     return True
         return False
 

@@ -76,9 +76,7 @@ class LaunchCommand(msgspec.Struct, frozen=True):
     def unknown(self) -> str:
         """Return what is not known of its flags: the expansions that may hold some; empty where all is read."""
         words = [word for stage in self.stages for word in stage.hidden]
-        last = self.stages[-1] if self.stages else None
-        if last is not None and last.kind == "program" and last.word.may_be_several:
-            words.append(last.word)
+        words += [last.word for last in self.stages[-1:] if last.kind == "program" and last.word.may_be_several]
         return f"what {words[0].value} holds" if words else ""
 
     @property

@@ -55,7 +55,7 @@ def read_source(path: str) -> SourceFile:
 
 def scripts_below(path: str) -> Iterator[str]:
     """Yield the path itself, or the batch scripts in the folder that it is, those of hidden folders left out."""
-    if path == "-" or not Path(path).is_dir():
+    if not Path(path).is_dir():
         yield path
         return
     is_empty = True

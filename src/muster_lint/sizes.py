@@ -140,7 +140,7 @@ def scripts_beside(job: BatchScript) -> Iterator[tuple[LaunchCommand, Path]]:
     folder = Path() if job.path == "-" else Path(job.path).parent
     for launch in job.all_launches:
         script = launch.script
-        if script is None or not script.is_literal or not re.fullmatch(r"[\w./+-]+\.py", script.value):
+        if script is None or not re.fullmatch(r"[\w./+-]+\.py", script.value):
             continue
         for place in (folder / script.value, Path(script.value)):
             if place.is_file():

@@ -268,7 +268,7 @@ def _no_trial(draft: Draft, refusal: Refusal, way: Route) -> bool:
         if rule.when is not None and rule.when.trial
         for name in (rule.partition, rule.qos)
     }
-    if draft.get("trial") is None or not refusal.queue or refusal.queue not in trial_queues:
+    if draft.get("trial") is None or refusal.queue not in trial_queues:
         return False
     draft.revise("trial", Fate.CHANGED, None, f"{way.there}: {refusal.message}")
     return True
@@ -287,7 +287,7 @@ def _kept_image(draft: Draft, refusal: Refusal, way: Route) -> bool:
 
 def _fewer_nodes(draft: Draft, refusal: Refusal, way: Route) -> bool:
     """Follow a queue that takes fewer nodes."""
-    if refusal.rule != "nodes-max" or refusal.limit is None:
+    if refusal.rule != "nodes-max":
         return False
     reason = f"{way.there}: {refusal.queue} takes jobs of at most {refusal.limit} nodes"
     draft.revise("nodes", Fate.ASKED, str(refusal.limit), reason)

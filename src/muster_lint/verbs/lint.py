@@ -106,11 +106,9 @@ def _say_unread(looked: LintResult) -> None:
 
 def _check_readers(paths: Sequence[str]) -> None:
     """Raise where one of the files cannot be read for want of a part of Muster's."""
-    from importlib.util import find_spec
-
     from muster_lint.read import read_source
 
-    if find_spec("tree_sitter") is None or find_spec("tree_sitter_bash") is None:
+    if _lacks_reader():
         for path in paths:
             try:
                 source = read_source(path)
@@ -119,15 +117,17 @@ def _check_readers(paths: Sequence[str]) -> None:
             check_reader(source)
 
 
-def check_reader(source: SourceFile) -> None:
-    """Raise where a batch script cannot be read here; a Python script needs Python alone."""
+def _lacks_reader() -> bool:
     from importlib.util import find_spec
 
+    return None in (find_spec("tree_sitter"), find_spec("tree_sitter_bash"))
+
+
+def check_reader(source: SourceFile) -> None:
+    """Raise where a batch script cannot be read here; a Python script needs Python alone."""
     from muster_lint.read import FileKind
 
-    if source.kind is FileKind.PYTHON:
-        return
-    if find_spec("tree_sitter") is None or find_spec("tree_sitter_bash") is None:
+    if source.kind is not FileKind.PYTHON and _lacks_reader():
         from muster.look.installation import has_wheels, installation
 
         message = "bash is read with tree-sitter, which this installation of Muster lacks"
