@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import stat
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +15,7 @@ from typing import Any
 import pytest
 
 from muster.errors import CommandFailed, MachineLacks, RequestError, SiteError, UnknownName
+from muster.runner import ProgramResult
 from muster_lab import (
     apptainer,
     build,
@@ -25,6 +28,7 @@ from muster_lab import (
     labs,
     paths,
     registry,
+    requirements,
     versions,
     view,
 )  # fmt: skip
@@ -366,3 +370,140 @@ def test_a_user_namespace_that_is_ones_own_is_not_entered(
         combined |= name
     kernel.enter(7, combined)
     assert seen == joined
+
+
+def test_a_fork_ends_with_what_its_function_returns_and_goes_by_a_signal() -> None:
+    def fail() -> int:
+        raise ValueError("no")
+
+    def status(child: Callable[[], int]) -> int:
+        return os.waitstatus_to_exitcode(os.waitpid(kernel.fork(child), 0)[1])
+
+    heard = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background has it ignored
+    assert (status(lambda: 5), status(fail)) == (5, 70)
+    assert status(lambda: signal.getsignal(signal.SIGINT) is signal.SIG_DFL) == 1
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    assert status(lambda: signal.getsignal(signal.SIGINT) is signal.SIG_IGN) == 1
+    signal.signal(signal.SIGINT, heard)
+
+
+def test_what_is_detached_has_a_session_and_a_log_of_its_own(tmp_path: Path) -> None:
+    kept, lost = os.pipe()
+
+    def child() -> int:
+        kernel.detach(keep=[kept], log=tmp_path / "log")
+        os.write(1, b"out ")
+        os.write(2, b"err")
+        open_ones = [number for number in (kept, lost) if Path(f"/proc/self/fd/{number}").exists()]
+        return 7 if (open_ones, Path.cwd(), os.getsid(0), os.read(0, 1)) == ([kept], Path("/"), os.getpid(), b"") else 1
+
+    old_mask = os.umask(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(kernel.fork(child), 0)[1]) == 7
+    os.umask(old_mask)
+    assert (tmp_path / "log").read_text() == "out err"
+    assert (tmp_path / "log").stat().st_mode & 0o777 == 0o644
+    for number in (kept, lost):
+        os.close(number)
+
+
+@pytest.mark.parametrize("uid", [0, 5])
+@pytest.mark.parametrize(("way_out", "note"), [(True, None), (False, "elsewhere")])
+@pytest.mark.parametrize("fails", [True, False])
+def test_what_a_lab_needs_is_looked_for_before_it_is_made(
+    monkeypatch: pytest.MonkeyPatch, uid: int, way_out: bool, note: str | None, fails: bool
+) -> None:
+    seen: list[Any] = []
+
+    def make(*words: Any) -> str:
+        seen.append(words[1])
+        if fails:
+            raise KeyboardInterrupt
+        return "process"
+
+    records = SimpleNamespace(note=note, reserve=lambda _: None, forget=lambda _: seen.append("forgotten"))
+    monkeypatch.setattr(os, "geteuid", lambda: uid)
+    monkeypatch.setattr(requirements, "check_programs", lambda _, *, ordinary_user: seen.append(ordinary_user))
+    monkeypatch.setattr(internet, "check_way_out", lambda: seen.append("way out"))
+    monkeypatch.setattr(labs, "_id_ranges", lambda: "ids")
+    monkeypatch.setattr(labs, "LabRegistry", lambda _: records)
+    monkeypatch.setattr(labs, "_make", make)
+    with pytest.raises(KeyboardInterrupt) if fails else nullcontext():
+        assert labs.up_for_now(LabSpec(internet=way_out), {}, seen.append) == "process"  # type: ignore[comparison-overlap]
+    ids = "ids" if uid else None
+    assert seen == [uid != 0, *["way out"] * way_out, *([note] if note else []), ids, *["forgotten"] * fails]
+
+
+def _packages(folder: Path, *names: str, text: bytes = b"\x7fELF") -> Path:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(text + name.encode())
+    return folder
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_apptainer_runs_on_its_own_libc_from_where_it_is_put(tmp_path: Path, beside: bool) -> None:
+    lib = "usr/lib/x86_64-linux-gnu"
+    loader = f"{lib}/ld-linux-x86-64.so.2" if beside else "usr/lib64/ld-linux-x86-64.so.2"
+    programs = ("usr/bin/apptainer", "usr/bin/mksquashfs", f"{lib}/apptainer/bin/starter")
+    packages = _packages(tmp_path / "packages", *programs, "usr/bin/other", loader)
+    _packages(packages, "etc/apptainer/apptainer.conf", text=b"# binary path = \nroot default capabilities = full\n")
+    asked: list[Sequence[str]] = []
+
+    def runner(argv: Sequence[str], **_: Any) -> ProgramResult:
+        asked.append(argv)
+        return ProgramResult(tuple(argv), 0, "", "")
+
+    target = tmp_path / "there"
+    assert apptainer.relocated(packages, target, runner) == target / "usr/bin/apptainer"
+    interpreter, rpath = str(target / loader), str(target / lib)
+    words = ["--set-interpreter", interpreter, "--force-rpath", "--set-rpath", rpath]
+    assert [list(argv) for argv in asked] == [["patchelf", *words, *(str(target / name) for name in programs)]]
+    own = {name: (target / name).stat().st_ino != (packages / name).stat().st_ino for name in (*programs, loader)}
+    assert own == {**dict.fromkeys(programs, True), loader: False}  # a copy of what is patched, a link to the others
+    settings = (target / "usr/etc/apptainer/apptainer.conf").read_text()
+    assert settings.startswith(f"binary path = {target}/usr/bin:/usr/local/sbin:")
+    assert "\nroot default capabilities = no\n" in settings
+    assert (target / "usr/lib/etc/apptainer").is_dir()
+    assert (target / "usr/lib/var/lib/apptainer/mnt/session").is_dir()
+
+
+@pytest.mark.parametrize("has_loader", [True, False])
+def test_a_fetched_slurm_is_laid_out_and_bound_to_its_own_libraries(tmp_path: Path, has_loader: bool) -> None:
+    lib, plugins = "usr/lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu/slurm-wlm"
+    loader = "ld-linux-x86-64.so.2"
+    unpacked = {
+        "slurm-client_1.deb": ["usr/bin/srun", "usr/sbin/slurmd-wlm", f"{plugins}/mpi_pmix.so"],
+        "libc6_1.deb": [f"{lib}/libc.so.6", "usr/lib64/" + loader, *([f"{lib}/{loader}"] if has_loader else [])],
+    }
+    asked: list[list[str]] = []
+    said: list[str] = []
+
+    def runner(argv: Sequence[str], **_: Any) -> ProgramResult:
+        asked.append(list(argv))
+        answers = {
+            "indextargets": "http://other Ubuntu Ubuntu\nhttp://mirror Debian Debian\n",
+            "--simulate": "Inst slurmctld (24.11.5-4 x)\nInst libc6 (2 x)\nInst perl (5 x)\nInst libx-perl (1 x)\n",
+            "--print-uris": "'http://a' a 1000000 x\n'http://b' b 2600000 x\n",
+            "--print-interpreter": f"/lib64/{loader}\n",
+        }
+        if "download" in argv and "--print-uris" not in argv:
+            _packages(tmp_path / "apt/archives", *unpacked)
+        if argv[0] == "dpkg-deb":
+            _packages(Path(argv[-1]), *unpacked[Path(argv[-2]).name])
+        return ProgramResult(tuple(argv), 0, next((text for word, text in answers.items() if word in argv), ""), "")
+
+    made = debian.fetch("trixie", tmp_path, said.append, runner)
+    assert (made.version, made.plugins, made.mirror) == ("24.11.5-4", f"/{plugins}", "http://mirror")
+    assert dict(made.packages) == {"slurmctld": "24.11.5-4", "libc6": "2"}
+    assert any(text.endswith("2 packages, 4 MB") for text in said)
+    root = made.folder
+    assert (root / "usr/sbin/slurmd").readlink() == Path("slurmd-wlm")
+    own = root / debian.LIBRARIES.removeprefix("/")
+    assert {path.name for path in own.iterdir()} == {"libc.so.6", loader}
+    assert (own / loader).read_text().endswith(f"{lib if has_loader else 'usr/lib64'}/{loader}")
+    assert list((tmp_path / "apt/archives").glob("*.deb")) == []
+    rpath, *_, interpreter = [argv for argv in asked if argv[0] == "patchelf"]
+    files = {Path(word).name for word in rpath if word.startswith(str(root))}
+    assert files == {"srun", "slurmd-wlm", "mpi_pmix.so"}
+    assert {Path(word).name for word in interpreter if word.startswith(str(root))} == {"srun", "slurmd-wlm"}
