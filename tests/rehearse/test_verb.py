@@ -21,7 +21,7 @@ from muster.model.plan import Plan
 from muster.probe import judge as judges
 from muster.probe import text as probes
 from muster.probe.judge import Point
-from muster.runner import PIPE, ProgramResult, start
+from muster.runner import DEVNULL, PIPE, ProgramResult, start
 from muster_lab import like, paths
 from muster_lab.rehearse import adapt, cluster, verb
 from muster_lab.rehearse.cluster import Performance, Written
@@ -346,3 +346,104 @@ def test_a_terminal_is_ours_if_it_can_be_opened(monkeypatch: pytest.MonkeyPatch)
 def test_the_fabric_is_not_shown_where_there_are_several_nodes(words: tuple[str, ...], fabric: bool) -> None:
     made = plan(*words, "--", "python", "t.py")
     assert any(text.startswith("the fabric") for text in adapt.not_shown(made, bundled("generic").profile)) is fabric
+
+
+@pytest.mark.parametrize(
+    ("most", "shape", "label"), [(1, (1, 1), False), (2, (2, 1), True), (3, (2, 1), True), (4, (2, 2), True)]
+)
+def test_few_ranks_are_spread_over_the_nodes(most: int, shape: tuple[int, int], label: bool) -> None:
+    few = adapt.few_ranks(replace(_PLAN, label=True), most)
+    assert (few.shape.nodes, few.shape.ntasks_per_node, few.label) == (*shape, label)
+    assert not adapt.few_ranks(replace(_PLAN, label=False), most).label
+
+
+@pytest.mark.parametrize(
+    ("hang", "label", "launcher", "terminal", "ours", "pieces", "stdin"),
+    [
+        (False, True, "srun", False, False, False, None),
+        (True, True, "mpirun", True, True, True, None),
+        (False, False, "mpirun", True, False, False, DEVNULL),
+        (False, True, "mpirun", False, False, True, None),
+    ],
+)
+def test_the_command_itself_is_run_and_its_words_are_passed_on(
+    monkeypatch: pytest.MonkeyPatch, hang: bool, label: bool, launcher: str, terminal: bool, ours: bool, pieces: bool,
+    stdin: int | None,
+) -> None:  # fmt: skip
+    made = plan("-N", "2", *(("--hang", "5m") if hang else ()), "--", "true", facts=replace(FACTS, own_python="/p"))
+    made = replace(made, label=label, launcher=launcher, hang=made.hang if hang else None)
+    asked: list[Any] = []
+    passed: list[bool] = []
+
+    def begin(argv: Any, **options: Any) -> Any:
+        asked.append(options["stdin"])
+        return start(argv, **{**options, "stdin": None})
+
+    class _Passed:
+        def __init__(self, stream: Any, target: int, *, in_pieces: bool) -> None:
+            passed.append(in_pieces)
+            self.stream, self.target = stream, target
+
+        def text_at_end(self) -> str:
+            with self.stream:
+                return f"{self.target}: {self.stream.read().decode()}"
+
+    def status(process: Any, hang_of: Any) -> tuple[int, str | None]:
+        return process.wait(), hang_of() if hang_of else None
+
+    monkeypatch.setattr(cluster, "job_script", lambda _: "#!/bin/sh\necho out; echo err >&2; exit 3\n")
+    monkeypatch.setattr(cluster.RehearsalLab, "_job", lambda _, __, words: list(words))
+    monkeypatch.setattr(cluster.RehearsalLab, "_reports", lambda _: {"old"})
+    monkeypatch.setattr(cluster.RehearsalLab, "_new_hang", lambda _, known: f"not {known}")
+    monkeypatch.setattr(cluster, "start", begin)
+    monkeypatch.setattr(cluster, "_Passed", _Passed)
+    monkeypatch.setattr(cluster, "_status", status)
+    monkeypatch.setattr(cluster, "_has_controlling_terminal", lambda: ours)
+    monkeypatch.setattr(os, "isatty", lambda _: terminal)
+    place = cluster.RehearsalLab("x", dict(os.environ))
+    done = place.perform(replace(made, working_directory="/"), made)
+    assert done == Performance(3, "1: out\n", "2: err\n", "not {'old'}" if hang else None)
+    assert (asked, passed) == ([stdin], [pieces] * 2)
+
+
+_FINE, _WRONG = Point(ok=True, text="fine"), Point(ok=False, text="wrong")
+
+
+@pytest.mark.parametrize(
+    ("points", "performance", "ranks", "status", "said", "unsaid"),
+    [
+        ([_FINE], Performance(0, "", ""), None, 0, "with 4 of 8 ranks", "not started"),
+        ([_FINE], Performance(0, "", ""), 1, 0, "with 1 of 8 ranks", "work together"),
+        ([_FINE], Performance(0, "", ""), 8, 0, "work together: nothing in train.py", "not started"),
+        ([_FINE], Performance(7, "", "no"), None, 7, "ended with status 7", "work together"),
+        ([_FINE], Performance(0, "", "", "all wait"), None, 1, "it hangs: all wait", "not started"),
+        ([_FINE, _WRONG], Performance(9, "", ""), None, 1, "it was not started, because", "of 8 ranks"),
+    ],
+)
+def test_a_rehearsal_ends_with_what_it_has_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    points: list[Point], performance: Performance, ranks: int | None, status: int, said: str, unsaid: str,
+) -> None:  # fmt: skip
+    (tmp_path / "train.py").write_text("x = 1\n")
+    made = plan("-N", "2", "--ntasks-per-node", "4", "--", "python", "train.py")
+    made = replace(made, working_directory=str(tmp_path))
+    request = Request(command=("python", "train.py"))
+    place = SimpleNamespace(perform=lambda *_: performance, written=list)
+    monkeypatch.setattr(verb, "facts_and_request", lambda *_, **__: (FACTS, request))
+    monkeypatch.setattr(verb, "plan_for", lambda *_: made)
+    monkeypatch.setattr("muster.act.kept_cluster.know_cluster", lambda _: SimpleNamespace(facts=None))
+    monkeypatch.setattr("muster.sites.load.choose_site", lambda *_: bundled("generic"))
+    monkeypatch.setattr("muster.act.rank_library.make_rank_library", lambda _: None)
+    monkeypatch.setattr(cluster, "rehearsal_lab", lambda *_: nullcontext(place))
+    monkeypatch.setattr(verb, "_asked_of_sbatch", lambda *_: None)
+    monkeypatch.setattr(verb, "_probed", lambda *_: list(points))
+    launch: Any = SimpleNamespace(typed=())
+    assert verb.rehearse(launch, is_asked=True, ranks=ranks, quiet=False) == status
+    told = capsys.readouterr().err
+    assert said in told
+    assert unsaid not in told
+    assert "2 hosts" in told
+    monkeypatch.setattr(verb, "facts_and_request", lambda *_, **__: (FACTS, replace(request, here=True)))
+    for asked, refusal in ((True, "--here has none"), (False, "--ranks belongs to --rehearse")):
+        with pytest.raises(RequestError, match=refusal):
+            verb.rehearse(launch, is_asked=asked, ranks=ranks, quiet=True)

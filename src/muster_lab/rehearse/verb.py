@@ -143,11 +143,11 @@ def _spec(profile: Profile, plan: Plan) -> LabSpec:
     queue = profile.partitions.get(header.get("partition") or "", default)
     gpu_type = gpu_type_in_gres(header.get("gres")) or (header.get("gpus-per-node") or "").rpartition(":")[0]
     kinds = kinds_in(queue) if queue else ()
-    of_type = [kind for kind in kinds if gpu_type and profile.nodes[kind].gpu_type == gpu_type]
+    of_type = [kind for kind in kinds if profile.nodes[kind].gpu_type == gpu_type]
     lab = lab_like(
         profile,
         name=f"rehearsal-{os.getpid()}",
-        nodes=int(header.get("nodes") or plan.shape.nodes),  # spares too
+        nodes=int(str(header["nodes"])),  # spares too
         kind=kind_of_constraint(profile, header.get("constraint")) or next(iter((*of_type, *kinds)), None),
         other_nodes=1,
         account=header.get("account"),
