@@ -19,7 +19,6 @@ CODES = {
     1119: "The here-document has no end: the rest of the job becomes its text.",
     1120: "The here-document has no end: the rest of the job becomes its text.",
     2050: "The test is always the same: a $ is missing.",
-    2061: "The shell may fill the pattern in before find sees it.",
     2070: "The test is true where the variable is empty.",
     2071: "The numbers are compared as texts, or a file is written: -gt and -lt compare numbers.",
     2077: "The test is always true: blanks are missing around its sign.",

@@ -50,7 +50,9 @@ def _first_mark(text: str) -> tuple[int, str] | None:
     for number, line in enumerate(lines, start=1):
         found = _IN_DIRECTIVE.search(line) if line.startswith("#SBATCH") else _BLOCK.match(line)
         if number <= header and any(each.startswith("#SBATCH") for each in lines[number:]):
-            found = found or re.match(r"\$\{?[A-Z_]+\}?\s*$", line)  # where the directives stand no shell has set it
+            found = found or re.match(
+                r"\$\{?[A-Za-z_]\w*\}?\s*$", line
+            )  # where the directives stand no shell has set it
         found = found or re.match(r"\w+=\S*(\$\$[({]\w+[)}])", line)  # Python's string.Template: $$ becomes $
         if found is not None:
             return number, found[0].strip()

@@ -158,7 +158,6 @@ _FOUND = {
             "behind a compiler of a folder",
             _ONE + "module load comp/gcc/7.2 nvidia/cuda/10.0\nsource activate x\npython t.py\n",
         ),
-        ("under sh", "#!/bin/sh\n#SBATCH --time=60\nmodule load anaconda3/2024.2\nconda activate x\npython t.py\n"),
     ),
     "background-without-wait": (
         ("a loop that starts them", _ONE + "while read i; do\n  srun ./t $i &\n  sleep 1\ndone < list\n"),

@@ -109,11 +109,7 @@ def find_unready_conda(job: BatchScript) -> Iterator[Hit]:
             yield Hit(command.place, message, by_its_path, unknown="the PATH of the shell that submits")
         elif command.program in {"conda", "mamba"} and not command.in_substitution:
             loaded = first_load is not None and first_load < command.order
-            has_lone_module = loaded and _has_sh(job) and not inits and _OF_ANACONDA.search(job.body) is not None
-            if has_lone_module and not reads:
-                message = "a module may put conda into PATH alone, and nothing else here defines its shell function"
-                yield Hit(command.place, message, unknown="what this module sets")
-            elif module and not reads:
+            if module and not reads:
                 message = f"a module called {module} puts conda into PATH, and has no shell function"
                 yield Hit(command.place, message, unknown="what the site added to it")
             elif not loaded:
@@ -131,13 +127,6 @@ def _brings_function(command: SimpleCommand) -> bool:
 
 def _module_of_path_alone(job: BatchScript) -> str:
     return next((name for each in job.shell.commands for name in _brings_path_alone(each)), "")
-
-
-def _has_sh(job: BatchScript) -> bool:
-    return re.match(r"#!\s*(/usr)?/bin/(env )?(da)?sh\b", job.lines[0] if job.lines else "") is not None
-
-
-_OF_ANACONDA = re.compile(r"^\s*(module|ml)\b.*\b(ana|mini)conda", re.MULTILINE | re.IGNORECASE)
 
 
 def _has_conda_on_path(job: BatchScript) -> bool:

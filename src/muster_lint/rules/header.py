@@ -60,18 +60,16 @@ def find_late_directives(job: BatchScript) -> Iterator[Hit]:
     more = f", and {len(lines) - 1} more" if len(lines) > 1 else ""
     last = max((each.place.line for each in job.shell.commands if job.runs_at(each.place) is not False), default=0)
     is_worse = first.place.line < last and _is_missed(job, lost)  # those behind the last command may be parked there
+    if not (is_worse or job.directives):
+        return  # a text in which no directive counts is none that sbatch is given
     severity = Severity.BREAKS if is_worse else Severity.FRAGILE
     message = f"{text.strip()!r}{more}: it stands after the first command (line {job.shell.first_command_line})"
     names = any("$" in (each.value or "") for each in lost)
     instead = (
         "Move the line above the first command, and write its values: sbatch expands no variable." if names else ""
     )
-    before = job.lines[(job.shell.first_command_line or 1) - 1].strip()
-    is_blank = re.fullmatch(r"\$\w+|\$\{\w+\}", before) is not None
-    unknown = f"whether a program writes directives for {before}" if is_blank else ""
-    severity = Severity.FRAGILE if is_blank else severity
     message += ", so sbatch ignores it"
-    yield Hit(_whole_line(first.place.line, text), message, instead, severity=severity, unknown=unknown)
+    yield Hit(_whole_line(first.place.line, text), message, instead, severity=severity)
 
 
 DECIDES = frozenset(
@@ -258,6 +256,8 @@ def find_missing_interpreter(job: BatchScript) -> Iterator[Hit]:
     is_head = re.search(r"(^#!.*|\A\W{1,3}#!/.*)\n+#SBATCH", "\n".join(job.lines[:20]), re.MULTILINE) is not None
     if (job.directives or (job.late_directives and is_head)) and not first.startswith("#!"):
         is_late = any(line.lstrip("\ufeff").startswith("#!") for line in job.lines)
+        if is_late and re.search(r"^[a-z]\w* ", "\n".join(job.lines).partition("\n#!")[0], re.MULTILINE):
+            return  # notes, into which a script is copied
         edits = () if is_late else (Edit(TextSpan(1, 1, 1, 1), "#!/bin/bash\n"),)
         yield Hit(_whole_line(1, first), "sbatch refuses a script that does not begin with #!", edits=edits)
 
