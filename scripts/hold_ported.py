@@ -10,6 +10,9 @@ accelerate, deepspeed, image engines, conda, uv and others are stubs that start 
 any program that is not here, writes down its number and world, its words, its folder, all its variables and modules,
 the files that it finds, and the line of the script that started it. The files at the end count too.
 
+Where something differs that no row speaks of, the script runs once more, at another time of another day and with other
+numbers of processes: what is not the same in its own two runs is not compared.
+
 A row of the table speaks of a difference if it is about just that: the line of another launch, the size, the variable's
 name, the folder, the file's name; in the words of a command only what a row asks about may differ. One result for each
 script and site, by the first of these that holds:
@@ -32,7 +35,7 @@ import re
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,7 +49,7 @@ from muster_lint.port.expand import expanded, values_of  # noqa: E402
 from muster_lint.port.target import Carried, facts_of  # noqa: E402
 from muster_lint.port.values import is_open  # noqa: E402
 from port.box import Outcome, run_boxed  # noqa: E402
-from port.judge import Difference, differences  # noqa: E402
+from port.judge import Difference, differences, steady  # noqa: E402
 from port.scripts import origin_of, read  # noqa: E402
 from sites.profiles import bundled  # noqa: E402
 
@@ -90,6 +93,13 @@ def main() -> int:
 def hold(text: str, sites: list[str]) -> Iterator[tuple[str, Result]]:
     """Yield what became of a script at each site; the script itself runs once for each way of being started."""
     ran: dict[tuple[str, ...], Outcome] = {}
+
+    def run_before(passed: tuple[str, ...], *, later: bool = False) -> Outcome:
+        key = ("later", *passed) if later else passed
+        if key not in ran:
+            ran[key] = run_boxed(text, given=_given(passed), traced=True, programs=programs_of(job), later=later)
+        return ran[key]
+
     for site in sites:
         try:
             job, draft = read(text)
@@ -98,15 +108,14 @@ def hold(text: str, sites: list[str]) -> Iterator[tuple[str, Result]]:
             yield site, Result("refused", error.message)
             continue
         passed = tuple(name for name in carried.draft.values.get("env", ()) if "=" not in name)
-        if passed not in ran:
-            ran[passed] = run_boxed(text, given=_given(passed), traced=True, programs=programs_of(job))
-        yield site, compare(ran[passed], carried, job, passed)
+        yield site, compare(run_before, carried, job, passed)
 
 
-def compare(old: Outcome, carried: Carried, job: BatchScript, passed: tuple[str, ...] = ()) -> Result:
-    """Return what became of a script whose ranks are known, carried to one site."""
+def compare(run_before: Callable[..., Outcome], carried: Carried, job: BatchScript, passed: tuple[str, ...]) -> Result:
+    """Return what became of a script, which runs before the job does, carried to one site."""
     if carried.plan is None:
         return Result("refused", str(carried.refusal))
+    old = run_before(passed)
     if not old.ranks:
         return Result("not compared", f"no rank was started before (status {old.status}: {old.said})")
     script = job_script(carried.plan)
@@ -114,6 +123,9 @@ def compare(old: Outcome, carried: Carried, job: BatchScript, passed: tuple[str,
     if not new.ranks:
         return Result("no rank", f"status {new.status}: {new.said}")
     found = tuple(differences(old, new, carried.draft, job))
+    if not all(each.said for each in found):
+        old = steady(old, run_before(passed, later=True), new)
+        found = tuple(differences(old, new, carried.draft, job))
     questions = [row for row in carried.draft.rows if is_open(row)]
     shown = " | ".join(f"{each.kind}: {each.text}"[:200] for each in sorted(found, key=lambda one: one.said))
     if new.status:

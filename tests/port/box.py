@@ -54,8 +54,9 @@ source() { stub_read "$1"; builtin source "$@"; }
 module() { [ "$1" != load ] && [ "$1" != add ] || export STUB_MODULES="$STUB_MODULES ${*:2}"; }
 ml() { case $1 in load) module "$@" ;; -* | purge | list | '') ;; *) module load "$@" ;; esac; }
 which() { command -v "${@: -1}" || echo "/opt/stubs/${*: -1}"; }
+date() { command date ${STUB_LATER:+--date="$STUB_LATER"} "$@"; }
 command_not_found_handle() { /stub.d/record "$@"; }
-export -f cd pushd stub_make stub_read stub_activate source . module ml which command_not_found_handle
+export -f cd pushd stub_make stub_read stub_activate source . module ml which date command_not_found_handle
 """
 _TRACE = r"""
 builtin source /stub.d/.functions
@@ -79,12 +80,18 @@ class Outcome(NamedTuple):
 
 
 def run_boxed(
-    script: str, *, given: Mapping[str, str] = {}, traced: bool = False, programs: Iterable[str] = ()
+    script: str,
+    *,
+    given: Mapping[str, str] = {},
+    traced: bool = False,
+    programs: Iterable[str] = (),
+    later: bool = False,
 ) -> Outcome:
     """Return what a script does in a box without network; `traced`: each rank knows the line that started it.
 
     The box has an empty root in memory, the programs of this machine to read, and one folder of this machine to write,
     /srv, which is removed afterwards. `programs` are made there: paths of programs that are not of this machine.
+    `later`: at another time of another day, with other numbers of processes.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -94,6 +101,9 @@ def run_boxed(
         (folder / "work/job.sh").write_text(script)
         environment = _environment(script, given)
         start = f"BASH_ENV=/stub.d/.{'trace' if traced else 'functions'} bash job.sh {_arguments(script)}"
+        if later:
+            environment["STUB_LATER"] = "1 day 1 hour 1 minute 1 second"
+            start = f"for each in 1 2 3 4 5 6 7; do /bin/true; done; {start}"
         finish = "status=$?\ncd /srv; STUB_RECORD=/srv/.end /stub.d/files; exit $status"
         text = f": >/dev/fuse\n{_make(programs)}\n{start}\n{finish}"
         try:

@@ -18,7 +18,7 @@ from muster_lint.port.values import Draft, Fate, PortRow, is_open
 from .box import Outcome, Rank, started_runs
 from .jobs import sizes_of
 
-__all__ = ["Difference", "differences"]
+__all__ = ["Difference", "differences", "steady"]
 
 # What Muster or the site decides for the ranks; the table has a row for each that the script sets.
 _OF_THE_SITE = re.compile(
@@ -51,6 +51,37 @@ def differences(old: Outcome, new: Outcome, draft: Draft, job: BatchScript) -> l
     found = {(each.kind, each.said, each.text if each.kind in _EACH else ""): each
              for each in reversed([*_differences(old, new, _Table(draft, job))])}  # fmt: skip
     return [*reversed(found.values())]
+
+
+def steady(old: Outcome, again: Outcome, new: Outcome) -> Outcome:
+    """Return what a script did without what another run of it did otherwise: names by a clock, chance, a process.
+
+    A word that the second run has otherwise is that of the job, so that it differs from nothing. Where the second run
+    starts other ranks, the machine had no time or memory for one of the two: the second one counts.
+    """
+    if [one["line"] for one in old.ranks] != [one["line"] for one in again.ranks]:
+        return again
+    words_of = {rank["rank"]: rank["words"] for rank in reversed(new.ranks)}
+    ranks = [
+        {
+            **one,
+            "words": _steady_words(one["words"], other["words"], words_of.get(one["rank"], [])),
+            "environment": _alike(one["environment"], other["environment"]),
+            "files": _alike(one["files"], other["files"]),
+        }
+        for one, other in zip(old.ranks, again.ranks)
+    ]
+    return old._replace(ranks=ranks, files=_alike(old.files, again.files))
+
+
+def _alike(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in one.items() if other.get(name) == value}
+
+
+def _steady_words(old: list[str], again: list[str], new: list[str]) -> list[str]:
+    if not len(old) == len(again) == len(new):
+        return old
+    return [word if word == other else now for word, other, now in zip(old, again, new)]
 
 
 _EACH = frozenset({"launch", "variable", "module", "file"})
@@ -126,6 +157,8 @@ def _of_variables(
         if value == new or _OF_THE_BOX.fullmatch(name) or (name in WIRED and not table.names(name)):
             continue
         said = table.says_of_venv() if name == "VIRTUAL_ENV" else table.says_of_name(name)
+        if value is None and name in given and table.hands_nothing_on:
+            said = "asked"
         if not (said and (name in WIRED or _OF_THE_SITE.fullmatch(name))) and not table.is_wired(name):
             yield Difference("variable", f"{name}={value} before, {new} after", said)
     for module in dict.fromkeys(one["STUB_MODULES"].split()):
@@ -151,6 +184,7 @@ class _Table:
         self._begins = {line: place.line for place in places for line in range(place.line, place.end_line + 1)}
         self.open_rows = [row for row in draft.rows if is_open(row)]
         self.has_no_command = any(row.now == "COMMAND" for row in self.open_rows)
+        self.hands_nothing_on = any(row.what.endswith("(not ALL)") for row in self.open_rows)
         self.other_rows = [row for row in draft.rows if row.verdict in {Fate.CHANGED, Fate.DROPPED}]
         self.launch = frozenset(row.line for row in draft.rows if row.field == "command")
         settings = draft.values.get("env", ())
@@ -211,7 +245,10 @@ class _Table:
 
     def says_of_folder(self) -> str:
         """Return whether the table asks about the working directory."""
-        return self._says((row, row.field == "chdir" or _FOLDER.match(row.what) is not None) for row in self.open_rows)
+        return self._says_with_functions(
+            (row, row.field == "chdir" or _FOLDER.match(row.what) is not None)
+            for row in [*self.open_rows, *(row for row in self.other_rows if "of the function" in row.why)]
+        )
 
     def is_wired(self, name: str) -> bool:
         """Tell whether what Muster decides for the ranks, their port or their host, stands in a variable."""
@@ -227,7 +264,11 @@ class _Table:
     def says_of_file(self, path: str) -> str:
         """Return how the table says that a file is not written: a row names it, or a folder that it is in."""
         parts = [part for part in path.split("/")[1:] if part not in {"srv", ""}]
-        return self._says_with_functions((row, self._names_file(row, parts)) for row in self._rows())
+        makes_it = path.endswith("/")  # mkdir "$OUT": the folder has no name in the script
+        return self._says_with_functions(
+            (row, self._names_file(row, parts) or (makes_it and re.match(r"mkdir\b.* [\"']?\$", row.what) is not None))
+            for row in self._rows()
+        )
 
     def _filled(self, text: str) -> str:
         """Return a text with the values of the script's variables and arguments; each argument is its own number."""
@@ -241,8 +282,10 @@ class _Table:
         """Return whether the rank's words before are those of the command, but for what the table asks about."""
         text = " ".join(f"{row.what} {row.why}" for row in self.open_rows)
         words = [word for word in old["words"] if "--local_rank" not in text or not word.startswith("--local_rank=")]
-        if self.has_no_command:
+        if self.has_no_command or "are those of the command right?" in text or "cannot read the bash" in text:
             return "asked"
+        if old["program"] != new["program"] and old["program"].rpartition("/")[2] not in text:
+            return ""
         pattern = _pattern_of(self.draft.command, old["program"], new, text)
         if pattern is None:
             return "asked" if any(row.field == "command" for row in self.open_rows) else ""
@@ -254,7 +297,8 @@ class _Table:
             return False
         makes_folders = _WITH_FOLDERS.match(row.what) is not None
         parts = parts if makes_folders else parts[-1:]
-        for word in re.split(r"[\s\"'=,;>]+", self._filled(f"{self._whole(row)} {row.why}")):
+        text = self._filled(f"{self._whole(row)} {row.why}")
+        for word in re.split(r"[\s\"'=,;>()]+", f"{_EXPANSION.sub('$_', text)} {text}"):
             names = [name for name in word.strip("/").split("/") if name]
             for name in names if makes_folders else names[-2:]:
                 pattern = ".*".join(map(re.escape, _EXPANSION.split(name)))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from muster_lint.bash import ShellText
 from muster_lint.port import body, read, step, values
 from muster_lint.port.sizes import put_sizes
 from muster_lint.port.values import Draft
@@ -92,6 +93,24 @@ def _lose_a_module(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(body, "_load", lambda line, what, name, draft: draft.note(line, what, "", "loaded"))
 
 
+def _take_an_alias_for_the_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = read._launch
+    monkeypatch.setattr(
+        read, "_launch", lambda chains: whole([each for each in chains if each.command.program != "alias"])
+    )
+
+
+def _take_the_first_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(step._StepReader, "_interpreter", lambda self, stage: "python")
+
+
+def _take_the_first_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    def value_of(self: ShellText, name: str) -> object:
+        return next((each.value for each in self.assigned(name)), None)
+
+    monkeypatch.setattr(ShellText, "value_of", value_of)
+
+
 _FAULTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str]] = {
     "an argument is dropped": (_drop_an_argument, "words"),
     "the number of ranks is another": (_change_the_ranks, "ranks"),
@@ -103,14 +122,32 @@ _FAULTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str]] = {
 }
 
 
+_SEEN = {
+    "an alias is taken for the launch": (
+        _take_an_alias_for_the_launch,
+        "ranks",
+        "shopt -s expand_aliases\nalias srun='srun -n 1'\nsrun python train.py\n",
+    ),
+    "the Python that runs an agent's module is lost": (
+        _take_the_first_python,
+        "words",
+        "srun -n 2 /opt/e/bin/python3.8 -m torch.distributed.run --nnodes 2 --nproc_per_node 2 train.py\n",
+    ),
+    "a value that is set again": (_take_the_first_value, "words", "A=1\nlet A=2\nsrun python train.py --a $A\n"),
+}
+"""Losses in public scripts: the fault, what differs, and the lines that showed it."""
+
+
 @pytest.mark.parametrize("site", ["generic", "lumi"])
-@pytest.mark.parametrize("name", _FAULTS)
+@pytest.mark.parametrize("name", [*_FAULTS, *_SEEN])
 def test_a_planted_fault_is_silent(name: str, site: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """At another site the account, the module and the folder are asked about: no such row excuses the fault."""
-    plant, kind = _FAULTS[name]
+    plant, kind, *lines = _FAULTS[name] if name in _FAULTS else _SEEN[name]
+    text = f"{_HEAD}{lines[0]}" if lines else _SCRIPT
+    assert _verdict(text, site)[0] != "silent"
     plant(monkeypatch)
 
-    word, found = _verdict(_SCRIPT, site)
+    word, found = _verdict(text, site)
 
     assert word == "silent"
     assert (kind, "") in found
@@ -127,6 +164,14 @@ def test_a_launch_that_is_dropped_is_silent(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(read, "read_commands", read_last)
 
     assert _verdict(text) == ("silent", {("launch", "")})
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [("$RANDOM", "asked"), ("$(date +%d)", "asked"), ("$$", "asked"), ("$(printf %s%s a b)", "silent")],
+)
+def test_a_file_of_the_clock_or_of_chance_is_not_compared(name: str, word: str) -> None:
+    assert _verdict(f"{_HEAD}touch {name}\nsrun python train.py\n")[0] == word
 
 
 @pytest.mark.parametrize(("job", "word"), [("exit 3", "no rank"), ("srun python train.py\nexit 3", "ended")])
