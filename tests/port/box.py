@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -11,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .jobs import sizes_of, write_tools
+from .jobs import folder_of_header, sizes_of, write_tools
 
 __all__ = ["Outcome", "Rank", "run_boxed", "started_runs"]
 
@@ -101,6 +102,8 @@ def run_boxed(
         (folder / "work/job.sh").write_text(script)
         environment = _environment(script, given)
         start = f"BASH_ENV=/stub.d/.{'trace' if traced else 'functions'} bash job.sh {_arguments(script)}"
+        if folder_name := folder_of_header(script):
+            start = f". /stub.d/.functions; cd {shlex.quote(folder_name)}; {start.replace('job.sh', '/srv/job.sh')}"
         if later:
             environment["STUB_LATER"] = "1 day 1 hour 1 minute 1 second"
             start = f"for each in 1 2 3 4 5 6 7; do /bin/true; done; {start}"

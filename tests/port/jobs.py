@@ -21,7 +21,17 @@ from sites.profiles import bundled
 
 from .scripts import read
 
-__all__ = ["Job", "Ranks", "after", "before", "carried_here", "sizes_of", "slurm_variables", "write_tools"]
+__all__ = [
+    "Job",
+    "Ranks",
+    "after",
+    "before",
+    "carried_here",
+    "folder_of_header",
+    "sizes_of",
+    "slurm_variables",
+    "write_tools",
+]
 
 _STUB = Path(__file__).parent / "stubs" / "program"
 _NAMES = ["srun", "mpirun", "mpiexec", "torchrun", "accelerate", "python", "python3", "singularity", "apptainer"]
@@ -105,6 +115,12 @@ def sizes_of(text: str) -> dict[str, str]:
     nodes = nodes or (-(-total // each) if total and each else 1)
     sizes = slurm_variables(nodes, total or nodes * (each or 1), each)
     return {**sizes, **_named_by_header(flags)}
+
+
+def folder_of_header(text: str) -> str:
+    """Return the folder in which Slurm starts a script that names one."""
+    flags = _header_flags(text)
+    return next((flags[name] for name in ("--chdir", "--workdir", "-D") if name in flags), "")
 
 
 def _header_flags(text: str) -> dict[str, str]:

@@ -31,7 +31,8 @@ class _Said(msgspec.Struct, frozen=True):
         text = self.step.get(name) if gpus_of(self.step.get(name)) is not None else self.text(name)
         if name == "gres" and "gpu" not in (text or ""):
             return None
-        return gpus_of(text) or (1 if name == "gres" and text else None)
+        number = gpus_of(text)
+        return 1 if number is None and name == "gres" and text else number
 
 
 def _worked_out(text: str, known: Mapping[str, int | None]) -> int | None:

@@ -71,7 +71,7 @@ class Chain(msgspec.Struct, frozen=True):
             last is not None
             and not self.is_chore
             and (
-                (last.kind == "python" and not _is_one_liner(last, self.words))
+                (last.kind == "python" and not _only_prepares(last, self.words))
                 or last.kind == "agent"
                 or (last.kind != "python" and self._holds_python(last))
             )
@@ -82,7 +82,7 @@ class Chain(msgspec.Struct, frozen=True):
     def is_chore(self) -> bool:
         """Tell whether the program at the end prepares or looks, and does not train."""
         last = self.stages[-1] if self.stages else None
-        return last is None or last.name in _CHORES or (last.kind == "python" and _is_one_liner(last, self.words))
+        return last is None or last.name in _CHORES or (last.kind == "python" and _only_prepares(last, self.words))
 
     @staticmethod
     def _holds_python(last: Stage) -> bool:
@@ -106,9 +106,9 @@ _CHORES = frozenset(
 )
 
 
-def _is_one_liner(stage: Stage, words: Sequence[Word]) -> bool:
+def _only_prepares(stage: Stage, words: Sequence[Word]) -> bool:
     if stage.has("-m") or stage.name.endswith(".py"):
-        return False
+        return stage.text("-m") in {"pip", "venv"}
     behind = next((words[index + 1 :] for index, word in enumerate(words) if word is stage.word), ())
     return any(word.value in {"-c", "-V", "--version"} for word in behind[:1])
 
