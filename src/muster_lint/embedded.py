@@ -44,7 +44,7 @@ class EmbeddedScript(msgspec.Struct, frozen=True):
 def embedded_scripts(job: BatchScript) -> Iterator[EmbeddedScript]:
     """Yield the batch scripts that a script gives to sbatch, those left out whose options cannot be read here."""
     for place, text in job.shell.heredocs[:_MOST]:
-        mark = _TO_SBATCH.search(job.lines[place.line - 2]) if place.line > 1 else None
+        mark = _TO_SBATCH.search(job.lines[place.line - 2])
         options = (mark["options"] or mark["behind"] or "").strip() if mark is not None else ""
         if mark is None or not text.startswith(("#!", "\t#!")) or "$" in options:
             continue
@@ -62,7 +62,7 @@ def embedded_scripts(job: BatchScript) -> Iterator[EmbeddedScript]:
 def open_texts(job: BatchScript) -> Iterator[tuple[int, str]]:
     """Yield the texts for sbatch in which bash fills in the variables first, each with the lines in front of it."""
     for place, text in job.shell.heredocs:
-        mark = _TO_SBATCH.search(job.lines[place.line - 2]) if place.line > 1 else None
+        mark = _TO_SBATCH.search(job.lines[place.line - 2])
         if mark is not None and not (mark["quote"] or mark["quote_2"]):
             yield place.line - 1, text
 

@@ -27,6 +27,7 @@ def _found(text: str) -> dict[str, tuple[int, str]]:
         "sbatch << 'EOT'\n{}EOT\n",
         "id=$(sbatch --parsable <<EOT\n{}EOT\n)\necho $id\n",
         "cat << EOT | sbatch\n{}EOT\n",
+        "cat << 'EOT' | sbatch --parsable\n{}EOT\n",
         "for c in a b; do\nsbatch <<EOT\n{}EOT\ndone\n",
     ],
 )
@@ -45,6 +46,17 @@ def test_tabs_in_front_of_it_are_taken_away_and_blanks_are_not() -> None:
     assert "one-cpu" in _found(f"#!/bin/bash\nsbatch <<- EOT\n{body}EOT\n")
     blanks = body.replace("\t#SBATCH --gres", "\t  #SBATCH --gres")
     assert _found(f"#!/bin/bash\nsbatch <<- EOT\n{blanks}EOT\n")["directive-misspelt"][0] == 4
+
+
+def test_a_text_that_cat_gives_to_sbatch_is_read_as_one_of_sbatch_itself() -> None:
+    body = "".join(f"\t{line}\n" for line in _BODY.splitlines())
+    assert "one-cpu" in _found(f"#!/bin/bash\ncat <<- EOT | sbatch\n{body}EOT\n")
+    asks = _BODY.replace("#SBATCH --gres=gpu:1\n", "")
+    assert _found(f"#!/bin/bash\ncat <<EOT | sbatch --gres=gpu:1\n{asks}EOT\n")["one-cpu"][0] == 2
+    assert "one-cpu" not in _found(f"#!/bin/bash\nsbatch <<EOT\n{_BODY.partition(chr(10))[2]}EOT\n")
+    hidden = _BODY.replace("time=", "time=$TIME")
+    assert "directive-expands" in _found(f"#!/bin/bash\ncat <<'EOT' | sbatch\n{hidden}EOT\n")
+    assert "directive-expands" not in _found(f"#!/bin/bash\ncat <<EOT | sbatch\n{hidden}EOT\n")
 
 
 def test_options_of_the_command_line_are_those_of_the_header() -> None:
@@ -68,6 +80,8 @@ def test_a_value_that_is_known_is_read() -> None:
     found = _found(f"#!/bin/bash\nWHAT=train.py\nsbatch <<EOT\n{body}EOT\n")
     assert "status-lost-at-end" in found
     assert "status-lost-at-end" in _found(f"#!/bin/bash\nsbatch <<EOT\n{body.replace('$W', chr(92) + '$W')}EOT\n")
+    for value in ('"a\n\nb"', "a$1"):  # of several lines, or not known: nothing stands in the place
+        assert "status-lost-at-end" in _found(f"#!/bin/bash\nWHAT={value}\nsbatch <<EOT\n{body}EOT\n")
 
 
 @pytest.mark.parametrize("frame", ["cat > job.sbatch <<EOT\n{}EOT\n", "cat <<EOT\n{}EOT\n", "python <<EOT\n{}EOT\n"])

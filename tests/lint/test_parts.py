@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import convert
 from msgspec.structs import replace
 
+from muster.cli.app import main
 from muster.errors import RequestError
 from muster_lint import read as reading
 from muster_lint.fix import _helps, fixed_text
@@ -19,6 +22,7 @@ from muster_lint.port.target import facts_of
 from muster_lint.read import _is_batch, read_source, source_of
 from muster_lint.report import _MOST_OF_A_RULE, _within_sight, grouped
 from muster_lint.rules.names import _is_near
+from muster_lint.settings import LintSettings, LintTable
 from muster_lint.site import _ask, _gpu_type, _modules, _number, seconds_of
 from muster_lint.values import Edit, LintFinding, Severity, TextSpan
 from muster_lint.verbs.port import _reader_beside
@@ -192,3 +196,68 @@ def test_what_becomes_of_a_size_or_a_place_at_another_site(
     draft = read(f"{head}#SBATCH {header}\nsrun python a.py\n")[1]
     made: Any = carry(draft, bundled(site), None, facts_of("/w", "/h", "ada"))
     assert made.draft.get(field) == value
+
+
+@pytest.mark.parametrize(
+    ("rule", "severity", "path", "table", "taken"),
+    [
+        ("r", Severity.BREAKS, "/p/a", {}, True),
+        ("r", Severity.BREAKS, "/p/a", {"per-file-ignores": {"*": ["r"]}}, False),
+        ("r", Severity.BREAKS, "/p/a", {"per-file-ignores": {"b": ["r"]}}, True),
+        ("r", Severity.BREAKS, "/p/a", {"per-file-ignores": {"*": ["s"]}}, True),
+        ("r", Severity.BREAKS, "/q/a", {"per-file-ignores": {"*": ["r"]}}, True),
+        ("r", Severity.BREAKS, "-", {"per-file-ignores": {"*": ["r"]}}, True),
+        ("r", Severity.BREAKS, "/p/a", {"ignore": ["r"]}, False),
+        ("r", Severity.STYLE, "/p/a", {}, False),
+        ("r", Severity.STYLE, "/p/a", {"select": ["r"]}, True),
+        ("r", Severity.BREAKS, "/p/a", {"select": ["s"]}, False),
+        ("template", Severity.STYLE, "/p/a", {}, True),
+    ],
+)
+def test_what_a_table_takes_of_what_is_found(
+    monkeypatch: pytest.MonkeyPatch, rule: str, severity: Severity, path: str, table: dict[str, Any], taken: bool
+) -> None:
+    monkeypatch.chdir("/")
+    settings = LintSettings(convert(table, LintTable), Path("/p/pyproject.toml"))
+    assert settings.takes(replace(_finding(rule, severity), path=path)) is taken
+
+
+@pytest.mark.parametrize(
+    ("directive", "header"),
+    [
+        ("--nodes 2 -p gpu", {"nodes": "2", "partition": "gpu"}),
+        ("--nodes -p gpu", {"nodes": None, "partition": "gpu"}),
+        ("--exclusive -p gpu", {"exclusive": None, "partition": "gpu"}),
+        ("-N2 -pgpu", {"nodes": "2", "partition": "gpu"}),
+        ("-N=2", {"nodes": "2"}),
+        ("-N", {"nodes": None}),
+        ("-H -N 2", {"hold": None, "nodes": "2"}),
+    ],
+)
+def test_the_words_of_a_directive_are_options_with_their_values(directive: str, header: dict[str, str | None]) -> None:
+    job = read(f"#!/bin/bash\n#SBATCH {directive}\ndate\n")[0]
+    assert {name: each.value for name, each in job.header.items()} == header
+
+
+@pytest.mark.parametrize(
+    ("terminal", "variables", "form", "coloured"),
+    [
+        (True, {}, [], True),
+        (False, {}, [], False),
+        (True, {"NO_COLOR": "1"}, [], False),
+        (True, {"TERM": "dumb"}, [], False),
+        (True, {}, ["--json"], False),
+    ],
+)
+def test_findings_have_colours_on_a_terminal_that_shows_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    terminal: bool, variables: dict[str, str], form: list[str], coloured: bool,
+) -> None:  # fmt: skip
+    (tmp_path / "job.sh").write_text("#!/bin/bash\n#SBATCH --nodes=2\nsrun nvidia-smi\nif\n")
+    for name in ("NO_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
+    assert main(["lint", str(tmp_path / "job.sh"), *form]) == 1
+    assert ("\x1b[" in capsys.readouterr().out) is coloured

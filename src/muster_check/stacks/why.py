@@ -105,9 +105,10 @@ def _last_output(case: JobCase) -> Iterator[str]:
     output = find_output(case.job, case.run, case.asked)
     files = [] if output is None else output.files()
     times = [file.path.stat().st_mtime for file in files if file.path.is_file() and file.path.stat().st_size]
-    if output is None or not times:
+    if not times:
         yield _of_no_output(case)
         return
+    assert output is not None  # noqa: S101  # it has files
     age = max(time.time() - max(times), 0)
     lines = last_lines(output, rank=None, count=1)
     text = plain(lines[-1].merged().decode(errors="replace"))[:_LONGEST_LINE] if lines else ""
