@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from bench.results import MIB, row, start
+from bench.results import MIB, round_of, row, start
 from muster.errors import RequestError
 from muster.sites.load import load
 from muster.sites.schema import Bandwidth
 from muster_bench.history import EarlierRow, History
-from muster_bench.judge import _held, _published, judge_row, stragglers
+from muster_bench.judge import _held, _published, _slow_pairs, judge_row, stragglers
 from muster_bench.order import format_bytes, parse_sizes
-from muster_bench.page import _pairs
+from muster_bench.page import _conditions, _over_size, _pairs, _strip
 from muster_bench.pairs import suspects
 from muster_bench.peaks import card_named, shares_of_peak
 from muster_bench.results import Pairs, ProbeResult, Series, read_line
@@ -200,3 +200,43 @@ def test_the_picture_of_pairs_has_names_and_numbers_while_there_is_room(hosts: i
     assert ('text-anchor="end">host-0<' in text) is names
     assert ('text-anchor="middle" style="fill' in text) is texts
     assert "<title>host-0 – host-1: 10 GB/s</title>" in text
+
+
+def test_what_was_not_there_has_a_word_in_the_conditions() -> None:
+    assert _conditions(Series()) == ""
+    for image, nccl, word in ((None, (), "none"), ("/i/x.sif", ("2.28.3",), "/i/x.sif")):
+        text = _conditions(Series(start=start(image=image, nccl=nccl)))
+        assert f"<dt>image</dt><dd><code>{word}</code>" in text
+        assert (f"<dt>NCCL</dt><dd><code>{nccl[0] if nccl else 'none'}</code>") in text
+
+
+def test_ranks_that_measured_nothing_stand_at_zero() -> None:
+    probe = ProbeResult(name="x", unit="s", more_is_better=True, by_rank=((0.0,), (0.0,)))
+    assert _strip(probe).count('cx="6.0"') == 2
+    assert 'cx="234.0"' in _strip(replace(probe, by_rank=((1.0,), (2.0,))))
+
+
+def test_the_lines_over_the_sizes_are_of_the_most_nodes() -> None:
+    whole = [row(9.0, 2, 8, size) for size in (MIB, 2 * MIB)]
+    assert "all_reduce" in _over_size(Series(rows=tuple(whole)))
+    assert "all_reduce float32" in _over_size(Series(rows=(*whole, row(9.0, 1, 4, MIB, dtype="int8"))))
+    for other in ([whole[0], row(9.0, 1, 4, MIB)], [replace(each, scope="inter") for each in whole], whole[:1]):
+        assert "all_reduce" not in _over_size(Series(rows=tuple(other)))
+
+
+@pytest.mark.parametrize(
+    ("rate", "known", "what"),
+    [
+        (8.0, True, "slow: slow node: n2: "),
+        (4.9, True, "broken: slow node: n2: "),
+        (8.0, False, "slow: slow node: 2: "),
+    ],
+)
+def test_a_slow_node_is_named_as_far_as_it_is_known(rate: float, known: bool, what: str) -> None:
+    rates = {(0, 1): 10.0, (0, 2): rate, (1, 2): rate}
+    series = Series(start=start(3) if known else None, pairs=(round_of(0, rates),))
+    (found,) = _slow_pairs(series)
+    assert f"{found.verdict}: {found.what}: {found.text}".startswith(what)
+    wrong = replace(series.pairs[0], pairs=((0, 1, 0.1, 3, 0.0),))
+    (found,) = _slow_pairs(replace(series, pairs=(wrong,)))
+    assert found.text == f"{'n0 – n1' if known else '0 – 1'}: 3 wrong elements in round 0"

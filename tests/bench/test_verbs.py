@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from bench.results import start as begun
 from launch.plans import FACTS
 from muster.cli.command_line import TypedLaunch, Words
 from muster.errors import RequestError
@@ -18,7 +20,8 @@ from muster.job.request import Request
 from muster.look import place
 from muster.look.place import RunPlace
 from muster_bench import history
-from muster_bench.results import CollectiveRow, Pairs, ProbeResult
+from muster_bench import judge as judges
+from muster_bench.results import CollectiveRow, Pairs, ProbeResult, Series
 from muster_bench.verbs import bench, measure, starts
 
 _ROW = CollectiveRow(
@@ -163,3 +166,62 @@ def test_the_rounds_of_pairs_are_those_asked_for(pairs: int | None, rounds: int 
     named = dict.fromkeys(("parts", "collective", "dtype", "sizes"))
     words = _words(**named, place="cpu", trials=2, iterations=2, pairs=pairs, pair_size="1MiB", storage="s")
     assert bench._order(words, "/w").pair_rounds == rounds
+
+
+@pytest.mark.parametrize(
+    ("request_values", "hosts", "words", "status", "verdict", "complete", "site", "kept", "ends"),
+    [
+        ({}, 2, {}, 0, "pass", True, None, True, 0),
+        ({"here": True}, 2, {}, 0, "pass", True, "laptop", True, 0),
+        ({}, 1, {}, 0, "pass", True, "laptop", True, 0),
+        ({"site": "lumi"}, 1, {}, 0, "pass", True, "lumi", True, 0),
+        ({}, 2, {"no_history": True}, 0, "pass", True, None, False, 0),
+        ({}, 2, {"read": "x"}, 0, "pass", True, None, False, 0),
+        ({}, 2, {}, 0, "broken", True, None, True, 1),
+        ({}, 2, {}, 0, "pass", False, None, True, 1),
+        ({}, 2, {}, 7, "broken", False, None, True, 7),
+    ],
+)
+def test_a_series_is_judged_for_its_site_and_kept(
+    monkeypatch: pytest.MonkeyPatch, request_values: dict[str, Any], hosts: int, words: dict[str, Any], status: int,
+    verdict: str, complete: bool, site: str | None, kept: bool, ends: int,
+) -> None:  # fmt: skip
+    sites: list[str | None] = []
+    remembered: list[str] = []
+
+    def choose(name: str | None, *_: Any) -> Any:
+        sites.append(name)
+        return SimpleNamespace(profile=SimpleNamespace(name="s"))
+
+    monkeypatch.setattr("muster.sites.load.choose_site", choose)
+    monkeypatch.setattr(judges, "judge", lambda *_: ([SimpleNamespace(verdict=verdict)], []))
+    monkeypatch.setattr(bench, "_history", lambda *_: None)
+    monkeypatch.setattr(bench, "_show", lambda *_: None)
+    monkeypatch.setattr(bench, "_remember", lambda _, name, *__: remembered.append(name))
+    request = Request(command=(), **request_values)
+    series = Series(start=begun(2, hosts=("n0", f"n{hosts - 1}")), complete=complete)
+    assert bench._conclude(series, status, FACTS, request, _words(**{"read": None, **words})) == ends
+    assert (sites, remembered) == ([site], ["s"] * kept)
+    assert bench._conclude(Series(), 5, FACTS, request, _words(read=None)) == 5
+    with pytest.raises(RequestError, match="no rank reported"):
+        bench._conclude(Series(), 0, FACTS, request, _words(read=None))
+
+
+@pytest.mark.parametrize(
+    ("name", "refused"),
+    [(None, ""), ("new", ""), ("old", ""), ("gone/new", "there is no directory"), ("folder", "it is a directory"),
+     ("closed", "you cannot write it"), ("locked/new", "you cannot write it")],
+)  # fmt: skip
+@pytest.mark.parametrize("option", ["html", "log"])
+def test_a_file_that_cannot_be_written_is_told_before_anything_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str | None, refused: str, option: str
+) -> None:
+    for folder in ("folder", "locked"):
+        (tmp_path / folder).mkdir()
+    for file in ("old", "closed"):
+        (tmp_path / file).touch()
+    closed = {tmp_path / "closed", tmp_path / "locked"}
+    monkeypatch.setattr(bench.os, "access", lambda path, _: Path(path) not in closed)
+    words = {"html": None, "log": None, option: None if name is None else str(tmp_path / name)}
+    with pytest.raises(RequestError, match=refused) if refused else nullcontext():
+        bench._check_outputs(_words(**words))

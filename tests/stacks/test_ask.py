@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -76,6 +77,11 @@ def test_nodes_that_do_not_answer_are_waited_for_as_long_as_the_others_took(
         question = StackQuestion(None, rounds=rounds, gap_s=10, late_s=10)
         assert ask._wait(process, read.fileno(), 4, question) == status
     assert now[0] - 100 == waited
+
+
+def test_a_step_is_ended_when_all_have_answered() -> None:
+    argv = ["sh", "-c", "echo said; echo err >&2; echo '@done 1'; exec sleep 100"]
+    assert ask._hear(argv, dict(os.environ), 1, StackQuestion(None)) == (0, "said\n@done 1\n", "err\n")
 
 
 @pytest.mark.parametrize(
