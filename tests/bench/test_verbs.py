@@ -221,7 +221,7 @@ def test_a_file_that_cannot_be_written_is_told_before_anything_is_measured(
     for file in ("old", "closed"):
         (tmp_path / file).touch()
     closed = {tmp_path / "closed", tmp_path / "locked"}
-    monkeypatch.setattr(bench.os, "access", lambda path, _: Path(path) not in closed)
+    monkeypatch.setattr("muster_bench.verbs.bench.os.access", lambda path, _: Path(path) not in closed)
     words = {"html": None, "log": None, option: None if name is None else str(tmp_path / name)}
     with pytest.raises(RequestError, match=refused) if refused else nullcontext():
         bench._check_outputs(_words(**words))

@@ -9,20 +9,25 @@ import io
 import json
 import tarfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 
 OCI = "application/vnd.oci.image"
 
 
 class SmallRegistry:
-    """name:tag `small:1` and `small:latest`; `cut_after` ends every answer with a layer after so many bytes."""
+    """name:tag `small:1` and `small:latest`; `cut_after` ends every answer with a layer after so many bytes.
+
+    While `may_send` is not set, nobody gets a layer.
+    """
 
     def __init__(self, layer: bytes, password: str | None, environment: Sequence[str]) -> None:
         self.password = password
         self.cut_after: int | None = None
+        self.may_send = Event()
+        self.may_send.set()
         self.blobs: dict[str, bytes] = {}
         self.asked: list[str] = []
         packed = gzip.compress(layer, mtime=0)
@@ -98,7 +103,10 @@ def small_registry(
             self.end_headers()
             if with_body:
                 cut = registry.cut_after if digest == registry.layer else None
-                self.wfile.write(content if cut is None else content[:cut])
+                if digest == registry.layer:
+                    registry.may_send.wait()
+                with suppress(ConnectionError):  # who asked may be gone
+                    self.wfile.write(content if cut is None else content[:cut])
                 self.close_connection = cut is not None
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the library's own name for it
