@@ -214,3 +214,7 @@ def test_replace_takes_only_a_folder_that_was_built(tmp_path: Path, *, has_recor
             with pytest.raises(RequestError, match="a directory that Muster did not build") as refused:
                 is_up_to_date(target, record, "these", replace=replace)
             assert refused.value.hint == "give another name"
+    if has_record or is_empty:
+        subject = "was built from something else" if has_record else "exists, but no record says"
+        with pytest.raises(RequestError, match=subject):
+            is_up_to_date(target, record, "these", replace=False)

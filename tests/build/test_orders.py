@@ -31,10 +31,11 @@ from muster_build.commands import _has_subordinate_ids
 from muster_build.definition import from_containerfile
 from muster_build.engine import Builder, _own_folder, find_builder
 from muster_build.enroot import credentials
-from muster_build.image import ImageOrder
+from muster_build.image import ImageOrder, _judge_packages
 from muster_build.job import follow
 from muster_build.lock import LockOrder, build_lock
 from muster_build.pins import Pin, pins_of_conda
+from muster_build.pip import pip
 from muster_build.registry import Login
 from muster_build.source import RegistryImage, parse_source
 from muster_build.venv import VenvOrder, build_venv
@@ -472,3 +473,46 @@ def test_the_name_of_an_image_has_its_parts(
         image = parse_source(f"docker://{words}").registry
         assert image is not None
         assert (image.host, image.name, image.tag, image.digest) == (host, name, tag, digest)
+
+
+@pytest.mark.parametrize(
+    ("text", "wheelhouse", "offline", "told"),
+    [
+        (None, None, False, ""),
+        (None, "wheels", False, "--wheelhouse goes with --pip"),
+        (None, None, True, "--offline needs a place"),
+        ("a==1\n", "wheels", True, ""),
+        ("a==1\nb\nc>=2\n", None, False, "may install other versions: b, c"),
+    ],
+)
+def test_packages_are_named_firmly_and_a_wheelhouse_is_for_packages(
+    tmp_path: Path, text: str | None, wheelhouse: str | None, offline: bool, told: str
+) -> None:
+    (tmp_path / "r.txt").write_text(text or "")
+    (tmp_path / "wheels").mkdir()
+    order = ImageOrder(
+        output=tmp_path / "x.sif",
+        requirements=None if text is None else tmp_path / "r.txt",
+        wheelhouse=None if wheelhouse is None else tmp_path / wheelhouse,
+        offline=offline,
+    )
+    said: list[str] = []
+    with pytest.raises(RequestError, match=told) if told.startswith("--") else nullcontext():
+        _judge_packages(order, said.append)
+        assert [told in line for line in said] == [True] * bool(told)
+
+
+@pytest.mark.parametrize(
+    ("stderr", "error", "says"),
+    [
+        ("ERROR: No matching distribution found for x\n", RequestError, "no package index has"),
+        (
+            "WARNING: Retrying after connection broken by 'x'\nERROR: No matching distribution found for x\n",
+            *(CommandFailed, "the package index was not reached"),
+        ),
+        ("WARNING: Retrying after connection broken by 'x'\nERROR: a\n", CommandFailed, "a"),
+    ],
+)
+def test_an_index_that_was_not_reached_lacks_nothing(stderr: str, error: type[Exception], says: str) -> None:
+    with pytest.raises(error, match=says):
+        pip(Path("python"), ["install"], {}, lambda argv, **_: ProgramResult(tuple(argv), 1, "", stderr))

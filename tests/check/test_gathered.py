@@ -364,6 +364,12 @@ def test_the_tool_of_the_maker_is_asked_and_what_it_says_is_kept(
     (tmp_path / "nvidia-smi").write_text("#!/bin/sh\necho broken >&2; exit 3\n")
     gate._ask_smi(node)
     assert node["smi"]["nvidia-smi"] == "failed: broken\n"
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\necho much; exit 3\n")
+    gate._ask_smi(node)
+    assert node["smi"]["nvidia-smi"] == "much\n"
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\n")
+    gate._ask_smi(node)
+    assert node["smi"]["nvidia-smi"] == ""
     (tmp_path / "nvidia-smi").unlink()
     gate._ask_smi(node)
     assert node["smi"]["nvidia-smi"] == "failed: FileNotFoundError"

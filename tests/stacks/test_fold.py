@@ -61,6 +61,10 @@ def test_ranks_that_all_compute_keep_nobody_waiting() -> None:
     groups = fold(read_answers("".join(_answer(rank, [("step", "/home/a/train.py", 9)]) for rank in range(4))))
     assert len(groups) == 1
     assert culprits(groups, 4) is None
+    assert culprits(groups, 5) is None  # though one has no process
+    assert culprits(fold(read_answers("".join(map(_in_reduce, range(4))))), 4) is None
+    (bare,) = fold(read_answers(_answer(0, [])))
+    assert bare.what == "no Python frame"
 
 
 def test_a_library_s_own_frames_are_not_the_user_s_line() -> None:

@@ -19,6 +19,7 @@ _SIGNS = re.compile(
     r"^@signs (?P<cpu>\d+) (?P<io>\d+) (?P<rss>\d+) (?P<threads>\d+) (?P<children>\S+) (?P<gpu>\d+) ?(?P<file>.*)$"
 )
 _PROGRAM = re.compile(r"^@program (?:(?P<role>[^.\s]+)\.)?(?P<rank>\d+) (?P<size>\d+) (?P<host>\S+) (?P<name>\S+)$")
+_DONE = re.compile(r"^@done (\d+)\s*$")
 _NODE = re.compile(r"^@node (?P<node>\d+) (?P<host>\S+) (?P<round>\d+) (?P<now>[\d.]+)$")
 _STARTS = "no Python frame yet: the process starts"
 _TICKS_PER_S = 100
@@ -218,8 +219,8 @@ def _items(text: str) -> Iterator[RankStack | ProgramOfRank | int | re.Match[str
         if match := _NODE.match(line):
             gpus = []
             yield match
-        elif line.startswith("@done ") and line[6:].strip().isdigit():
-            yield int(line[6:])
+        elif match := _DONE.match(line):
+            yield int(match[1])
         elif match := _PROGRAM.match(line):
             yield ProgramOfRank(
                 int(match["rank"]), int(match["size"]), match["host"], match["name"], match["role"] or ""
