@@ -18,6 +18,8 @@ from muster.act.keep import _Lines
 from muster.act.launch import _append_errors
 from muster.act.record import Run, register
 from muster.act.supervise import _Running
+from muster.follow.cases import _silent
+from muster.follow.scheduler import Answer
 
 __all__ = ["asked"]
 
@@ -47,6 +49,7 @@ def test_munge_is_down_where_nobody_listens(
         if listens:
             server.listen()
         assert runner.munge_is_down() is is_down
+        assert (runner.MUNGE_IS_DOWN in str(_silent("7", None, Answer((), silent=True)))) is is_down
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from launch.plans import plan
-from muster.act.preflight import check_before_start
+from muster.act.preflight import LAB_FOLDERS, check_before_start
 from muster.errors import MachineLacks
 from muster.model.plan import Engine
 
@@ -25,3 +25,20 @@ def test_a_program_of_the_virtual_environment_is_on_the_path_of_the_ranks(tmp_pa
 
     with_environment = plan("--chdir", str(tmp_path), "--venv", "env", "--", "own-program", engine=Engine.HERE)
     assert check_before_start(with_environment, {"PATH": "/usr/bin"}) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "environment", "is_told"),
+    [
+        ("/var/tmp/data", {}, True),
+        ("/var/tmp/data", {LAB_FOLDERS: ""}, False),
+        ("/tmp/data", {}, True),
+        ("/tmp/data", {LAB_FOLDERS: "/somewhere\n/tmp"}, False),
+        ("/tmp/data", {LAB_FOLDERS: "/somewhere"}, True),
+        ("/data", {}, False),
+    ],
+)
+def test_a_path_that_each_host_has_for_itself_is_told(path: str, environment: dict[str, str], is_told: bool) -> None:
+    planned = plan("--chdir", "/", "--", "sh", "-c", "true", path)
+    notes = check_before_start(planned, {"PATH": "/usr/bin:/bin", **environment})
+    assert any(note.text.startswith(f"{path} lies in a directory that every host has") for note in notes) is is_told

@@ -28,6 +28,9 @@ def test_one_long_name_does_not_push_the_other_rows_apart() -> None:
     stream = io.StringIO()
     print_table("jobs", ("name", "state"), (("x" * 250, "RUNNING"), ("train", "PENDING")), file=stream)
     assert stream.getvalue() == f"name   state\n{'x' * 250}  RUNNING\ntrain  PENDING\n"
+    stream = io.StringIO()
+    print_table("jobs", ("name", "state"), (("x" * 60, "RUNNING"), ("x" * 61, "RUNNING")), file=stream)
+    assert stream.getvalue() == f"name{' ' * 58}state\n{'x' * 60}  RUNNING\n{'x' * 61}  RUNNING\n"
 
 
 def test_a_table_without_rows_is_its_heading() -> None:

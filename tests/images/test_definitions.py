@@ -129,6 +129,8 @@ def flags_of(made: Plan) -> list[str]:
         ("docker://nvcr.io/nvidia/pytorch:26.02-py3", None, "nvcr.io#nvidia/pytorch:26.02-py3"),
         ("docker://nvcr.io#nvidia/pytorch:26.02-py3", None, "nvcr.io#nvidia/pytorch:26.02-py3"),
         ("docker://localhost:5000/a/b", None, "localhost:5000#a/b"),
+        ("docker://localhost/a", None, "localhost#a"),
+        ("docker://nvidia/a", None, "nvidia/a"),
         ("docker://ubuntu:24.04", None, "ubuntu:24.04"),
         ("docker://library/ubuntu", None, "library/ubuntu"),
         ("/images/x.sqsh", "squashfs", "/images/x.sqsh"),

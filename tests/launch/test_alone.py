@@ -111,6 +111,11 @@ def test_a_connection_of_the_last_minute_is_seen(shell: tuple[str, ...], port: i
     assert ended(shell, port).stderr == ""
 
 
+def test_a_kernel_that_shows_no_connections_is_believed(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("muster.act.launch_here._TABLES", ("/proc/net/tcp", "/nowhere"))
+    assert somebody_met(port)
+
+
 def test_a_port_that_somebody_only_listens_at_is_no_meeting(port: int) -> None:
     with socket.create_server(("127.0.0.1", port)):
         assert not somebody_met(port)

@@ -531,15 +531,16 @@ def with_checkpoints(programs: Path, tmp_path: Path) -> Supervisor:
     return supervisor
 
 
-@pytest.mark.parametrize("trouble", ["gone", "unread"])
+@pytest.mark.parametrize("trouble", ["gone", "gone, and no word of it", "unread"])
 def test_checkpoints_that_cannot_be_looked_for_are_unknown(
     with_checkpoints: Supervisor, tmp_path: Path, trouble: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A disk that is away has no checkpoint to show, and the ranks would begin from nothing."""
-    if trouble == "gone":
-        (tmp_path / "saved").rename(tmp_path / "away")
-    else:
+    if trouble == "unread":
         monkeypatch.setattr("muster.life.saves._SEARCH", "/nowhere.py")
+    else:
+        (tmp_path / "saved").rename(tmp_path / "away")
+        (tmp_path / "looks").unlink() if trouble != "gone" else None
 
     assert with_checkpoints._ask_disk() is None
     if trouble == "gone":

@@ -231,6 +231,14 @@ def test_a_flag_for_sbatch_in_a_settings_file_is_no_mistake_inside_an_allocation
     assert not plan.step_flags
 
 
+def test_a_flag_of_sbatch_alone_in_a_settings_file_is_no_mistake_in_a_run() -> None:
+    settings = {"sbatch": (("--open-mode=append",), FROM_FILE)}
+    values, origins, command = parse(["-N2", "--", "python", "t.py"])
+    request = request_from(settings, values, origins, command)
+
+    assert make_plan(request, load("generic"), FACTS, typed=(), stream=True).directives
+
+
 def test_a_flag_for_sbatch_that_is_typed_inside_an_allocation_is_refused_also_beside_one_of_a_file() -> None:
     values, origins, command = parse(["-N2", "--sbatch=--nice=6", "--", "python", "t.py"])
     request = request_from({"sbatch": (("--hold",), FROM_FILE)}, values, origins, command)

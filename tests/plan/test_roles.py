@@ -72,6 +72,13 @@ def test_roles_have_nodes_of_their_own_or_those_of_another() -> None:
     assert int(tasks or 0) * int(cpus or 0) >= 2 + 4 * 4
 
 
+@pytest.mark.parametrize(("words", "origin"), [((), "the last role"), (("--main",), "--main")])
+def test_the_main_role_is_the_last_or_the_one_that_is_named(words: tuple[str, ...], origin: str) -> None:
+    plan = job("--role", "a", "--", "x", "--role", "b", *words, "--", "y")
+    (reason,) = [reason for role in plan.roles for text, reason in role.reasons if text == "main"]
+    assert reason.origin == origin
+
+
 def test_roles_that_share_nodes_get_parts_and_the_others_do_not() -> None:
     plan = job(*LAYOUT)
 

@@ -651,7 +651,9 @@ def test_where_a_plugin_picks_the_partition_the_nodes_alone_refuse(qos: str, clo
     assert list(refusals_here(known, Ask(nodes=4, gpus_per_node=4))) == []
     reasons = [why_not_default(known, ask) for ask in (Ask(nodes=4, gpus_per_node=4), Ask(nodes=5))]
     assert reasons == [closed, ""]
-    assert why_not_default(msgspec.structs.replace(known, routes=False), Ask(nodes=4, gpus_per_node=4)) == ""
+    without_default = tuple(msgspec.structs.replace(each, is_default=False) for each in known.partitions)
+    for changed in ({"routes": False}, {"partitions": without_default}):
+        assert why_not_default(msgspec.structs.replace(known, **changed), Ask(nodes=4, gpus_per_node=4)) == ""
     (refusal,) = refusals_here(known, Ask(nodes=5, gpus_per_node=4))
     assert "(5 nodes, but main has 4)" in refusal.message
 

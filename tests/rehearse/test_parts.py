@@ -13,14 +13,17 @@ from msgspec.structs import replace
 
 from launch.plans import FACTS, plan
 from muster.facts import ImageFacts
-from muster.model.plan import Plan
-from muster.probe.judge import judge, judge_exit
+from muster.model.plan import Plan, Reason, Variable
+from muster.model.words import Fragment
+from muster.probe.judge import _environment, judge, judge_exit
 from muster.probe.text import FAILED_WITH, Seen, failing_probe, parse, probe
 from muster.render.script import job_script
 from muster.runner import run
 from muster_lab.rehearse.adapt import few_ranks, for_lab, not_shown
 from muster_lab.rehearse.source import insists
 from sites.profiles import bundled
+
+_SAID = Reason("set by you")
 
 _SITES = "alvis clariden frontier horeka juwels-booster lumi leonardo snellius vista".split()  # noqa: SIM905
 LUMI = ("--site", "lumi", "-A", "project_465000000", "-N", "2", "-t", "30")
@@ -105,6 +108,32 @@ def test_what_one_rank_has_otherwise_is_found(changed: dict[str, str], said: str
 
     assert len(wrong) == 1
     assert said in wrong[0]
+
+
+@pytest.mark.parametrize(
+    ("variable", "has", "in_image", "wrong"),
+    [
+        (Variable("A", "1", _SAID), {"A": "1"}, False, False),
+        (Variable("A", "1", _SAID), {"A": "2"}, False, True),
+        (Variable("A", "1", _SAID), {}, False, True),
+        (Variable("A", Fragment("$B"), _SAID), {"A": "2"}, False, False),
+        (Variable("A", Fragment("$B"), _SAID), {}, False, True),
+        (Variable("A", "1", _SAID, pass_on=True), {}, False, False),
+        (Variable("A", None, _SAID), {}, False, False),
+        (Variable("A", None, _SAID), {"A": "1"}, False, True),
+        (Variable("A", None, _SAID), {"A": "1"}, True, False),
+        (Variable("A", "1", _SAID), {}, True, True),
+        (Variable("A*", None, _SAID), {"A*": "1"}, False, False),
+    ],
+)
+def test_a_variable_is_as_planned_or_named(
+    variable: Variable, has: dict[str, str], in_image: bool, wrong: bool
+) -> None:
+    made = plan("-N", "2", "--", "x")
+    image = replace(made.image, image="/i.sif" if in_image else None)
+    made = replace(made, variables=(variable,), image=image)
+    points = [*_environment(made, [Seen("n0", {"RANK": "0", **has})])]
+    assert any(not point.ok for point in points) is wrong
 
 
 def test_a_lost_file_names_the_host() -> None:

@@ -56,12 +56,13 @@ def run_here(plan: Plan, environment: Mapping[str, str]) -> Outcome:
 
 
 _LISTENS = "0A"
+_TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
 
 
 def somebody_met(port: int) -> bool:
     """Return whether there is, or was within the last minute, a connection to `port` of this machine; True: unknown."""
     ending = f":{port:04X}"
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+    for table in _TABLES:
         try:
             with open(table, encoding="ascii") as stream:
                 rows = [line.split() for line in stream.read().splitlines()[1:]]

@@ -154,7 +154,7 @@ class Pump:
 
     def finish(self) -> None:
         """Write what never got its end, where a process that left its rank's group holds the stream open."""
-        if self._form is None or not self.open:
+        if self._form is None:
             return
         self.target.write_all()
         self._give(self._form.end())

@@ -68,12 +68,10 @@ class Failure(msgspec.Struct, frozen=True):
 
 def exit_words(status: int) -> str:
     """Return an exit status in words: "exit status 7", "ended by SIGKILL"; two of them are a shell's own."""
-    if status <= 128:
-        return f"exit status {status}{_OF_A_SHELL.get(status, '')}"
     try:
         return f"ended by {signal.Signals(status - 128).name}"
     except ValueError:
-        return f"exit status {status}"
+        return f"exit status {status}{_OF_A_SHELL.get(status, '')}"
 
 
 def hint_of_status(status: int | None) -> str | None:

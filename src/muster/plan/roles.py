@@ -270,7 +270,7 @@ def _flags(placed: Placed, plan: Plan, *, gives_gpus: bool, of_parts: bool) -> I
     yield Flag(Fragment('--nodelist="$SLURM_JOB_NODELIST"'), Reason("the role's nodes among those of the job"))
     if gives_gpus and plan.shape.gpus_per_node:
         yield Flag(f"--gpus-per-node={plan.shape.gpus_per_node}", Reason("the GPUs of this role, and no others"))
-    if gives_gpus and not plan.shape.gpus_per_node:
+    elif gives_gpus:
         yield Flag("--gres=none", Reason("the role has no GPU: without it the step would hold those of the others"))
     if placed.is_shared:
         yield Flag("--exact", Reason("this role's part of the node; without it a step takes all CPUs"))

@@ -272,7 +272,7 @@ def _value_of(variable: SiteVariable) -> Word | None:
     if variable.unset:
         return None
     if variable.value_of is None and not variable.prepended:
-        return template(variable.value or "")
+        return template(str(variable.value))
     if variable.value_of is None:
         return Fragment(f'"{variable.value}${{{variable.name}:+:${variable.name}}}"')
     own, other = variable.value_of, variable.name
