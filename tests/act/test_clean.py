@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import time
@@ -214,6 +215,8 @@ def test_the_verb_lists_asks_and_removes(asked: CleanRules) -> None:
     listed = _clean(asked, "--dry-run", "--other-clusters")
     assert (listed.status, made.directory.exists()) == (0, True)
     assert str(made.directory) in listed.stdout.replace("\n", "")
+    told = json.loads(_clean(asked, "--json", "--other-clusters").stdout)
+    assert [(each["kind"], each["job"], each["cluster"]) for each in told] == [("run", "1", made.cluster)]
     refused = _clean(asked, "--other-clusters")
     assert (refused.status, made.directory.exists()) == (2, True)
     assert "there is no terminal to ask for agreement" in refused.stderr

@@ -142,7 +142,8 @@ def test_a_shell_in_a_job_of_several_parts_is_in_the_part_of_its_host(
         (False, ".md", 5, "xterm", None),
         (True, ".txt", 5, "xterm", None),
         (True, ".md", 5, "xterm", True),
-        (True, ".md", 99, "xterm", False),
+        (True, ".md", 22, "xterm", True),
+        (True, ".md", 23, "xterm", False),
         (True, ".md", 5, "dumb", False),
         (True, ".md", 5, "", False),
     ],
@@ -271,6 +272,8 @@ def test_the_nodes_of_a_partition_have_bounds(most: int | None, nodes: str) -> N
     [
         (["completion"], "", "bash", "--for"),
         (["completion", "bash"], "", None, "bash"),
+        (["lab", "fault"], "", "cut-link", "bash"),
+        (["lab", "fault", "cut-link"], "", None, "cut-link"),
         (["site", "show"], "", "lumi", "--json"),
         (["site", "show", "lumi"], "", None, "lumi"),
         (["plan"], "--launcher=", "--launcher=srun", "srun"),

@@ -317,6 +317,7 @@ def test_a_link_begins_with_what_the_links_before_it_left(
     monkeypatch.setattr(supervisor, "tell", events.append)
     monkeypatch.setattr(supervisor, "_search_first", lambda: "/c/9")
     monkeypatch.setattr(supervisor.saves, "begin", lambda: None)
+    assert not supervisor.saves.searched
     supervisor.saves.searched = searched
     monkeypatch.setattr(supervisor.chain, "claim", lambda: over)
     monkeypatch.setattr(supervisor.chain, "before", lambda: "before")

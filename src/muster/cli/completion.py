@@ -184,6 +184,8 @@ def _flags(by_flag: Mapping[str, Option], typed_flags: set[str]) -> list[Candida
 
 
 def _operands(command: CommandLine, earlier_words: Sequence[str]) -> Iterable[Candidate]:
+    if command.choices is not None and not earlier_words:
+        return [Candidate(choice) for choice in command.choices]
     if command.most is not None and len(earlier_words) >= command.most:
         return ()
     kind = command.operands.strip("[]…")
