@@ -207,8 +207,9 @@ def _with_texts(shell: ShellText, text: str, order: int) -> str:
     def value_of(match: re.Match[str]) -> str:
         values = shell.assigned(match[1] or match[2])
         value = values[0].value if len(values) == 1 else None
-        is_sure = value is not None and values[0].order < order and not (values[0].may_not_run or values[0].of_command)
-        if value is None or not is_sure or values[0].elements is not None or value.substitutions:
+        if value is None or values[0].order > order or values[0].may_not_run or values[0].of_command:
+            return match[0]
+        if values[0].elements is not None or value.substitutions:
             return match[0]
         return value.value if value.quoted == "'" else re.sub(r"\\([$`\"\\]|\n)", _unescaped, value.value)
 
