@@ -28,7 +28,7 @@ from muster.runner import ProgramResult
 from muster_build import job as jobs
 from muster_build import lock, registry, venv
 from muster_build.commands import _has_subordinate_ids
-from muster_build.definition import from_containerfile
+from muster_build.definition import Copy, compose, from_containerfile
 from muster_build.engine import Builder, _own_folder, find_builder
 from muster_build.enroot import credentials
 from muster_build.image import ImageOrder, _judge_packages
@@ -516,3 +516,39 @@ def test_packages_are_named_firmly_and_a_wheelhouse_is_for_packages(
 def test_an_index_that_was_not_reached_lacks_nothing(stderr: str, error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says):
         pip(Path("python"), ["install"], {}, lambda argv, **_: ProgramResult(tuple(argv), 1, "", stderr))
+
+
+@pytest.mark.parametrize(
+    ("base", "head"),
+    [
+        ("docker://h/n:1", "Bootstrap: docker\nFrom: h/n:1\n"),
+        ("oci-archive:/a.tar", "Bootstrap: oci-archive\nFrom: /a.tar\n"),
+        ("oci", "Bootstrap: localimage\nFrom: oci\n"),
+        ("/a:b.sif", "Bootstrap: localimage\nFrom: /a:b.sif\n"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("order", "lines"),
+    [
+        ({}, []),
+        ({"copies": [Copy("a", "/b")]}, ["%files", "    a /b"]),
+        ({"requirements": "/r"}, ["%files", "    /r /opt/muster-build/requirements.txt", "%post", "    set -e"]),
+        (
+            {"requirements": "/r", "wheelhouse": "/w"},
+            ["    /w /opt/muster-build/wheels", " --find-links ", "    rm -rf"],
+        ),
+        ({"requirements": "/r", "wheelhouse": "/w", "offline": True}, [" --no-index --find-links ", "    rm -rf"]),
+        ({"definition": "Bootstrap: x\nFrom: y\n%post\n    true\n"}, ["%post", "    true"]),
+    ],
+)
+def test_a_definition_has_what_is_asked_for_and_no_more(
+    base: str, head: str, order: dict[str, Any], lines: list[str]
+) -> None:
+    text = compose(base, **order)
+    assert text.startswith(head)
+    rest = text.removeprefix(head)
+    assert all(line in rest for line in lines)
+    assert ("%files" in rest) is bool({"copies", "requirements"} & order.keys())
+    assert ("--find-links" in rest, "rm -rf" in rest) == ("wheelhouse" in order,) * 2
+    assert ("--no-index" in rest) is order.get("offline", False)
+    assert ("%post" in rest) is bool({"definition", "requirements"} & order.keys())
