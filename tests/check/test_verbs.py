@@ -334,3 +334,39 @@ def test_a_look_is_told_by_what_it_found(
         assert says_not not in told
     assert check._tell(world_of([]), [], _words(**{**_QUIET, "picture": True})) == 0
     assert "nothing is known of any node" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("ranks", "looked", "size", "chosen", "sentence"),
+    [
+        ([], [], 0, "", "the first look …"),
+        ([(0, "", 4), (1, "", 4)], [1.0], 4, "0", "the first look …"),
+        ([(0, "", 4), (1, "", 4)], [1.0, 1.0], 4, "0", "the first look …"),
+        ([(2, "", 4), (1, "", 5)], [1.0, 2.0], 5, "2", "judged of n1,n2"),
+        ([(0, "a", 4), (0, "b", 3), (1, "b", 2)], [1.0, 2.0], 7, "a.0", "judged of n1,n2"),
+    ],
+)
+@pytest.mark.parametrize("page", ["", "s", "l"])
+def test_the_screen_of_top_tells_of_the_ranks_that_were_found(
+    monkeypatch: pytest.MonkeyPatch, ranks: list[tuple[int, str, int]], looked: list[float], size: int, chosen: str,
+    sentence: str, page: str,
+) -> None:  # fmt: skip
+    job = SlurmJob("7", "7", "train", state_of("RUNNING"), reason_of("None"), node_list="n[1-2]")
+    found = [SimpleNamespace(stack=RankStack(rank, of_size, "n1", 7, "S", role=role)) for rank, role, of_size in ranks]
+    looks = SimpleNamespace(movements=lambda: found, rounds=lambda: [SimpleNamespace(at_s=at_s) for at_s in looked])
+    screen = top._Top(JobCase("7", job, None), SimpleNamespace(looks=looks))  # type: ignore[arg-type]
+    monkeypatch.setattr(
+        "muster_check.stacks.judge.judge_job",
+        lambda _, nodes: SimpleNamespace(sentence=f"judged of {','.join(nodes)}"),
+    )
+    monkeypatch.setattr(screen, "_lines", lambda *_: ["one", "two"])
+    screen.page = page
+    shown = screen.screen()
+    assert (shown.size, shown.chosen, shown.sentence, len(shown.ranks)) == (
+        max((of_size for _, _, of_size in ranks), default=0), chosen, sentence, len(ranks),
+    )  # fmt: skip
+    assert f"{len(ranks)} of {size} ranks on " in shown.title
+    assert shown.last_line == "last output: two"
+    pages = {"": "", "l": f"rank {chosen}: its last lines", "s": f"rank {chosen}"}
+    assert "\n".join(shown.page).startswith(pages[page])
+    assert bool(shown.page) is bool(page)

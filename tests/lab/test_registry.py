@@ -117,9 +117,13 @@ def test_a_home_that_is_a_dead_link_cannot_be_written(tmp_path: Path, place: str
     assert LabRegistry({"XDG_STATE_HOME": str(tmp_path / "home")}).note is not None
 
 
-def test_a_disk_without_room_is_told_with_the_place(registry: LabRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_begun", [True, False])
+def test_a_disk_without_room_is_told_with_the_place(
+    registry: LabRegistry, monkeypatch: pytest.MonkeyPatch, is_begun: bool
+) -> None:
     def refuse(path: Path, *_: object) -> int:
-        path.touch()
+        if is_begun:
+            path.touch()
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "write_text", refuse)

@@ -52,7 +52,6 @@ class Screen(NamedTuple):
     page: Sequence[str] = ()
     """Shown in the place of the ranks: the stack or the log of one."""
 
-    note: str = ""
     takes_keys: bool = True
     """Whether somebody can press one: the screen stands on a terminal."""
 
@@ -61,11 +60,10 @@ def draw_screen(screen: Screen, width: int, height: int) -> Lines:
     """Return the screen."""
     title = Text(plain(screen.title), style="bold reverse", overflow="ellipsis", no_wrap=True)
     keys = "q quit  ↑↓ rank  s stack  l log" if not screen.page else "q quit  ↑↓ rank  any other key: back"
-    last_words = screen.note or (keys if screen.takes_keys else "")
     foot = [
         *_wrapped(screen.sentence, width),
         _one(screen.last_line, ""),
-        *([_one(last_words, "dim")] * bool(last_words)),
+        *([_one(keys, "dim")] * screen.takes_keys),
     ]
     room = max(height - len(foot) - 2, 1)
     if screen.page:
