@@ -237,9 +237,9 @@ def test_a_library_to_be_preloaded_that_is_not_there_is_told(tmp_path: Path) -> 
 
 def test_the_secret_of_an_address_is_not_told() -> None:
     told = gather.variables_in_force(
-        {"NCCL_NET": "x", "OTHER": "y", "NCCL_URL": "http://a:b@c/d", "OMPI_MCA_ess_x": "z"}
+        {"NCCL_NET": "x", "OTHER": "y", "NCCL_URL": "http://a:b@c/d", "OMPI_MCA_ess_x": "z", "LD_PRELOAD": "p"}
     )
-    assert told == {"NCCL_NET": "x", "NCCL_URL": "http://…@c/d"}
+    assert told == {"LD_PRELOAD": "p", "NCCL_NET": "x", "NCCL_URL": "http://…@c/d"}
 
 
 def test_what_is_left_of_a_file_system_is_told() -> None:

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from muster.errors import MachineLacks
 from muster.facts import Facts
+from muster.look.ask_cluster import Silence
 from muster.runner import ProgramResult
 from muster.sites.load import load
 from muster.sites.site import Site
@@ -273,3 +275,41 @@ def test_the_draft_of_a_real_cluster_loads_and_a_first_job_runs_with_it(tester: 
         done = lab.exec(run)
         assert done.ok, done.stderr
         assert sorted(re.findall(r"node\d", done.stdout)) == ["node1", "node1", "node2", "node2"]
+
+
+@pytest.mark.parametrize(
+    ("said", "answer", "status", "stderr", "refused", "node", "shares"),
+    [
+        (CLUSTER, "@@ arch\nx86_64\n@@ end\n", 0, "", {}, {"arch": "x86_64"}, False),
+        (CLUSTER, "@@ arch\nx86", 0, "", {"node": "what it said is not whole: '@@ arch\\nx86'"}, {}, False),
+        (CLUSTER, "", 1, "no room\n", {"node": "no room"}, {}, False),
+        (CLUSTER, "", 1, "", {"node": "ended with status 1, without a word"}, {}, False),
+        (replace(CLUSTER, associations=()), "@@ end\n", 0, "", {}, {}, True),
+        (replace(CLUSTER, unanswered=("sacctmgr: no",)), "@@ end\n", 0, "", {"accounting": "sacctmgr: no"}, {}, False),
+        (Silence(""), "@@ end\n", 0, "", {"cluster": "no cluster is set up for Slurm's clients here"}, {}, True),
+        (Silence("away"), "@@ end\n", 0, "", {"cluster": "away"}, {}, True),
+    ],
+)
+@pytest.mark.parametrize("reach", [None, "www.example.org"])
+def test_a_job_and_a_cluster_are_asked_and_each_refusal_is_kept(
+    monkeypatch: pytest.MonkeyPatch, said: Any, answer: str, status: int, stderr: str, refused: dict[str, str],
+    node: dict[str, str], shares: bool, reach: str | None,
+) -> None:  # fmt: skip
+    asked: list[Sequence[str]] = []
+
+    def runner(argv: Sequence[str], **_: Any) -> ProgramResult:
+        asked.append(argv)
+        if any("lscpu" in word for word in argv):
+            return ProgramResult(tuple(argv), status, answer, stderr)
+        return ProgramResult(tuple(argv), 1, "", "not here")
+
+    monkeypatch.setattr("muster_check.survey.ask.ask_cluster", lambda *_, **__: said)
+    found = survey(Facts(hostname="login1", user="ada"), job=("-Ax",), reach=reach, runner=runner)
+    assert {key: text for key, text in found.refused.items() if text != "not here"} == refused
+    assert found.node == node
+    assert ("shares" in found.refused) is shares
+    (job,) = [argv for argv in asked if any("lscpu" in word for word in argv)]
+    assert "-Ax" in job
+    assert any("www.example.org" in word for word in job) is bool(reach)
+    alone = survey(Facts(hostname="login1", user="ada"), runner=runner)
+    assert ("node" in alone.refused, alone.node) == (False, {})
