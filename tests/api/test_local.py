@@ -80,7 +80,7 @@ def test_it_can_be_waited_for_a_while_and_cancelled() -> None:
         time.sleep(0.05)
     job.cancel()
     result = job.result(timeout=120)
-    assert (result.ok, result.status, result.rank) == (False, 143, None)
+    assert (result.ok, result.status, result.rank, result.state.name) == (False, 143, None, "CANCELLED")
     job.cancel()
 
 

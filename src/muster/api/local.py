@@ -21,7 +21,7 @@ from muster.follow.watch import output_of_run
 from muster.model.failure import Failure, exit_words
 from muster.model.plan import Plan
 from muster.runner import DEVNULL, STDOUT, run, shell_status, start
-from muster.slurm.states import Phase, State
+from muster.slurm.states import Phase, State, state_of
 
 if TYPE_CHECKING:
     from muster.runner import Process
@@ -48,6 +48,7 @@ class LocalJob:
             )
         finally:
             os.close(log)
+        self._is_cancelled = False
 
     def __repr__(self) -> str:
         return f"<muster job {self.id}, here>"
@@ -60,6 +61,8 @@ class LocalJob:
         status = self._how()[0]
         if status == 0:
             return State("COMPLETED", Phase.ENDED_WELL, "it ended with status 0")
+        if self._is_cancelled:
+            return state_of("CANCELLED")
         return State("FAILED", Phase.ENDED_BADLY, f"it failed: {exit_words(status)}")
 
     def wait(self, timeout: float | None = None) -> State:
@@ -105,6 +108,7 @@ class LocalJob:
     def cancel(self) -> None:
         """End its ranks; one that is over already is left as it is."""
         if self._process.poll() is None:
+            self._is_cancelled = True
             self._process.terminate()
 
     def __await__(self) -> Generator[Any, None, Result]:
