@@ -50,7 +50,7 @@ ALLOWED = {
     "muster/slurm/reasons.py": {
         "re.sub('\\\\bID\\\\b', job, self.remedy)": "the id of the job is put in; nothing is decided"
     },
-    "muster/slurm/submit.py": {"_OF_NODES.search(self.reason)": "Slurm's words"},
+    "muster/slurm/submit.py": {"re.search(_OF_NODES, self.reason)": "Slurm's words"},
 }
 """Every place that reads such a text, with its reason. A new one needs a value in the place of the text."""
 

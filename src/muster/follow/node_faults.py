@@ -123,7 +123,7 @@ def _well_of(run: Run) -> Iterator[WellRun]:
                 yield WellRun(script_of(run), run.job, tuple(expand(end.nodes)), end.when)
 
 
-_INTERPRETERS = re.compile(r"(?:.*/)?(?:python[0-9.]*|bash|sh|dash|torchrun|accelerate|env)")
+_INTERPRETERS = r"(?:.*/)?(?:python[0-9.]*|bash|sh|dash|torchrun|accelerate|env)"
 
 
 def script_of(run: Run) -> str:
@@ -131,7 +131,7 @@ def script_of(run: Run) -> str:
     plan = written_object(run.directory / "plan.json")
     try:
         program, *words = map(str, plan["command"])
-        if _INTERPRETERS.fullmatch(program):
+        if re.fullmatch(_INTERPRETERS, program):
             program = next((word for word in words if not word.startswith("-")), program)
         return os.path.normpath(Path(str(plan["working_directory"]), program))
     except (ValueError, KeyError, TypeError):

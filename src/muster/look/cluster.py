@@ -18,7 +18,7 @@ from muster.slurm.variables import scheduler_environment
 
 UNNAMED = "unnamed"
 _FILES = ("/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf", "/etc/slurm-llnl/slurm.conf")
-_NAME = re.compile(r"^\s*ClusterName\s*=\s*([^\s#]+)", re.IGNORECASE | re.MULTILINE)
+_NAME = r"(?im)^\s*ClusterName\s*=\s*([^\s#]+)"
 
 
 def configuration_file(environment: Mapping[str, str]) -> Path | None:
@@ -42,7 +42,7 @@ def cluster_name(environment: Mapping[str, str], runner: Runner = run) -> str:
     The file is read first: it costs no process, and tells it while the controller is silent.
     """
     file = configuration_file(environment)
-    match = None if file is None else _NAME.search(text_of(file))
+    match = None if file is None else re.search(_NAME, text_of(file))
     if match is not None:
         return match[1]
     if environment.get("SLURM_JOB_ID") and environment.get("SLURM_CLUSTER_NAME"):

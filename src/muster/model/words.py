@@ -22,7 +22,7 @@ PLACEHOLDERS = {
 # Of a table's columns, in the script: $row_lr.
 COLUMN_PREFIX = "row_"
 WIDTH = 120
-_PLACEHOLDER = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
+_PLACEHOLDER = r"\{(" + "|".join(PLACEHOLDERS) + r")\}"
 
 
 class Fragment(msgspec.Struct, frozen=True):
@@ -57,7 +57,7 @@ Word = Union[str, Fragment, Hidden, Template]
 
 def template(text: str) -> Word:
     """Return a user's value: a Template where it leaves something open, else the text itself."""
-    return Template(text) if _PLACEHOLDER.search(text) else text
+    return Template(text) if "{" in text and re.search(_PLACEHOLDER, text) else text
 
 
 def quote(word: Word) -> str:
@@ -77,7 +77,7 @@ def _gap(columns: Iterable[str]) -> re.Pattern[str]:
     """Return the pattern of what a text leaves open."""
     names = tuple(map(re.escape, columns))
     # ${lr} is the shell's, or Hydra's.
-    return re.compile(r"(?<!\$)\{(" + "|".join((*PLACEHOLDERS, *names)) + r")\}") if names else _PLACEHOLDER
+    return re.compile(r"(?<!\$)\{(" + "|".join((*PLACEHOLDERS, *names)) + r")\}" if names else _PLACEHOLDER)
 
 
 def _expression(name: str) -> str:

@@ -30,7 +30,7 @@ def is_secret(name: str, value: str = "") -> bool:
     A word of its name, a password in an address.
     """
     by_name = name not in _NO_SECRET and any(word.endswith(_SECRET_ENDINGS) for word in name.upper().split("_"))
-    return by_name or bool(re.search(_ADDRESS_WITH_PASSWORD, value))
+    return by_name or ("@" in value and bool(re.search(_ADDRESS_WITH_PASSWORD, value)))
 
 
 def _typed_secret(assignment: str) -> bool:

@@ -246,8 +246,8 @@ class Chosen(msgspec.Struct, frozen=True):
     """Whether a job that names no partition gets this one."""
 
 
-_OF_TRIALS = re.compile(r"debug|test|dev|short|interact|quick|express|trial", re.IGNORECASE)
-_OF_FEW = re.compile(r"debug|test|dev|interact|jupyter|visual|viz|maint|admin|transfer|xfer|data|copy", re.IGNORECASE)
+_OF_TRIALS = r"(?i)debug|test|dev|short|interact|quick|express|trial"
+_OF_FEW = r"(?i)debug|test|dev|interact|jupyter|visual|viz|maint|admin|transfer|xfer|data|copy"
 _TRIAL_S = 4 * 3600
 
 
@@ -287,7 +287,7 @@ def _request(ask: Ask) -> str:
 
 
 def _is_for_trials(partition: PartitionFacts) -> bool:
-    return bool(_OF_TRIALS.search(partition.name)) and (
+    return bool(re.search(_OF_TRIALS, partition.name)) and (
         partition.time_max_s is not None and partition.time_max_s <= 6 * _TRIAL_S
     )
 
@@ -296,7 +296,7 @@ def _cost(cluster: ClusterFacts, partition: PartitionFacts, ask: Ask) -> tuple[o
     """Return what makes a partition a worse choice, the gravest first."""
     kind = kind_for(cluster, partition.name, ask)
     return (
-        bool(_OF_FEW.search(partition.name)),
+        bool(re.search(_OF_FEW, partition.name)),
         how_preempted(cluster, partition) is not None,
         partition.groups is not None or partition.accounts is not None,
         gpus_of(kind, ask.gpu_type) if kind else 0,

@@ -8,13 +8,13 @@ from typing import NamedTuple
 from muster.policy.rules import Ask
 from muster.slurm.cluster_facts import Association, ClusterFacts, KindFacts, PartitionFacts
 
-_SLICE = re.compile(r"\d+g\.\d+gb|\d+g$", re.IGNORECASE)
+_SLICE = r"(?i)\d+g\.\d+gb|\d+g$"
 """How the type of a part of a GPU is named: a100_1g.5gb, h100_3g.40gb, 1g.10gb."""
 
 
 def is_slice(gpu_type: str) -> bool:
     """Return whether a type of GPU is a part of one (MIG)."""
-    return bool(_SLICE.search(gpu_type))
+    return bool(re.search(_SLICE, gpu_type))
 
 
 def gpus_of(kind: KindFacts, gpu_type: str | None) -> int:

@@ -163,7 +163,7 @@ _NAMED = (
 REASONS = {row[0]: WaitReason(*row) for row in _NAMED}
 
 # A limit's name: whose limit it is, of which kind, of what, over what time, for whom.
-_LIMIT = re.compile(
+_LIMIT = (
     r"(?P<owner>Assoc|QOS)?(?P<kind>Grp|Max|Min)"
     r"(?P<what>BB|Billing|C[Pp][Uu]|Energy|GRES|License|Mem(?:ory)?|Node|Unknown|SubmitJobs?|Jobs|Wall(?:Duration)?)"
     r"(?P<time>RunMinutes|RunMins|Minutes)?(?P<per>Per(?:Account|Job|Node|User))?(?:Limit|NotSatisfied)?"
@@ -229,7 +229,7 @@ def _split(reason_text: str) -> tuple[str, str]:
 
 
 def _limit(code: str, detail: str) -> WaitReason | None:
-    match = _LIMIT.fullmatch(code)
+    match = re.fullmatch(_LIMIT, code)
     if match is None:
         return None
     owner, kind, time, per = match["owner"], match["kind"], match["time"], match["per"]

@@ -29,10 +29,10 @@ class Rejection(msgspec.Struct, frozen=True):
     @property
     def is_of_nodes(self) -> bool:
         """Return whether the nodes do not have what is asked for: Slurm does not say which of it."""
-        return bool(_OF_NODES.search(self.reason))
+        return bool(re.search(_OF_NODES, self.reason))
 
 
-_OF_NODES = re.compile(
+_OF_NODES = (
     r"(?i)requested node configuration is not available|can not be satisfied|node count specification invalid|"
     r"more processors requested than permitted|requested nodes are busy"
 )
