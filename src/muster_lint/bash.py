@@ -34,7 +34,7 @@ _CLAUSES = frozenset({"elif_clause", "else_clause"})
 _LOOPS = frozenset({"for_statement", "while_statement", "c_style_for_statement"})
 
 
-class Word(msgspec.Struct, frozen=True):
+class Word(msgspec.Struct, frozen=True, dict=True):
     """One word of a command."""
 
     text: str
@@ -64,7 +64,7 @@ class Word(msgspec.Struct, frozen=True):
         """Tell whether the shell expands nothing in it."""
         return not self.names and not self.substitutions
 
-    @property
+    @cached_property
     def program(self) -> str:
         """Return the name of the program that it is, without its folder; empty where that is not known."""
         value = looked_up(self.value)
@@ -117,7 +117,7 @@ def _spellings(name: str) -> tuple[str, ...]:
     return (f"${name}", f"${{{name}}}", f"${{{name}[@]}}", f"${{{name}[*]}}")
 
 
-class SimpleCommand(msgspec.Struct, frozen=True):
+class SimpleCommand(msgspec.Struct, frozen=True, dict=True):
     """One simple command."""
 
     words: tuple[Word, ...]
@@ -149,7 +149,7 @@ class SimpleCommand(msgspec.Struct, frozen=True):
     reads: bool = False
     """Its standard input is a file or a text of the script."""
 
-    @property
+    @cached_property
     def program(self) -> str:
         """Return the name of the program, without its folder; empty where the shell expands it to what is not known."""
         return self.words[0].program if self.words else ""

@@ -24,8 +24,8 @@ def ignored_lines(text: str) -> dict[int, frozenset[str]]:
 
 def wrong_marks(path: str, text: str) -> Iterator[LintFinding]:
     """Yield the marks that silence nothing: without a reason, or with the name of no rule."""
-    known_rules = {rule.name for rule in all_rules()} | {"not-python", "template"}
     for number, _, match in _marks(text):
+        known_rules = {rule.name for rule in all_rules()} | {"not-python", "template"}
         unknown_names = sorted(
             name for name in _names(match) if name not in known_rules and not name.startswith("site-")
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cache, cached_property
 
 import msgspec
 
@@ -299,6 +299,7 @@ def directives_of(line: str, number: int) -> Iterator[HeaderOption]:
         yield HeaderOption(_SAME.get(name, name), word, value, place, line)
 
 
+@cache
 def _whole_name(name: str) -> str:
     """Return the option that getopt takes a name for, as the beginning of that one alone: --cpus-per-tas."""
     names = [option for option in SBATCH_FLAGS if option.startswith(name)]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 import msgspec
 
@@ -57,7 +58,7 @@ class Stage(msgspec.Struct, frozen=True):
         )
 
 
-class LaunchCommand(msgspec.Struct, frozen=True):
+class LaunchCommand(msgspec.Struct, frozen=True, dict=True):
     """A command that starts programs, and the shell text inside it."""
 
     command: SimpleCommand
@@ -70,7 +71,11 @@ class LaunchCommand(msgspec.Struct, frozen=True):
 
     def stage(self, kind: str) -> Stage | None:
         """Return the first stage of a kind."""
-        return next((stage for stage in self.stages if stage.kind == kind), None)
+        return self._first_stages.get(kind)
+
+    @cached_property
+    def _first_stages(self) -> dict[str, Stage]:
+        return {stage.kind: stage for stage in reversed(self.stages)}
 
     @property
     def unknown(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import takewhile
 from pathlib import Path
 
@@ -126,19 +127,23 @@ def _header_findings(source: SourceFile) -> Iterator[LintFinding]:
         yield from _findings(source, "batch", read_job(source.path, header), room=("header", "output"))
 
 
+@cache
+def _rules_of(language: str, room: tuple[str, ...]) -> tuple[Rule, ...]:
+    return tuple(rule for rule in all_rules() if rule.language == language and rule.check.__module__.endswith(room))
+
+
 def _findings(source: SourceFile, language: str, value: object, room: tuple[str, ...] = ("",)) -> Iterator[LintFinding]:
     is_try = isinstance(value, BatchScript) and is_short_try(value)
-    for rule in all_rules():
-        if rule.language == language and rule.check.__module__.endswith(room):
-            of_try = {"severity": Severity.STYLE} if is_try and rule.name in _LOSES_A_RUN else {}
-            for hit in dict.fromkeys(structs.replace(each, **of_try) for each in rule.check(value)):
-                runs = value.runs_at(hit.place) if isinstance(value, BatchScript) else True
-                if rule.name in _WITHOUT_BASH or rule.name == "not-bash" or runs:
-                    yield _finding(source.path, rule, hit)
-                elif runs is None:
-                    severity = _severity(rule, hit)
-                    unknown = "whether this branch runs" if severity in {Severity.BREAKS, Severity.HANGS} else ""
-                    yield _finding(source.path, rule, structs.replace(hit, unknown=hit.unknown or unknown))
+    for rule in _rules_of(language, room):
+        of_try = {"severity": Severity.STYLE} if is_try and rule.name in _LOSES_A_RUN else {}
+        for hit in dict.fromkeys(structs.replace(each, **of_try) for each in rule.check(value)):
+            runs = value.runs_at(hit.place) if isinstance(value, BatchScript) else True
+            if rule.name in _WITHOUT_BASH or rule.name == "not-bash" or runs:
+                yield _finding(source.path, rule, hit)
+            elif runs is None:
+                severity = _severity(rule, hit)
+                unknown = "whether this branch runs" if severity in {Severity.BREAKS, Severity.HANGS} else ""
+                yield _finding(source.path, rule, structs.replace(hit, unknown=hit.unknown or unknown))
 
 
 def _finding(path: str, rule: Rule, hit: Hit) -> LintFinding:

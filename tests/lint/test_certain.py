@@ -4,6 +4,7 @@ and what is wrong is found however it is written. The scripts here are our own, 
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,8 +26,12 @@ def _findings(text: str, path: str = "job.sh") -> list[LintFinding]:
     return lint_source(source_of(path, text))
 
 
+_findings_of = cache(_findings)
+"""The same for a text alone: two tests ask for each case."""
+
+
 def _named(text: str, rule: str) -> LintFinding | None:
-    return next((finding for finding in _findings(text) if finding.rule == rule), None)
+    return next((finding for finding in _findings_of(text) if finding.rule == rule), None)
 
 
 _RIGHT = {

@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 
 from lint import test_certain
-from muster_lint.look import lint_source
-from muster_lint.read import source_of
 from muster_lint.values import LintFinding
 
 _HEAD = "#!/bin/bash\n#SBATCH --time=01:00:00\n"
@@ -39,8 +37,7 @@ _EARLY = 'srun -K bash -c "accelerate launch {} --num_machines 2 --machine_rank 
 
 
 def _named(text: str, rule: str) -> LintFinding | None:
-    findings = lint_source(source_of("job.sh", text))
-    return next((finding for finding in findings if finding.rule == rule), None)
+    return next((finding for finding in test_certain._findings_of(text) if finding.rule == rule), None)
 
 
 _HERE = "export MASTER_ADDR=localhost\n"
@@ -542,7 +539,7 @@ def test_what_else_is_found_in_these_cases(golden: Callable[[Path, str], None]) 
         for name, (*_, rule, text) in cases.items():
             found = [
                 f"{each.place.line} {each.rule}{'?' * bool(each.unknown)}"
-                for each in lint_source(source_of("job.sh", text))
+                for each in test_certain._findings_of(text)
                 if each.rule not in {rule, *of_beginnings}
             ]
             if found:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from muster_lint.values import LintFinding, Rule, Severity
 _RULES = all_rules()
 
 
+@cache  # four tests ask for each example
 def _findings(rule: Rule, text: str) -> list[LintFinding]:
     return lint_source(SourceFile("example", text, FileKind(rule.language)))
 
