@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from pathlib import Path
 
 import pytest
 
@@ -29,13 +30,20 @@ from muster.errors import MachineLacks, MusterError, RequestError, SchedulerSile
     ],
 )
 def test_an_error_is_a_sentence_and_a_status(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, error: Exception, status: int, says: str
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    error: Exception,
+    status: int,
+    says: str,
 ) -> None:
     monkeypatch.delenv("MUSTER_TRACEBACK", raising=False)
     with pytest.raises(type(error)) as raised:
         raise error
 
-    assert _explain(raised.value) == status
+    with (tmp_path / "output").open("w") as output:  # it is replaced where it has no space
+        monkeypatch.setattr("sys.stdout", output)
+        assert _explain(raised.value) == status
     assert says in capfd.readouterr().err
 
 
