@@ -84,6 +84,12 @@ def test_a_page_that_is_not_there_is_answered_with_what_to_type(
     assert f"hint: {hint}" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("words", [("--json",), ("--man", "share/man")])
+def test_what_is_of_all_pages_takes_no_page(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["docs", *words, "jobs"]) == 2
+    assert "all pages, and not jobs alone" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("columns", ["40", "160"])
 def test_all_pages_are_listed_in_the_width_of_the_terminal(
     columns: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -118,12 +118,14 @@ def test_the_parts_of_a_heterogeneous_job_are_one_job() -> None:
     first = row(
         JobID="7", JobArrayID="7+0", State="PENDING", NumNodes="1", NodeList="a", Partition="gpu", Reason="Resources"
     )
-    other = row(JobID="9", JobArrayID="9", State="RUNNING", NumNodes="3", NodeList="c")
+    year = "365-00:00:00"  # of a job without a limit that backfill started
+    other = row(JobID="9", JobArrayID="9", State="RUNNING", NumNodes="3", NodeList="c", TimeLimit=year)
     whole, alone = parse_squeue(HEADING + second + first + other) or ()
 
     assert (whole.id, whole.shown_id, whole.nodes, whole.node_list) == ("7", "7", 3, "a,b[1-2]")
     assert (whole.partition, whole.reason.code) == ("gpu,cpu", "Resources")
     assert [part.id for part in whole.parts] == ["7", "8"]
+    assert alone.time_limit_s is None
     assert (whole.nodes_of_parts, alone.nodes_of_parts) == ((1, 2), (3,))
     (part,) = parse_squeue(HEADING + second) or ()
     assert (part.id, part.shown_id) == ("8", "7+1"), "a part that was asked for alone stays one"

@@ -127,6 +127,14 @@ def test_a_host_that_a_shell_would_read_is_refused(host: str, capsys: pytest.Cap
     assert "is not the name of a host" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("words", [["site", "check", "--srun=ü"], ["build", "venv", "--job-option=--", "x"]])
+def test_a_word_that_srun_or_run_would_start_is_not_a_flag(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    assert "is not a whole flag" in capsys.readouterr().err
+
+
 def test_what_disagrees_is_named_with_what_to_type_for_one_command() -> None:
     asked = asked_alone(node={"reach": "no"})
     (network,) = [finding for finding in verify(bundled("nibi"), asked) if finding.key == "network.internet"]

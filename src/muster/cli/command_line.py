@@ -133,12 +133,10 @@ def read_typed(command: CommandLine, words: Sequence[str]) -> Typed:
         raise RequestError(message, hint="muster submit queues a job of several programs, muster plan shows it")
     for name in typed_words.values:
         if name in launch and name not in (*command.fields, *command.own) and "help" not in typed_words.values:
-            raise RequestError(
-                f"muster {command.name} does not take {typed_words.origins[name].where}",
-                hint="its output comes here: > FILE behind the command keeps it"
-                if name in {"output", "error"}
-                else f"muster {command.name} --help all lists what it takes",
-            )
+            hint = f"muster {'run' if name in {'here', 'no_label'} else 'submit'} takes it"
+            if name in {"output", "error"}:
+                hint = "its output comes here: > FILE behind the command keeps it"
+            raise RequestError(f"muster {command.name} does not take {typed_words.origins[name].where}", hint=hint)
     return typed_words
 
 

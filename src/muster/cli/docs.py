@@ -12,7 +12,7 @@ from typing import NamedTuple
 from muster import __version__
 from muster.cli.command_line import JSON, CommandLine, Words
 from muster.cli.output import print_json
-from muster.errors import MusterError, UnknownName
+from muster.errors import MusterError, RequestError, UnknownName
 from muster.job.option import option
 
 # Folder → what it is for, in the order in which a newcomer needs them.
@@ -40,6 +40,9 @@ class Page(NamedTuple):
 
 def main(words: Words) -> int:
     """List the pages, or show one."""
+    if words.operands and (words.json or words.man is not None):
+        option_name = "--json lists" if words.json else "--man writes"
+        raise RequestError(f"{option_name} all pages, and not {words.operands[0]} alone", hint="muster docs PAGE")
     if words.man is not None:
         return _write_man_pages(words.man)
     pages = find_pages(documents_folder())

@@ -113,7 +113,9 @@ def _host_of(case: JobCase, rank: int) -> str:
 
 _NOT_FOR_A_SHELL = (
     *("output", "error", "per_rank_files", "no_label", "launcher", "here", "snapshot", "check"),
-    *("stage_env", "stage", "stage_out"),
+    *("stage_env", "stage", "stage_out", "torchrun", "closed", "hang", "stacks_ready"),
+    *("sweep", "sweep_at_once", "sweep_per_node", "requeue", "restart", "spares", "checkpoint"),
+    *("until_done", "links", "save_before", "save_signal"),
 )
 COMMAND = CommandLine(
     name="shell",

@@ -188,6 +188,13 @@ def parse_count(lowest: int, highest: int) -> Callable[[str], int]:
     return parse
 
 
+def parse_flag(value: str) -> str:
+    """Return a word that is itself an option, for another program."""
+    if not value.startswith("-") or not value.strip("-"):
+        raise RequestError(f"{shown(value)} is not a whole flag", hint=f"for example --{value or 'quiet'}")
+    return parse_text(value)
+
+
 def parse_port(value: str) -> int:
     """Return a port that an ordinary user may open."""
     number = whole_number(value)

@@ -293,6 +293,10 @@ def _how_long(reason: WaitReason) -> int:
     return 2 if reason.clears is Clears.ITSELF else 3
 
 
+_YEAR = "365-00:00:00"
+"""The limit that Slurm's backfill writes into a job without one (22.05)."""
+
+
 def _job(names: Sequence[str], values: Sequence[str]) -> SlurmJob | None:
     if len(values) != len(names):
         return None
@@ -311,7 +315,7 @@ def _job(names: Sequence[str], values: Sequence[str]) -> SlurmJob | None:
         signal=signal,
         nodes=_number(job_fields["nodes"]),
         cpus=_number(job_fields["cpus"]),
-        time_limit_s=known_walltime_s(job_fields["time_limit"]),
+        time_limit_s=known_walltime_s(job_fields["time_limit"].replace(_YEAR, "")),
         submitted=_number(job_fields["submitted"]),
         started=_number(job_fields["started"]),
         ended=_number(job_fields["ended"]),

@@ -14,7 +14,7 @@ from muster.cli.command_line import JSON, QUIET, CommandLine, Words
 from muster.cli.output import print_json, print_table, say
 from muster.errors import RequestError, SiteError
 from muster.images.reference import ImageReference, Scheme
-from muster.job.option import option
+from muster.job.option import option, parse_flag
 from muster.rank.vendors import KINDS
 from muster.runner import become, own_command
 
@@ -255,7 +255,7 @@ def _shell(words: Words) -> int:
     sandbox = Path(words.operands[0])
     image_facts = look_at_path(sandbox)
     if image_facts.kind == "missing":
-        raise RequestError(f"there is no sandbox {sandbox}", hint="check the name; --sandbox -o DIR makes one")
+        raise RequestError(f"there is no sandbox {sandbox}", hint="muster build image --sandbox -o DIR makes one")
     if image_facts.kind != "sandbox":
         raise RequestError(
             f"{sandbox} is not a sandbox, and only a sandbox can be changed",
@@ -278,6 +278,7 @@ _BUILDING = (
     option(
         "--job-option FLAG",
         "add an option of muster run for the job of --job: --job-option=-Aphys",
+        parse_flag,
         repeated=True,
         whole_flags=True,
     ),

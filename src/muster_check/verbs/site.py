@@ -10,7 +10,7 @@ from muster import __version__
 from muster.cli.command_line import JSON, CommandLine, Words, read_launch
 from muster.cli.output import print_json, say
 from muster.errors import RequestError, SiteError
-from muster.job.option import option
+from muster.job.option import option, parse_flag
 
 if TYPE_CHECKING:
     from muster.sites.site import Site
@@ -210,7 +210,13 @@ def _launched(site: Site, name: str, flags: Sequence[str]) -> list[WrongFact]:
     ]
 
 
-_SRUN = option("--srun FLAG", "add a flag of srun for the job of --job: --srun=-Aphys", repeated=True, whole_flags=True)
+_SRUN = option(
+    "--srun FLAG",
+    "add a flag of srun for the job of --job: --srun=-Aphys",
+    parse_flag,
+    repeated=True,
+    whole_flags=True,
+)
 _REACH = option(
     "--reach HOST",
     "let the compute node of --job try one connection to port 443 of this host, to see whether there is a way out",
