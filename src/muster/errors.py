@@ -155,7 +155,7 @@ def nearest_hint(name: str, known_names: Sequence[str]) -> str:
     near_name = nearest_name(name, known_names)
     if near_name is not None:
         return f"did you mean {near_name!r}?"
-    return "known: " + ", ".join(known_names) if known_names else "there are none yet"
+    return "known: " + ", ".join(known_names) if known_names else "there are none"
 
 
 def nearest_name(name: str, known_names: Iterable[str]) -> str | None:

@@ -50,6 +50,7 @@ MISTAKES = [
     ("plan --launcher torch -N 2 -- python train.py", "'torch'", "torchrun"),
     ("run --here -- pyhton train.py", "'pyhton' is not on PATH", "did you mean 'python'?"),
     ("logs", "no job is named", "muster jobs"),
+    ("shell -p gpu 12 -- nvidia-smi", "-p is for a new job", "muster shell 12"),
     ("cancel", "a job id", "muster jobs"),
     ("squeue", "'squeue'", "muster jobs"),
     ("lab donw", "'donw'", "'down'"),

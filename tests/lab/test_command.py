@@ -49,8 +49,9 @@ def nobody_has_a_lab(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_done_is_refused_with_a_hint(
-    words: str, complaint: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    words: str, complaint: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert main(["lab", *words.split()]) == 2
     said = capsys.readouterr()
     assert said.out == ""

@@ -163,7 +163,8 @@ def test_the_status_says_whether_the_line_does_the_same(tmp_path: Path, capsys: 
     capsys.readouterr()
     assert _port(tmp_path, other, "--json") == 1
     assert {"asked"} <= {row["verdict"] for row in json.loads(capsys.readouterr().out)["rows"]}
-    assert _port(tmp_path, same, "--site", "generic") == 0
+    assert _port(tmp_path, same, "--site", "generic", "--json") == 0
+    assert "--site generic --" in json.loads(capsys.readouterr().out)["line"]
     assert _port(tmp_path, other, "--as", "line") == 1
     assert "1 is asked" in capsys.readouterr().err
 

@@ -18,4 +18,4 @@ def test_a_name_that_begins_like_one_or_is_close_is_offered(typed: str, nearest:
 def test_one_letter_is_no_sign_of_a_name() -> None:
     assert nearest_name("h", ["HoreKa", "lumi"]) is None
     assert nearest_hint("h", ["HoreKa", "lumi"]) == "known: HoreKa, lumi"
-    assert nearest_hint("h", []) == "there are none yet"
+    assert nearest_hint("h", []) == "there are none"

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 def main(words: Words) -> int:
     """Become the shell."""
     if words.first is not None and words.first.isdigit():
+        for field in words.launch.values:
+            message = f"{words.launch.origins[field].where} is for a new job, but {words.first} has begun"
+            raise RequestError(message, hint=f"omit it: muster shell {words.first}")
         return _attach(words)
     if words.role is not None or words.rank is not None:
         message = "--role and --rank name a rank of a running job, but no job is named"

@@ -112,6 +112,9 @@ def _exec(words: Words) -> int:
 
 
 def _shell(words: Words) -> int:
+    from muster_lab.registry import LabRegistry
+
+    LabRegistry(os.environ).find(words.name)  # a lab that is not up has no shell
     if os.geteuid() and words.user in {None, "root"}:
         say("you are root in the lab, and nobody but yourself on this machine; `exit` leaves the lab")
     return _enter(words, [os.environ.get("SHELL", "/bin/sh")])

@@ -109,7 +109,7 @@ def _facts() -> Facts:
 def _show(draft: Draft, carried_job: Carried | None, words: Words) -> None:
     form = getattr(words, "as") or ("json" if words.json else "all")
     if form == "json":
-        print_json(_as_json(draft, carried_job))
+        print_json(_as_json(draft, carried_job, words))
     elif form == "script":
         print(_script(carried_job, is_shown=False), end="")
         _say_open(draft)
@@ -164,12 +164,10 @@ def _script(carried_job: Carried | None, *, is_shown: bool) -> str:
     )
 
 
-def _as_json(draft: Draft, carried_job: Carried | None) -> dict[str, object]:
-    from muster_lint.port.values import line_of
-
+def _as_json(draft: Draft, carried_job: Carried | None, words: Words) -> dict[str, object]:
     refusal = carried_job.refusal if carried_job else None
     return {
-        "line": line_of(draft.words(), draft.command),
+        "line": _line(draft, words),
         "options": draft.words(),
         "command": list(draft.command),
         "rows": [
