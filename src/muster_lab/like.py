@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from muster.policy.masks import core_list, threads_counted
 from muster.policy.queues import kinds_in
 from muster.sites.schema import NodeKind, Profile, Queue
-from muster.units import format_walltime, parse_memory_mib, parse_walltime_s
-from muster_lab.spec import Account, HostGroup, LabPartition, LabSpec, Qos
+from muster.units import parse_memory_mib, parse_walltime_s
+from muster_lab.spec import Account, HostGroup, LabPartition, LabSpec, Qos, walltime_in_slurm
 
 # What a host gets where the profile does not know better.
 _CORES = 64
@@ -137,9 +137,9 @@ def _kind_of(profile: Profile, queue: Queue) -> str | None:
 def _partition_options(queue: Queue) -> Iterator[tuple[str, str]]:
     longest = queue.time_max or (queue.time_by_nodes[-1].time_max if queue.time_by_nodes else None)
     if longest:
-        yield "MaxTime", _walltime(longest)
+        yield "MaxTime", walltime_in_slurm(longest)
     if queue.time_default:
-        yield "DefaultTime", _walltime(queue.time_default)
+        yield "DefaultTime", walltime_in_slurm(queue.time_default)
     if queue.nodes_max:
         yield "MaxNodes", str(queue.nodes_max)
     if queue.nodes_min:
@@ -153,18 +153,13 @@ def _partition_options(queue: Queue) -> Iterator[tuple[str, str]]:
 def _qos_options(queue: Queue) -> Iterator[tuple[str, str]]:
     yield "Flags", "DenyOnLimit"
     if queue.time_max:
-        yield "MaxWall", _walltime(queue.time_max)
+        yield "MaxWall", walltime_in_slurm(queue.time_max)
     if queue.nodes_max:
         yield "MaxTRESPerJob", f"node={queue.nodes_max}"
     if queue.nodes_min:
         yield "MinTRESPerJob", f"node={queue.nodes_min}"
     if queue.jobs_queued:
         yield "MaxSubmitJobsPerUser", str(queue.jobs_queued)
-
-
-def _walltime(text: str) -> str:
-    seconds = parse_walltime_s(text)
-    return "UNLIMITED" if seconds is None else format_walltime(seconds)
 
 
 # ---------------------------------------------------------------- the rules that are the site's own

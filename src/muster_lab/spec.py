@@ -190,7 +190,8 @@ def _no_doubles(kind: str, names: Iterable[str]) -> None:
         seen_names.add(name)
 
 
-def _walltime(text: str) -> str:
+def walltime_in_slurm(text: str) -> str:
+    """Return a time limit as the files of Slurm have it."""
     seconds = parse_walltime_s(text)
     return "UNLIMITED" if seconds is None else format_walltime(seconds)
 
@@ -209,8 +210,8 @@ def _names(text: str) -> str:
 
 # What --partition calls it, how slurm.conf spells it, how its value is read.
 _PARTITION_OPTIONS = {
-    "time": ("MaxTime", _walltime),
-    "default-time": ("DefaultTime", _walltime),
+    "time": ("MaxTime", walltime_in_slurm),
+    "default-time": ("DefaultTime", walltime_in_slurm),
     "max-nodes": ("MaxNodes", _count),
     "min-nodes": ("MinNodes", _count),
     "accounts": ("AllowAccounts", _names),

@@ -141,7 +141,7 @@ def test_a_site_s_rules_are_asked(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 def test_sarif_names_rule_and_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "job.sh").write_text(_GOOD.replace("#SBATCH --time", "# SBATCH --time"))
-    _lint("--sarif", "--select=style", str(tmp_path / "job.sh"))
+    _lint("--format=sarif", "--select=style", str(tmp_path / "job.sh"))
     run = json.loads(capsys.readouterr().out)["runs"][0]
     ids = {rule["id"] for rule in run["tool"]["driver"]["rules"]}
     assert {result["ruleId"] for result in run["results"]} <= ids

@@ -223,7 +223,7 @@ def test_sarif_says_where_a_rule_is_explained_and_which_file_was_not_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "binary.sh").write_bytes(b"\0")
-    _lint("--sarif", "job.sh", "binary.sh")
+    _lint("--format=sarif", "job.sh", "binary.sh")
     (run,) = json.loads(capsys.readouterr().out)["runs"]
     rules = {rule["id"]: rule for rule in run["tool"]["driver"]["rules"]}
     assert rules["srun-survivors"]["helpUri"] == (

@@ -17,7 +17,6 @@ from muster.job.options import Typed, read_words
 
 JSON = option("--json", "print one JSON document with stable keys")
 QUIET = option("--quiet", "show warnings only, no progress")
-VERBOSE = option("--verbose", "report where the command runs and why, and which launcher was chosen")
 HELP = option("-h --help", "show this page")
 
 

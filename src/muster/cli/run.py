@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from functools import partial
 
-from muster.cli.command_line import QUIET, VERBOSE, CommandLine, Words, fields_but
+from muster.cli.command_line import QUIET, CommandLine, Words, fields_but
 from muster.cli.launching import facts_and_request, need_command, start_by_name, warn
 from muster.cli.output import leave, say
 from muster.errors import SchedulerSilent
@@ -27,7 +27,7 @@ def main(words: Words) -> int:
     facts, request = facts_and_request(launch, quiet=quiet)
     need_command(request)
     try:
-        place, reason = place_of(request, facts)
+        place, _ = place_of(request, facts)
     except SchedulerSilent as error:
         hint = f"{error.hint}; muster run --here starts the ranks on this machine"
         raise SchedulerSilent(error.message, hint) from None
@@ -36,8 +36,6 @@ def main(words: Words) -> int:
     prepared = prepare_run(request, facts, launch.typed, place)
     plan, news = prepared.plan, partial(say, quiet=quiet)
     warn(prepared.notes, quiet=quiet)
-    if words.verbose:
-        say(f"{place}: {reason}; launcher {plan.launcher}: {plan.launcher_reason.text}")
     if place is not RunPlace.HERE:
         from muster.cli.closing import close, wait_words
 
@@ -75,7 +73,6 @@ machine.""",
             group="rehearsal",
         ),
         QUIET,
-        VERBOSE,
     ),
     examples=("muster run -N 2 -g 4 -- python train.py",),
 )

@@ -43,10 +43,11 @@ def make_mounts(
 
 def covered(path: str, mounts: Iterable[Mount]) -> bool:
     """Return whether the path of the host is seen in the image under the same name."""
-    return any(_lies_in(path, other_mount.target) for other_mount in mounts)
+    return any(lies_in(path, other_mount.target) for other_mount in mounts)
 
 
-def _lies_in(path: str, folder: str) -> bool:
+def lies_in(path: str, folder: str) -> bool:
+    """Return whether a path is a folder, or lies below it."""
     return PurePosixPath(path).is_relative_to(folder)
 
 
@@ -111,7 +112,7 @@ def _without_repeats(mounts: Iterable[Mount]) -> Iterator[Mount]:
     kept_mounts: list[Mount] = []
     for mount in same_paths:
         parent_mount = next(
-            (kept_mount for kept_mount in kept_mounts if _lies_in(mount.source, kept_mount.target)), None
+            (kept_mount for kept_mount in kept_mounts if lies_in(mount.source, kept_mount.target)), None
         )
         if parent_mount is None or parent_mount.read_only != mount.read_only:
             kept_mounts.append(mount)

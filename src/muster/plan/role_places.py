@@ -12,6 +12,7 @@ from muster.job.option import OriginKind, ValueOrigin
 from muster.job.request import Request
 from muster.model.plan import Plan, Reason, Role, Shape
 from muster.plan.shape import NodeShape
+from muster.plan.site_queue import cores_of
 
 OF_THE_PART = (
     *("account", "partition", "qos", "constraint", "nodelist", "exclude"),
@@ -154,11 +155,6 @@ def check_room(places: Sequence[Placed], plans: Mapping[str, Plan], node: NodeSh
                 parts = " + ".join(f"{counts[name]} ({name})" for name in there)
                 message = f"roles share a node: {parts} = {total} {noun}, but a node has {held} ({node.origin})"
                 raise RequestError(message, hint=f"give each role its part with {option}")
-
-
-def cores_of(shape: Shape) -> int:
-    """Return the CPUs of one node that a role has; Slurm gives one to a rank that asks for none."""
-    return shape.ntasks_per_node * (shape.cpus_per_task or 1)
 
 
 def sum_of_roles(roles: Sequence[Role], node: NodeShape) -> tuple[int, int, int, int | None]:

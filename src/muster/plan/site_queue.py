@@ -113,7 +113,7 @@ def _instead_of_default(site: Site, job: Situation, request: Request, shape: Sha
         reason = replace(reason, text=f"the share of its GPUs: {reason.text}")
         yield _of_node(site, request, shape, share_mib, f"{share_mib}M", reason)
     else:
-        share_mib = min(whole_mib // (node.cores * threads_counted(site.profile, node)), most_mib // _cpus(shape))
+        share_mib = min(whole_mib // (node.cores * threads_counted(site.profile, node)), most_mib // cores_of(shape))
         yield Directive("mem-per-cpu", f"{share_mib}M", replace(reason, text=f"the share of a CPU: {reason.text}"))
 
 
@@ -131,7 +131,8 @@ def _of_node(site: Site, request: Request, shape: Shape, mib: int, text: str, re
     return Directive("mem-per-gpu", f"{mib // gpus}M", replace(reason, text=text))
 
 
-def _cpus(shape: Shape) -> int:
+def cores_of(shape: Shape) -> int:
+    """Return the CPUs of one node that a launch has; Slurm gives one to a rank that asks for none."""
     return shape.ntasks_per_node * (shape.cpus_per_task or 1)
 
 
@@ -149,7 +150,7 @@ def _partition_of(site: Site, name: str | None) -> PartitionFacts | None:
 
 def _unasked(site: Site, partition: str | None, shape: Shape, whole_mib: int) -> _Unasked | None:
     """Return what a job gets unasked: by the word of its partition, else of the cluster; None: not known, or all."""
-    cluster, cpus, gpus = site.cluster, _cpus(shape), shape.gpus_per_node
+    cluster, cpus, gpus = site.cluster, cores_of(shape), shape.gpus_per_node
     if cluster is not None:
         from muster.policy.given import memory_unasked
         from muster.policy.limits import memory_of_largest

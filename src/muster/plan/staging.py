@@ -13,6 +13,7 @@ from muster.images import engine_named
 from muster.job.request import Request
 from muster.model.plan import Engine, ImageUse, Note, Reason, Shape, Staged, Staging
 from muster.model.words import Fragment, Word
+from muster.plan.mounts import lies_in
 from muster.plan.python_environment import environment_of
 from muster.plan.site_values import reason_for
 from muster.sites.site import Site
@@ -103,17 +104,13 @@ def _data(name: str, staging_facts: StagingFacts, directory: str) -> Staged:
     kind, path = staging_facts.kinds.get(name, "missing"), staging_facts.real_paths.get(name, name)
     if kind == "missing":
         raise RequestError(f"--stage {name}: there is no such folder or file", hint="name one that this host sees")
-    if directory in staging_facts.real_paths and _lies_in(staging_facts.real_paths[directory], path):
+    if directory in staging_facts.real_paths and lies_in(staging_facts.real_paths[directory], path):
         raise RequestError(
             f"--stage {name} contains the working directory: what ranks write there would stay on the nodes",
             hint="stage the folder of the data alone",
         )
     reason = Reason("every rank reads it from its node's own disk", f"--stage {name}")
     return Staged(name, "data", (path,), _packed(directory, path), (path,), reason)
-
-
-def _lies_in(path: str, folder: str) -> bool:
-    return PurePosixPath(path).is_relative_to(folder)
 
 
 def _out(request: Request, facts: Facts, staging_facts: StagingFacts) -> str | None:
@@ -125,13 +122,13 @@ def _out(request: Request, facts: Facts, staging_facts: StagingFacts) -> str | N
         raise RequestError(f"--stage-out {name} is a file", hint="name a folder")
     for candidate in (facts.working_directory, request.chdir or ""):
         real = staging_facts.real_paths.get(candidate)
-        if real is not None and _lies_in(real, path):
+        if real is not None and lies_in(real, path):
             raise RequestError(
                 f"--stage-out {name} contains the working directory, where Muster makes the run directories",
                 hint="name a folder of its own: --stage-out out",
             )
     for data in request.stage:
-        if _lies_in(path, staging_facts.real_paths.get(data, data)):
+        if lies_in(path, staging_facts.real_paths.get(data, data)):
             raise RequestError(
                 f"--stage-out {name} lies in --stage {data}, which is packed as it is now",
                 hint="name a folder beside it: --stage-out out",
@@ -191,7 +188,7 @@ def proposal(request: Request, site: Site, facts: Facts, shape: Shape) -> Iterat
     environment = environment_of(request, facts)
     for name, filesystem in site.profile.filesystems.items():
         top = filesystem.path.partition("$")[0].rstrip("/")
-        if environment is None or not filesystem.operations_per_s or not _lies_in(environment.folder, top):
+        if environment is None or not filesystem.operations_per_s or not lies_in(environment.folder, top):
             continue
         seconds = shape.ntasks * IMPORT_OPERATIONS / filesystem.operations_per_s
         if seconds >= _PAYS_S:

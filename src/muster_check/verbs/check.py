@@ -215,17 +215,12 @@ def _show(world: CheckedWorld, findings: Sequence[Finding], words: Words) -> Non
     for finding in findings:
         print(f"{finding.status}: {finding.what}: {finding.evidence}\n    hint: {finding.remedy}", flush=True)
     wrong = [finding for finding in findings if finding.status != NOTE]
-    place = (
-        f"{_counted(len(world.ranks), 'rank')} on {_counted(len(world.hosts), 'host')}" if world.ranks else "this node"
-    )
+    ranks, hosts = len(world.ranks), len(world.hosts)
+    place = f"{ranks} rank{'s' * (ranks != 1)} on {hosts} host{'s' * (hosts != 1)}" if ranks else "this node"
     if not wrong:
         say(f"{place}: nothing wrong was found", quiet=quiet)
     if not world.ranks and not findings:
         say("muster check -N 2 looks at two compute nodes, and at what differs from here", quiet=quiet)
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 # --- a log ----------------------------------------------------------------------------------------------------------

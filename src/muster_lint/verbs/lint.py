@@ -192,7 +192,7 @@ def _exact_text(path: str, source: SourceFile) -> str | None:
 def _show(findings: list[LintFinding], looked: LintResult, silenced: int, words: Words) -> None:
     from muster_lint.report import FORMS, as_json, as_sarif, as_text
 
-    form = words.format or ("sarif" if words.sarif else "json" if words.json else "text")
+    form = words.format or ("json" if words.json else "text")
     if form == "sarif":
         print_json(as_sarif(findings, looked.unread))
     elif form == "json":
@@ -255,11 +255,10 @@ what nobody read (a variable, the site) says so, is one of the weaker ones, and 
         option("--rules", "list all rules, or explain those that are named", group="rules"),
         option(
             "--format FORM",
-            "what to print: text, short (a line for each finding), json, sarif, github or gitlab",
+            "what to print: text, short (a line for each finding), json, sarif (2.1.0), github or gitlab",
             choices=("text", "short", "json", "sarif", "github", "gitlab"),
         ),
         JSON,
-        option("--sarif", "print a SARIF 2.1.0 log, which code hosts read"),
         option("--server", "talk to an editor on stdin and stdout (Language Server Protocol)"),
     ),
     examples=("muster lint job.sbatch", "muster lint --format=short --ignore=style jobs/"),
