@@ -392,6 +392,10 @@ def _parsed(source: bytes) -> tuple[Node, list[int]]:
     added = [match.end() + index for index, match in enumerate(_LONE_HEREDOC.finditer(text))]
     text = _LONE_HEREDOC.sub(rb"\g<0>:", text)
     root = _parser().parse(text).root_node
+    for match in reversed([*_HEREDOC.finditer(text)]):
+        if _is_swallowed(root, match.start("end")):
+            text = text[: match.start()] + match[0].translate(_WITHOUT_SIGNS) + text[match.end() :]
+            root = _parser().parse(text).root_node
     for _ in range(_MOST_BRACES):
         cut = [match for match in _NAMED.finditer(text) if _ends_a_word(root, match.start())]
         if not cut:
@@ -403,6 +407,18 @@ def _parsed(source: bytes) -> tuple[Node, list[int]]:
             text = text[: match.start()] + b"${" + match[1] + b"}" + text[match.end() :]
         root = _parser().parse(text).root_node
     return root, added
+
+
+_HEREDOC = re.compile(rb"<<-?[ \t]*\\?([\"']?)([A-Za-z_]\w*)\1[^\n]*\n.*?^\t*(?P<end>\2)$", re.DOTALL | re.MULTILINE)
+_WITHOUT_SIGNS = bytes.maketrans(b"$`", b"__")
+
+
+def _is_swallowed(root: Node, end: int) -> bool:
+    """Tell whether the grammar misses the last word of a here-document: what stands behind it is lost then."""
+    node = root.descendant_for_byte_range(end, end + 1)
+    while node is not None and node.type != "heredoc_body":
+        node = None if node.type == "heredoc_end" else node.parent
+    return node is not None
 
 
 _MOST_BRACES = 5

@@ -140,6 +140,7 @@ def _named_by_header(flags: Mapping[str, str]) -> dict[str, str]:
         named["SLURM_CPUS_PER_TASK"] = str(cpus)
     if flags.keys() & {"--array", "-a"}:
         named |= {"SLURM_ARRAY_TASK_ID": "3", "SLURM_ARRAY_JOB_ID": "4711", "SLURM_ARRAY_TASK_COUNT": "9"}
+        named |= {"SLURM_ARRAY_TASK_MIN": "1", "SLURM_ARRAY_TASK_MAX": "9", "SLURM_ARRAY_TASK_STEP": "1"}
     return named
 
 

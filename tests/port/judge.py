@@ -119,6 +119,7 @@ def _of_ranks(old: list[Rank], new: list[Rank], given: Mapping[str, str], table:
     for rank in new:
         others.setdefault(rank["rank"], []).append(rank)
     for one in old:
+        one = _by_python(one, new[0])  # noqa: PLW2901  # as the job starts it
         of_rank = others.get(one["rank"], new[:1])
         other = of_rank.pop(0) if len(of_rank) > 1 else of_rank[0]
         if (one["rank"], one["world"]) != (other["rank"], other["world"]):
@@ -132,6 +133,14 @@ def _of_ranks(old: list[Rank], new: list[Rank], given: Mapping[str, str], table:
             yield Difference("folder", shown, table.says_of_folder())
         yield from _of_variables(one["environment"], other["environment"], given, table)
         yield from _of_files(one["files"], other["files"], table)
+
+
+def _by_python(rank: Rank, now: Rank) -> Rank:
+    """Return a rank of ./train.py as one of python ./train.py, where the job starts the file so."""
+    program, words = now["program"], now["words"][:1]
+    if program not in {"python", "python3"} or not words or words[0].rpartition("/")[2] != rank["program"]:
+        return rank
+    return {**rank, "program": program, "words": [*words, *rank["words"]]}
 
 
 def _is_same_program(old: Rank, new: Rank) -> bool:
@@ -206,8 +215,8 @@ class _Table:
         return "asked" if any(found) else "told" if found else ""
 
     def _whole(self, row: PortRow) -> str:
-        """Return what a row speaks of in full: a long command is cut in the table."""
-        if not row.what.endswith("…"):
+        """Return what a row speaks of in full: a long command is cut, and of another launch where its output goes."""
+        if not row.what.endswith("…") and "a job of its own" not in row.why:
             return row.what
         places = [each.place for each in self.job.shell.commands if each.place.line == row.line]
         return " ".join([row.what, *("\n".join(self.job.lines[at.line - 1 : at.end_line]) for at in places)])

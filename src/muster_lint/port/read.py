@@ -23,6 +23,7 @@ from muster_lint.port.step import Chain, chain_of, in_a_shell, read_chain
 from muster_lint.port.values import Draft, Fate, PortRow, ask_all, holds_secret
 from muster_lint.read import FileKind, SourceFile
 from muster_lint.template import template_finding
+from muster_lint.values import TextSpan
 
 
 def read_draft_of(
@@ -273,7 +274,7 @@ def _left_over(job: BatchScript, rows: list[PortRow]) -> Iterator[PortRow]:
         *(item.place for item in outer),
         *(item.place for item in job.shell.assignments if is_written(item, job.lines)),
     ]
-    read_lines = {line for place in places for line in range(place.line, place.end_line + 1)}
+    read_lines = {line for place in places for line in _lines_read(place, job)}
     read_lines |= {line for place, _ in job.shell.heredocs for line in range(place.line, place.end_line + 1)}
     for number, text in enumerate(map(str.strip, job.lines), start=1):
         names = re.fullmatch(r"export((?: +\w+)+)", text)
@@ -282,6 +283,12 @@ def _left_over(job: BatchScript, rows: list[PortRow]) -> Iterator[PortRow]:
             continue
         shown_text = text if len(text) < 100 else f"{text[:99]}…"
         yield PortRow(number, shown_text, Fate.ASKED, "", _NO_BLOCKS)
+
+
+def _lines_read(place: TextSpan, job: BatchScript) -> range:
+    """Return the lines of a command or an assignment; of one that holds what is not bash, the first alone."""
+    holds_other_lines = any(each.is_within(place) and each.end_line > each.line for each in job.shell.errors)
+    return range(place.line, place.line + 1 if holds_other_lines else place.end_line + 1)
 
 
 def _once(job: BatchScript, row: PortRow) -> PortRow:

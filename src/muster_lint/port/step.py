@@ -95,7 +95,9 @@ class Chain(msgspec.Struct, frozen=True):
 
 
 _NEVER = frozenset(
-    "echo printf cat which module ml pip source . log msg cd pushd popd test [ trap unset find alias".split()  # noqa: SIM905
+    """
+    echo printf cat which module ml pip source . log msg cd pushd popd test [ trap unset find alias sbatch qsub
+    """.split()  # noqa: SIM905
 )
 _CHORES = frozenset(
     """
@@ -410,10 +412,19 @@ class _StepReader:
                     self.draft.ask(self.line, subject, "a flag of the engine that no option of Muster's stands for")
                 else:
                     self.draft.drop(self.line, subject, reason)
+        if verb == "run" and self._is_own_program(stage):
+            reason = "the image's own program gets these words in the script: here they are a command in the image"
+            self.draft.ask(self.line, f"{stage.name} run …", reason)
         if image:
             self._field("image", image, " ".join(filter(None, [stage.name, verb, image])))
         else:
             self.draft.ask(self.line, stage.name, "the image's name is not in the script: --image IMAGE")
+
+    def _is_own_program(self, stage: Stage) -> bool:
+        """Tell whether the words behind an image are options of its own program, and no program that starts ranks."""
+        place = next((index for index, word in enumerate(self._words) if word is stage.word), 0)
+        inner = stages_of(self._words[place:])[1:]
+        return bool(inner) and (inner[0].kind == "program" or inner[0].name.endswith(".py"))
 
     def _verb_and_image(self, stage: Stage) -> tuple[str, str]:
         words = [word.value for word in stage.before]
