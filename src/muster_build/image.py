@@ -167,9 +167,10 @@ def _built(
     order: ImageOrder, podman: str | None, builder: Builder, login: Login | None, say: Say
 ) -> Iterator[Built | None]:
     """Yield the image that podman makes of the Containerfile, for as long as it is needed."""
-    if podman is None or order.containerfile is None:
+    if podman is None:
         yield None
         return
+    assert order.containerfile is not None  # noqa: S101  # podman builds nothing else
     start = order.source.registry if order.source else None
     with built_by_podman(builder, podman, order.containerfile, say, start=start, login=login) as podman_image:
         yield podman_image

@@ -242,6 +242,18 @@ def test_the_secret_of_an_address_is_not_told() -> None:
     assert told == {"LD_PRELOAD": "p", "NCCL_NET": "x", "NCCL_URL": "http://…@c/d"}
 
 
+def test_the_packages_that_ranks_agree_on_are_read_where_python_looks_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place in (
+        "a/site-packages/torch-2.9.0", "a/site-packages/nvidia_nccl_cu12-2.27.3", "a/site-packages/other-1.0",
+        "b/dist-packages/torch-1.0", "b/dist-packages/nvidia_cuda_runtime_cu12-12.8", "lib/numpy-2.0",
+    ):  # fmt: skip
+        (tmp_path / f"{place}.dist-info").mkdir(parents=True)
+    monkeypatch.setattr(sys, "path", [str(tmp_path / name) for name in ("a/site-packages", "lib", "b/dist-packages")])
+    assert gather._packages() == {"torch": "2.9.0", "nccl": "2.27.3", "CUDA of torch": "12.8"}
+
+
 def test_what_is_left_of_a_file_system_is_told() -> None:
     root = os.statvfs("/")
     (told,) = [space for space in gather._space({}, "/") if space["path"] == "/"]
