@@ -36,6 +36,7 @@ from muster_build.job import follow
 from muster_build.lock import LockOrder, build_lock
 from muster_build.pins import Pin, pins_of_conda
 from muster_build.pip import pip
+from muster_build.podman import _environment
 from muster_build.registry import Login
 from muster_build.source import RegistryImage, parse_source
 from muster_build.venv import VenvOrder, build_venv
@@ -552,3 +553,16 @@ def test_a_definition_has_what_is_asked_for_and_no_more(
     assert ("--find-links" in rest, "rm -rf" in rest) == ("wheelhouse" in order,) * 2
     assert ("--no-index" in rest) is order.get("offline", False)
     assert ("%post" in rest) is bool({"definition", "requirements"} & order.keys())
+
+
+@pytest.mark.parametrize("login", [None, ("reg.example", Login("ada", "secret"))])
+def test_what_podman_keeps_and_knows_is_the_users_alone(tmp_path: Path, login: tuple[str, Login] | None) -> None:
+    old_mask = os.umask(0)
+    environment = _environment({"A": "1", "TMPDIR": "/t"}, tmp_path, login)
+    os.umask(old_mask)
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir() if path.name != "storage.conf"}
+    assert modes == {**dict.fromkeys(("data", "run", "tmp"), 0o700), **({"auth.json": 0o600} if login else {})}
+    assert (environment["A"], environment["TMPDIR"]) == ("1", str(tmp_path / "tmp"))
+    assert ("REGISTRY_AUTH_FILE" in environment) is bool(login)
+    if login:
+        assert json.loads((tmp_path / "auth.json").read_text())["auths"].keys() == {"reg.example"}

@@ -367,6 +367,8 @@ def test_the_screen_of_top_tells_of_the_ranks_that_were_found(
     )  # fmt: skip
     assert f"{len(ranks)} of {size} ranks on " in shown.title
     assert shown.last_line == "last output: two"
+    screen.case = JobCase("7", SlurmJob("7", "7", "train", job.state, job.reason), None)
+    assert screen.screen().sentence == sentence.replace("n1,n2", "")
     pages = {"": "", "l": f"rank {chosen}: its last lines", "s": f"rank {chosen}"}
     assert "\n".join(shown.page).startswith(pages[page])
     assert bool(shown.page) is bool(page)
