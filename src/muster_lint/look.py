@@ -76,10 +76,15 @@ def _lint(source: SourceFile, site: Site | None, job: BatchScript | None) -> lis
     for script in embedded_scripts(job):
         found = _findings(source, "batch", script.job)
         findings += [script.placed(each) for each in found if script.can_tell(each)]
-    end = min((each.place.line for each in findings if each.rule == "not-bash"), default=len(job.lines))
+    end = min((each.place.line for each in findings if each.rule == "not-bash"), default=None)
     # bash stops there; sbatch has read the header before it, and a key is readable wherever it stands
-    reached = [each for each in findings if each.place.line <= end or each.rule in _WITHOUT_BASH]
+    reached = [each for each in findings if end is None or each.rule in _WITHOUT_BASH or _is_reached(each, end)]
     return _without_ignored(source, reached)
+
+
+def _is_reached(finding: LintFinding, end: int) -> bool:
+    """Tell whether a fault bites in a script that bash stops reading at this line."""
+    return finding.place.line <= end and finding.rule not in {"status-lost-at-end", "status-lost-in-pipe"}
 
 
 _LOSES_A_RUN = frozenset(

@@ -42,7 +42,7 @@ CODES = {
 
 _WIKI = "https://www.shellcheck.net/wiki"
 _AT_ONCE = 50
-_LITERAL_QUOTES = (2089, 2090)
+_READ_AGAIN = (2088, 2089, 2090)
 _TEXTS_COMPARED = 2071
 
 
@@ -82,8 +82,8 @@ def shellcheck_findings(paths: Sequence[str]) -> Iterator[LintFinding]:
 
 
 def _is_harmless(comment: _Comment) -> bool:
-    """Tell whether a shell reads the quotes again, or a comparison of texts does what one of numbers would."""
-    if comment.code in _LITERAL_QUOTES:
+    """Tell whether a shell reads the text again, or a comparison of texts does what one of numbers would."""
+    if comment.code in _READ_AGAIN:
         return _is_evaluated(comment.file)
     return comment.code == _TEXTS_COMPARED and re.search(r"\[\[.*[<>]\s*\d\b", _line_of(comment)) is not None
 

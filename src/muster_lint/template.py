@@ -10,13 +10,16 @@ from muster_lint.values import LintFinding, Severity, TextSpan
 # In a directive nothing else can stand for these: sbatch expands no braces, no @ and no % but its own letters.
 _IN_DIRECTIVE = re.compile(
     r"\{\{.*?\}\}|\{%.*?%\}|(?<!\$)\{ ?[A-Za-z_][\w.]* ?\}|(?<![\w@.])@[A-Za-z_]\w*@|%\([a-z_]\w*\)s|<%=?.*?%>"
-    r"|%%[A-Za-z_-]+%%|%[A-Z_]{3,}%|<[A-Z][A-Z0-9_ ]+>|\*\*\w+\*\*|(?<==)#{1,2}[A-Z]\w*#{1,2}|!TBG_\w+"
+    r"|%%[A-Za-z_-]+%%|%[A-Z_]{3,}%|<[A-Z][A-Z0-9_ ]+>|[\[{<][A-Za-z]+ [A-Za-z ]+[]}>]|\*\*\w+\*\*"
+    r"|(?<==)#{1,2}[A-Z]\w*#{1,2}|!TBG_\w+"
     r"|--(?:nodes|ntasks\S*|time|cpus\S*|mem\S*|array)[= ]\S*?(?<![A-Za-z${_])(?!UNLIM|INFIN)[A-Z][A-Z_]{3,}(?=\s|$)"
     r"|(?<![A-Za-z0-9])(_{1,2}[A-Z][A-Z0-9_]*_{1,2}|__[a-z][a-z0-9_]*__)(?![A-Za-z0-9])|\[\[\s*[a-z_.]+\s*\]\]"
 )
 _BLOCK = re.compile(r"^\s*\{%-?\s*\w+|^\s*\{\{[^}]*\}\}\s*$|^\s*<[A-Z][A-Z0-9_]+>\s*$", re.MULTILINE)
 _OWN_NAME = re.compile(r"^#SBATCH +--([a-z-]+)=(\w*_(\w+)_\w*)(?=\s|$)", re.MULTILINE)
 """A directive whose value holds the option's own name between marks: --time=g_time_g."""
+_IN_HEADER = re.compile(r"^#SBATCH\s[^#\n]*\$\{?([A-Z]\w+)", re.MULTILINE)
+_OF_SHELLS = {"USER", "HOME", "PWD", "HOSTNAME", "SCRATCH", "WORK", "TMPDIR", "PROJECT", "ACCOUNT"}
 
 
 def template_finding(source: SourceFile) -> LintFinding | None:
@@ -46,6 +49,9 @@ def _first_mark(text: str) -> tuple[int, str] | None:
     own = [match[2] for match in _OWN_NAME.finditer(text) if match[1].replace("-", "_") in match[2].lower()]
     if len(own) > 2:
         return next((number, own[0]) for number, line in enumerate(lines, start=1) if own[0] in line)
+    names = set(_IN_HEADER.findall(text)) - _OF_SHELLS
+    if len(names) > 1 and not any(re.search(rf"\\b{name}=", text) for name in names):
+        return next((number, "$") for number, line in enumerate(lines, start=1) if _IN_HEADER.match(line))
     header = next((number for number, line in enumerate(lines, start=1) if line.strip() and line[0] != "#"), 0)
     for number, line in enumerate(lines, start=1):
         found = _IN_DIRECTIVE.search(line) if line.startswith("#SBATCH") else _BLOCK.match(line)

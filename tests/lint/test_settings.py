@@ -191,7 +191,7 @@ def test_the_same_thing_is_said_once_in_a_file() -> None:
 
 def test_a_hundred_late_directives_are_one_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     late = "".join(f"#SBATCH --comment=c{number}\n" for number in range(100))
-    (tmp_path / "job.sh").write_text(f"#!/bin/bash\nhostname\n{late}")
+    (tmp_path / "job.sh").write_text(f"#!/bin/bash\n#SBATCH -N1\nhostname\n{late}")
     _lint("--select=directive-after-command", "job.sh")
     said = capsys.readouterr().out
     assert said.count("[directive-after-command]") == 1

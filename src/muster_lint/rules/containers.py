@@ -18,7 +18,7 @@ _RUN = "srun --kill-on-bad-exit=1 apptainer exec --nv {} image.sif python train.
 
 @rule(
     "container-drops-environment",
-    Severity.FRAGILE,
+    Severity.STYLE,
     "a container that is not told which GPUs are its own",
     why="""A clean environment keeps TERM and the proxies alone, with --nv too: in the container there is neither CUDA_VISIBLE_DEVICES nor any variable of Slurm. Where
     the site does not hide the other GPUs of the node, the program takes the first one, whoever has it; and each rank takes itself for the only one.""",

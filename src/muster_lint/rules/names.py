@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from muster_lint import sources
 from muster_lint.bash import Assignment, SimpleCommand, Word
@@ -147,7 +148,13 @@ def _is_near(one: str, other: str) -> bool:
 
 def _is_mentioned(job: BatchScript, name: str) -> bool:
     """Tell whether the script, a text in it or a program's own line names a variable anywhere but where it is set."""
-    return re.search(rf"(?<![\w.-]){name}(?![\w=+-]|\[[^]]*\]\+?=)", job.body) is not None
+    return name in _mentioned(job.body)
+
+
+@lru_cache(maxsize=2)
+def _mentioned(body: str) -> frozenset[str]:
+    """Return all names of a text but where they are set."""
+    return frozenset(re.findall(r"(?<![\w.-])(\w+)(?![\w=+-]|\[[^]]*\]\+?=)", body))
 
 
 _MAY_BE_THERE = re.compile(

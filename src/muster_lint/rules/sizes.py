@@ -29,7 +29,7 @@ from muster_lint.values import Hit, Severity
 from muster_lint.works import AT_ONCE, MODEL_SERVER, is_work, text_of
 
 _ONE = "#!/bin/bash\n#SBATCH --nodes=1\n"
-_SPREADS = r"\b(srun|mpi\w*|horovodrun|ibrun|ssh|pdsh|parallel|ray|dask|SLURM_\w*(NTASKS|NPROCS|NODELIST)\w*)\b"
+_SPREADS = r"\b(srun|\w*mpi\w*|horovodrun|ibrun|ssh|pdsh|parallel|ray|dask|SLURM_\w*(NTASKS|NPROCS|NODELIST)\w*)\b"
 
 
 def _sized(stage: Stage) -> bool:

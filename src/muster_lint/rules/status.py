@@ -59,9 +59,9 @@ def find_pipes(job: BatchScript) -> Iterator[Hit]:
         is_training = launch.stage("agent") or trains(launch) or inside or is_step or makes
         if command.pipes_on and is_training and not command.in_substitution and not command.in_background:
             last[command.pipe] = launch  # of several in one pipe the last one's status is that of the group
+    end = {each.pipe: index for index, each in enumerate(job.shell.commands)}
     for launch in last.values():
-        behind = [each for each in job.shell.commands if each.order > launch.command.order]
-        if not job.stops_at_errors and len([each for each in behind if each.pipe != launch.command.pipe]) > 1:
+        if not job.stops_at_errors and end.get(launch.command.pipe, len(end)) + 2 < len(job.shell.commands):
             continue  # the script ends with the status of what follows the pipe: status-lost-at-end says that
         fails = "set -e sees no failure of this" if job.stops_at_errors else "a failure of this is lost"
         yield Hit(launch.command.place, f"{fails}: the pipe has the status of what reads it")
@@ -542,8 +542,10 @@ def find_unchecked_builds(job: BatchScript) -> Iterator[Hit]:
     for each in job.shell.commands:
         asked = each.is_guarded or each.is_tested or each.in_background or each.in_substitution or each.pipes_on
         is_apart = each.in_loop or each.is_conditional or each.function is not None
+        if asked or is_apart or not _BUILDS.match(text_of(each)):
+            continue
         later = [program for program in programs if program.order > each.order]
-        if _BUILDS.match(text_of(each)) and later and not (asked or is_apart or later[0].is_conditional):
+        if later and not later[0].is_conditional:
             name = each.words[0].value.rpartition("/")[2]
             yield Hit(each.place, f"if {name} fails, line {later[0].place.line} runs all the same")
             return

@@ -26,13 +26,12 @@ def _lone_work(job: BatchScript) -> LaunchCommand | None:
     """Return the one command that is the work of the job; None where there are several, or one that may be several."""
     works = [each for each in job.launches if is_work(job, each) and (is_part(each) or _is_own(each))]
     works = [each for each in works if not each.command.in_substitution]
-    others = [
-        each for each in job.launches if each not in works and is_work(job, each) and not each.command.in_substitution
-    ]
-    lone = works[0] if len(works) == 1 else None
-    if lone is None or any(_may_be_work(each) for each in others) or lone.stages[-1].word.may_be_several:
+    if len(works) != 1 or works[0].stages[-1].word.may_be_several:
         return None
-    command = lone.command
+    lone, command = works[0], works[0].command
+    others = [each for each in job.launches if each is not lone and not each.command.in_substitution]
+    if any(is_work(job, each) and _may_be_work(each) for each in others):
+        return None
     return None if command.in_loop or command.function is not None else lone
 
 
