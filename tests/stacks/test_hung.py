@@ -22,7 +22,7 @@ def _answer(looks: range, other: dict[str, str], *, waits: bool) -> str:
     first = _REDUCE if waits else _OWN
     return "".join(
         f"@node 0 node1 {place} {100 + 10 * number}.0\n"
-        f"{_look(number, first)}{_look(number, _OWN, rank=1, **other)}@done 0\n"  # type: ignore[arg-type]
+        f"{_look(number, first, held=1)}{_look(number, _OWN, rank=1, held=1, **other)}@done 0\n"  # type: ignore[arg-type]
         for place, number in enumerate(looks, 1)
     )
 
@@ -45,7 +45,7 @@ def test_what_is_said_of_ranks_that_stand(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    answers = [_answer(range(1), other, waits=waits), _answer(range(1, 5), other, waits=waits)]
+    answers = [_answer(looks, other, waits=waits) for looks in (range(1), range(1, 5), range(5, 9))]
     monkeypatch.setattr(hung, "ask_here", lambda *_: _answer(range(3), other, waits=waits))
     monkeypatch.setattr(hung, "ask_job", lambda *_: answers.pop(0))
     said: list[str] = []
@@ -60,6 +60,9 @@ def test_what_is_said_of_ranks_that_stand(
     assert ("quiet: the ranks may still go on by themselves" in said) is words.startswith("quiet")
     if found is not None:
         assert found.ends_after_s == (20 if words.startswith("hang") else 300)
+        later = ranks.look(2, 300)
+        assert later is not None, "the look before it stopped the ranks, which is no sign of life"
+        assert later.ends_after_s == found.ends_after_s
 
 
 @pytest.mark.parametrize("is_alone", [True, False])

@@ -81,6 +81,8 @@ class Ranks:
             return self._report(Standstill(f"nothing was written for {_time(stood_s)}: {verdict.sentence}", inf))
         if not verdict.is_hang or (self._watched.beside_output and not verdict.others_wait):
             return None
+        # Who looks stops the ranks: the next look begins behind these stops.
+        self._first = rounds[-1:]
         moved = movements(rounds)
         groups = fold(rounds[-1].stacks)
         # Of a node that does not answer it is unknown which processes there are.
