@@ -163,6 +163,8 @@ def _of_variables(
     names = {name for name in {*one, *given} if one.get(name) != given.get(name)} | table.set_names
     for name in sorted(names):
         value, new = one.get(name), other.get(name)
+        if name == "VIRTUAL_ENV" and (value or "").rstrip("/") == new:
+            continue
         if value == new or _OF_THE_BOX.fullmatch(name) or (name in WIRED and not table.names(name)):
             continue
         said = table.says_of_venv() if name == "VIRTUAL_ENV" else table.says_of_name(name)
@@ -366,7 +368,7 @@ def _piece(word: Word, value: str | None, environment: Mapping[str, str], asked:
         return "\0" + re.escape(value)
     if _EXPANSION.fullmatch(word.value):
         return rf"(?:\0{_GAP})?"
-    pieces = [re.escape(part) for part in _EXPANSION.split(word.value)]
+    pieces = [re.escape(re.sub(r'\\(["\\])', r"\1", part)) for part in _EXPANSION.split(word.value)]
     filled = [_GAP if is_asked else _value(match[0], environment)
               for match, is_asked in zip(_EXPANSION.finditer(word.value), opened)]  # fmt: skip
     return "\0" + "".join(part for pair in zip_longest(pieces, filled, fillvalue="") for part in pair)

@@ -29,10 +29,15 @@ class _Said(msgspec.Struct, frozen=True):
 
     def gpus(self, name: str) -> int | None:
         text = self.step.get(name) if gpus_of(self.step.get(name)) is not None else self.text(name)
-        if name == "gres" and "gpu" not in (text or ""):
-            return None
+        if name == "gres":
+            text = _gpus_of_gres(text)
         number = gpus_of(text)
         return 1 if number is None and name == "gres" and text else number
+
+
+def _gpus_of_gres(text: str | None) -> str | None:
+    """Return the part of a list of resources that names GPUs; None where none does."""
+    return next((item for item in (text or "").split(",") if re.match(r"gpu(:|$)", item)), None)
 
 
 def _worked_out(text: str, known: Mapping[str, int | None]) -> int | None:
@@ -207,9 +212,10 @@ def _typed_gpus(sizes: _Said, gpus: int | None) -> str | None:
     """Return the GPUs of a node with their type, as --gres says it; None where the script names no type."""
     for name in ("gres", "gpus-per-node", "gpus-per-task", "gpus"):
         text = (sizes.text(name) or "") if sizes.gpus(name) is not None else ""
-        kind = re.match(r"(?:gpu:)?([A-Za-z][\w.-]*):\d", text.replace("gpu:", "", 1)) if text else None
-        if kind and gpus:
-            others = [item for item in text.split(",") if name == "gres" and not item.startswith("gpu")]
+        item = _gpus_of_gres(text) if name == "gres" else text
+        kind = re.match(r"([A-Za-z][\w.-]*)(?=:\d|$|\()", (item or "").replace("gpu:", "", 1))
+        if kind and gpus and item != "gpu":
+            others = [each for each in text.split(",") if name == "gres" and each != item]
             return ",".join([f"gpu:{kind[1]}:{gpus}", *others])
     return None
 
@@ -308,7 +314,7 @@ def _say(sizes: _Said, draft: Draft) -> None:
             verdict = Fate.CHANGED if why else Fate.KEPT
             draft.rows.append(PortRow(line, subject, verdict, f"--gres {gres}", why, "gres"))
             continue
-        if name == "gres" and "gpu" not in (directive.value or ""):
+        if name == "gres" and _gpus_of_gres(directive.value) is None:
             draft.keep(line, subject, "gres", directive.value or "", "a resource of one site")
             continue
         if not field:
@@ -327,6 +333,9 @@ def _say(sizes: _Said, draft: Draft) -> None:
             draft.note(line, subject, "", "one rank for each GPU, which -g says", field)
             continue
         now = " ".join(option_words(field, [value]))
+        if name == "gres" and "," in (directive.value or ""):
+            draft.ask(line, subject, "-g says its GPUs alone: the others are resources of one site", now, field=field)
+            continue
         number = gpus_of(directive.value) if field == "gpus_per_node" else whole_number(directive.value or "")
         is_same = number == int(value)
         if name == "gpus-per-node" and not is_same and sizes.gpus("gres") is not None:
