@@ -43,7 +43,12 @@ CODES = {
 _WIKI = "https://www.shellcheck.net/wiki"
 _AT_ONCE = 50
 _READ_AGAIN = (2088, 2089, 2090)
-_TEXTS_COMPARED = 2071
+_HARMLESS = {
+    2071: r"\n.*\[\[.*[<>]\s*\d\b",
+    2078: r"\n.*(while|until)\s+\[+ \S+ \]",  # a loop without an end
+    2320: r"^.*\b(echo|printf)\b.*>.*\n",  # the file may not be written
+}
+"""What the line of a comment, or the one before it, has where the shell does what is meant."""
 
 
 class _Comment(msgspec.Struct, rename="camel"):
@@ -85,12 +90,13 @@ def _is_harmless(comment: _Comment) -> bool:
     """Tell whether a shell reads the text again, or a comparison of texts does what one of numbers would."""
     if comment.code in _READ_AGAIN:
         return _is_evaluated(comment.file)
-    return comment.code == _TEXTS_COMPARED and re.search(r"\[\[.*[<>]\s*\d\b", _line_of(comment)) is not None
+    harmless = _HARMLESS.get(comment.code)
+    return harmless is not None and re.search(harmless, _lines_of(comment)) is not None
 
 
-def _line_of(comment: _Comment) -> str:
+def _lines_of(comment: _Comment) -> str:
     lines = Path(comment.file).read_text(encoding="utf-8", errors="replace").splitlines()
-    return lines[comment.line - 1] if comment.line <= len(lines) else ""
+    return "\n".join(["", *lines][max(0, comment.line - 1) : comment.line + 1])
 
 
 def _is_evaluated(path: str) -> bool:

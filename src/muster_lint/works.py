@@ -96,7 +96,8 @@ def is_part(launch: LaunchCommand) -> bool:
 
 
 _PROBES = re.compile(
-    r"(^|\s)(--?(version|help|list|info|dry-run|dag|unlock)|-[hV])(\s|$)|modprobe|module|version|\bsetup|devices?\b|which|lsb_release"
+    r"^\S+ -v$"
+    r"|(^|\s)(--?(version|help|list|info|dry-run|dag|unlock)|-[hV])(\s|$)|modprobe|module|version|\bsetup|devices?\b|which|lsb_release"
     r"|virtualenv|acl\b|^(lfs|spack|nodeset|gpustat|lshw|numactl -[sH]|lstopo|jobstats|quota|conda|mamba|micromamba)\b"
     r"|instance (start|run)|^poetry install\b|\binstall\b|\bactivate\b"
 )

@@ -148,8 +148,6 @@ def find_overwritten_logs(job: BatchScript) -> Iterator[Hit]:
         return
     if "%x" in output.value and "job-name" not in job.header:
         return  # the name is given to sbatch
-    if re.search(r"\b(jupyter|ipython|code-server|rserver)\b", job.body):
-        return  # what a server says of itself is of no use behind its end
     shared_by_array = "array" in job.header and not re.search(r"%\d*[ajAJ]", output.value)
     if not re.search(r"%\d*[jJA]|\$|<", output.value) and not shared_by_array:  # output-of-array says the other
         yield Hit(output.place, f"the next run of this job wipes {output.value}")
@@ -170,7 +168,11 @@ def find_unread_patterns(job: BatchScript) -> Iterator[Hit]:
     for launch in job.launches if job.directives else ():
         last = launch.stages[-1] if launch.stages else None
         words = last.words if last is not None and is_work(job, launch) and last.kind != "step" else ()
-        places = [word.place for word in words if _PATTERN.search(word.value) and not word.substitutions]
+        places = [
+            word.place
+            for word in words
+            if _PATTERN.search(word.value) and not (word.substitutions or "sbatch" in word.value)
+        ]
         places += [
             launch.command.place for target in launch.command.writes if _PATTERN.search(target) and "$(" not in target
         ]
