@@ -24,6 +24,7 @@ from muster.runner import run
 _NO_START = ["An ORTE daemon has unexpectedly failed after launch and before", "communicating back to mpirun."]
 _WAITED = "muster: Slurm ended the step of mpirun's daemons, and mpirun waited on: it was ended"
 _RESET = "ConnectionResetError: [Errno 104] Connection reset by peer"
+_OWN = "rank 1 on node2: exit status 1 (ValueError: 3)"
 _LOST = [
     f"0: {_RESET}",
     "srun: error: node1: task 0: Exited with exit code 1",
@@ -86,7 +87,7 @@ def kind_of(cause: str) -> str:
         ),
         (200, ["srun: error: node2: task 1: Exited with exit code 200"], "rank 1 on node2: exit status 200"),
         (137, ["srun: error: node2: task 1: Killed"], "rank 1 on node2: ended by SIGKILL"),
-        (1, ["1: ValueError: 3", *_LOST], "rank 1 on node2: exit status 1 (ValueError: 3)"),
+        (1, ["1: ValueError: 3", *_LOST], _OWN),
         (1, [f"1: {_RESET}", *_LOST], f"rank 0 on node1: exit status 1 ({_RESET})"),
         (1, ["2: ValueError: 3", *_LOST], f"rank 0 on node1: exit status 1 ({_RESET})"),
         (1, ["1: [W] Error: a warning", *_LOST], f"rank 0 on node1: exit status 1 ({_RESET})"),
@@ -138,6 +139,13 @@ Root Cause (first observed failure):
         ([], 7, ["srun: error: Node failure on node1"], "node1 failed"),
         ([], 1, ["srun: error: Node failure on node3"], "node3 failed"),
         ([], 1, [], "exit status 1"),
+        ([(4, 1, 0, 1), (4, 2, 1, 1)], 1, [f"0: {_RESET}", "1: ValueError: 3"], _OWN),
+        (
+            [(4, 1, 0, 1), (4, 2, 1, 1)],
+            1,
+            [f"0: {_RESET}", f"1: {_RESET}"],
+            f"rank 0 on node1: exit status 1 ({_RESET})",
+        ),
     ],
 )
 def test_of_torchrun(reports: list[tuple[int, int, int, int]], status: int, more: list[str], cause: str) -> None:

@@ -219,6 +219,17 @@ def test_a_rank_that_ends_slowly_comes_before_those_that_missed_it(
         assert found.sentence == sentence
 
 
+def test_the_error_of_a_rank_of_another_agent_comes_before_those_that_missed_it(tmp_path: Path) -> None:
+    """Seen on a lab: the agents report both in one second."""
+    for rank, words in enumerate(["ConnectionResetError: [Errno 104] Connection reset by peer", "ValueError: 3"]):
+        report = f"  time      : 10:36:39\n  host      : node{rank}\n  rank      : {rank}\n  exitcode  : 1\n"
+        log = f"{rank}: {words}\nRoot Cause (first observed failure):\n[0]:\n{report}"
+        (tmp_path / f"node{rank}.log").write_text(log)
+    found = first_failure(JobOutput(tmp_path, launcher="torchrun"))
+    assert found is not None
+    assert found.sentence == "rank 1 on node1: exit status 1"
+
+
 def test_what_slurm_starts_for_mpirun_is_a_daemon_and_no_rank() -> None:
     failure = failure_in("srun: error: node2: task 1: Exited with exit code 2", "mpirun")
     assert failure is not None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import msgspec
@@ -72,10 +72,11 @@ def _before(
     A rank that its framework ends slowly, after its error, is heard of later than the ranks that missed it, and may be
     ended with them.
     """
-    lines = (line for text in texts for line in text)
-    of_steps = () if launcher.task_of_slurm else (lambda line: read_step([line]).first,)
-    readers = (*of_steps, lambda line: launcher.first_failure([[line]]))
-    ends = (end for line in lines for read in readers if (end := read(line)))
+    of_steps = () if launcher.task_of_slurm else (lambda lines: read_step(lines).first,)
+    readers = (*of_steps, lambda lines: launcher.first_failure([lines]))
+    # An agent's report has several lines.
+    pieces = chain(texts, ([line] for text in texts for line in text))
+    ends = (end for lines in pieces for read in readers if (end := read(lines)))
     few = [*islice((one for failure in ends for one in _of_each(failure)), _MOST_RANKS)]
     candidates = [(one, words) for one in few if (words := words_of(one)) and not tells_of_peer(words)]
     own = next((one for one, _ in candidates if one.status not in _OF_OTHERS), None)

@@ -131,8 +131,11 @@ class RunningAttempt(RunningScript):
 
     def _own_error(self, files: Sequence[Tuple[str, List[str]]], lines: Sequence[str]) -> Optional[FirstCause]:
         """Return a failed rank whose last error tells of no lost connection: one that ends slowly is heard of late."""
-        ends = [end for end in map(told.read_srun, lines) if end is not None] if self.rules.tells == "srun" else []
-        for rank, host, status in [(rank, end.host, end.status) for end in ends for rank in end.tasks][:_MOST_RANKS]:
+        failed = [(rank, host, 1) for _, _, rank, host in told.reports_of_torchrun(lines)]
+        if self.rules.tells == "srun":
+            ends = [end for end in map(told.read_srun, lines) if end is not None]
+            failed = [(rank, end.host, end.status) for end in ends for rank in end.tasks]
+        for rank, host, status in failed[:_MOST_RANKS]:
             of_rank = _of_rank(files, told.FailedRank(rank, host)) or (lines if self.rules.is_labelled else [])
             words = told.last_error(of_rank, rank, self.rules.is_labelled)
             if _EXCEPTION.match(words) and not machine.lost_connection(words):

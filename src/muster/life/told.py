@@ -105,6 +105,15 @@ def first_of_mpirun(lines: Sequence[str]) -> FailedRank:
 
 def first_of_torchrun(lines: Sequence[str]) -> FailedRank:
     """Return the first rank that failed, as the agents report it; else the node of which srun says that it failed."""
+    reports = reports_of_torchrun(lines)
+    if reports:
+        return FailedRank(reports[0][2], reports[0][3])
+    node = next((match.group(1) for match in map(_NODE.match, lines) if match), "")
+    return FailedRank(None, node)
+
+
+def reports_of_torchrun(lines: Sequence[str]) -> List[Tuple[bool, str, int, str]]:
+    """Return the first rank of each agent, the earliest first: whether it was ended, when, its number, its host."""
     reports: List[Tuple[bool, str, int, str]] = []
     fields: Optional[Dict[str, str]] = None
     for line in lines:
@@ -120,10 +129,7 @@ def first_of_torchrun(lines: Sequence[str]) -> FailedRank:
                 ended = (fields["exitcode"] == "-15", fields.get("time", ""), int(rank), fields.get("host", ""))
                 reports.append(ended)
             fields = None
-    if reports:
-        return FailedRank(min(reports)[2], min(reports)[3])
-    node = next((match.group(1) for match in map(_NODE.match, lines) if match), "")
-    return FailedRank(None, node)
+    return sorted(reports)
 
 
 def first_of_srun(lines: Sequence[str]) -> FailedRank:
