@@ -25,6 +25,11 @@ def test_a_shell_beside_a_rank_has_the_environment_of_the_rank_but_for_its_mark(
     job = f"of-test-{os.getpid()}"
     own = {"PATH": os.environ["PATH"], "RANK": "3", "A_VALUE": "of two\nlines", "MUSTER_MARKED": "1"}
     own["MUSTER_JOB"] = job
+    for part, groups in ((None, []), (0, ["--het-group=0"])):
+        with pytest.raises(SystemExit):
+            attach.attach(job, "node1", "", 3, ("true",), {}, part)
+        assert [word for word in started if word.startswith("--het-group")] == groups
+    started.clear()
     with subprocess.Popen(["sleep", "600"], env={**own, "MUSTER_MARK": "/ends/1.0"}, cwd=tmp_path) as rank:
         with pytest.raises(SystemExit):
             attach.attach(job, "node1", "", 3, ("sh", "-c", "pwd -P; env -0"), {}, None)

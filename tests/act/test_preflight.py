@@ -38,7 +38,11 @@ def test_a_program_of_the_virtual_environment_is_on_the_path_of_the_ranks(tmp_pa
         ("/data", {}, False),
     ],
 )
-def test_a_path_that_each_host_has_for_itself_is_told(path: str, environment: dict[str, str], is_told: bool) -> None:
-    planned = plan("--chdir", "/", "--", "sh", "-c", "true", path)
+@pytest.mark.parametrize("option", [None, "--checkpoint", "--image"])
+def test_a_path_that_each_host_has_for_itself_is_told(
+    path: str, environment: dict[str, str], is_told: bool, option: str | None
+) -> None:
+    words = ("sh", "-c", "true") if option else ("sh", "-c", "true", path)
+    planned = plan("--chdir", "/", *((option, path, "-t", "60") if option else ()), "--", *words)
     notes = check_before_start(planned, {"PATH": "/usr/bin:/bin", **environment})
     assert any(note.text.startswith(f"{path} lies in a directory that every host has") for note in notes) is is_told

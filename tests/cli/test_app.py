@@ -122,12 +122,22 @@ def test_the_traceback_of_a_bug_is_shown_on_request(
     assert "Traceback" in capsys.readouterr().err
 
 
-def test_control_c_is_130(verb_that: Callable[[Callable[[], int]], None]) -> None:
+@pytest.mark.parametrize(("tty", "said"), [(True, "muster: interrupted\n"), (False, "")])
+def test_control_c_is_130(
+    verb_that: Callable[[Callable[[], int]], None],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    tty: bool,
+    said: str,
+) -> None:
     def act() -> int:
         raise KeyboardInterrupt
 
     verb_that(act)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: tty)
     assert app.main(["try"]) == 130
+    assert capsys.readouterr().err == said
 
 
 def test_a_reader_that_has_left_is_nobodys_mistake() -> None:

@@ -521,6 +521,15 @@ def test_why_tells_of_a_step_that_failed_in_a_script_that_went_on(text: str, is_
     assert (why.case_as_json(case)["first_failure"] is not None) is is_told
 
 
+@pytest.mark.parametrize(("started", "is_told"), [(None, True), (99, True), (100, True), (101, False)])
+def test_a_script_whose_ranks_ended_well_ended_with_another_status_itself(
+    started: int | None, is_told: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "well").write_text("100\tnode1\n")
+    failed = job("FAILED", started=started) if started != 99 else None
+    assert bool(list(why._of_script(JobCase("7", failed, Run("7", tmp_path, "train"))))) is is_told
+
+
 def test_a_job_of_muster_that_ended_well_has_no_step_that_failed(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs/batch.log").write_text(_FAILS)

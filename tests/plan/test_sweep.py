@@ -142,6 +142,8 @@ def test_rows_that_share_a_node_are_steps_beside_each_other() -> None:
     row = script.partition("row_job() {")[2].partition("\n}\n")[0]
     for flag in ("--exact", "--gpus-per-node=1", "--mem=4G", '--cpus-per-task="$muster_cpus_per_task"'):
         assert row.count(flag) == 1
+    reasons = {str(flag.word): flag.reason.text for flag in planned.step_flags}
+    assert reasons["--mem=4G"] == "the memory of one row"
     assert "GPUS=1 " in row
     assert "PORT_LOW=$((20000 + muster_slot * 6000)) PORT_COUNT=6000" in row
     assert "grid.csv: 3 rows, 2 at a time on one node: 2 jobs;" in " ".join(note.text for note in planned.notes)

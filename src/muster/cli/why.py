@@ -278,8 +278,8 @@ def _failure_of_a_step(case: JobCase) -> Failure | None:
     if case.run is not None:
         return _failure(case)[1] if failed_role(case.run.directory) is not None else None
     failure = _failure(case)[1]
-    is_own_end = failure is not None and failure.kind in {FailureKind.TASKS, FailureKind.AGENT, FailureKind.NODE}
-    return failure if is_own_end and failure is not None and failure.status != _SIGTERM else None
+    own_ends = {FailureKind.TASKS, FailureKind.AGENT, FailureKind.NODE}
+    return failure if failure is not None and failure.kind in own_ends and failure.status != _SIGTERM else None
 
 
 def _gone_before(case: JobCase, output: JobOutput | None) -> str:

@@ -65,8 +65,7 @@ def agent_words(plan: Plan, wrap: Wrap) -> tuple[Word, ...]:
 
     The agents are checked, not the ranks: an agent's own store holds the port as soon as there are any.
     """
-    interpreter = plan.agent or (plan.python,)
-    keeper = (*interpreter, "-I", "-S", "-c", Fragment(f'"${KEEPER}"'), "label" if plan.label else "plain")
+    keeper = (*plan.agent, "-I", "-S", "-c", Fragment(f'"${KEEPER}"'), "label" if plan.label else "plain")
     python = wrap((*plan.gate, *keeper))
     agent = (*python, *prologue_words(WORKER, plan.command))
     return prologue_words(RANK, (*door_text(plan), *agent))

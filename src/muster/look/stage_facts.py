@@ -69,8 +69,7 @@ def _leave_out(folder: Path) -> Iterator[Path]:
     yield from (folder / name for name in ("envs", "pkgs") if (folder / name).is_dir())
     if "include-system-site-packages = true" not in text_of(folder / "pyvenv.cfg"):
         for path in _environment(folder):
-            if path != folder and path.is_dir():
-                yield from (file for name in _NOT_FOR_RANKS for file in sorted(path.glob(f"python3*/{name}")))
+            yield from (file for name in _NOT_FOR_RANKS for file in sorted(path.glob(f"python3*/{name}")))
 
 
 def _signs(folder: Path) -> Iterator[Path]:

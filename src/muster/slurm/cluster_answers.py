@@ -123,9 +123,7 @@ def _word(line: str, name: str) -> str | None:
     start = line.find(f" {name}=")
     if start < 0:
         return None
-    start += len(name) + 2
-    end = line.find(" ", start)
-    return line[start:] if end < 0 else line[start:end]
+    return line[start + len(name) + 2 :].partition(" ")[0]
 
 
 class AccountingAnswer(msgspec.Struct, frozen=True):
