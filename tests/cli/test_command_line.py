@@ -58,6 +58,8 @@ def test_the_full_page_names_every_option_once(command: CommandLine) -> None:
         lines = [line for line in page.splitlines() if f"{line}  ".startswith(f"  {option.head}  ")]
         assert len(lines) == (option.group != "hidden"), option.head
     assert command.launch_options or help_page(command, width=120) == page, "of a few options all are shown at once"
+    assert "".join(page.split()).endswith("".join(command.more.split()))
+    assert not page.endswith("\n\n")
 
 
 @pytest.mark.parametrize("name", ["run", "submit", "plan"])

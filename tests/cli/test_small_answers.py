@@ -217,7 +217,8 @@ def test_the_lines_of_each_task_have_one_heading_if_they_hold_the_rank(
 ) -> None:
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO()))
     lines = [
-        OutputLine(rank, b"x", labelled=True, task=task) for task, rank in ((None, 0), ("1", 0), ("1", 1), (None, 0), ("2", 1))
+        OutputLine(rank, b"x", labelled=True, task=task)
+        for task, rank in ((None, 0), ("1", 0), ("1", 1), (None, 0), ("2", 1))
     ]
     for rank, headings in ((None, "7_1: 7_2:"), (0, "7_1:"), (1, "7_1: 7_2:"), (3, "")):
         assert list(_with_headings(lines, Run("7", tmp_path, "train"), rank)) == lines

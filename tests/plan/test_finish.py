@@ -6,11 +6,15 @@ import shlex
 
 import pytest
 
-from launch.plans import plan
+from launch.plans import FACTS, plan
 from muster.errors import RequestError
+from muster.job.options import parse, request_from
 from muster.model.plan import Plan
+from muster.plan.build import make_plan
 from muster.render.script import job_script, lines_of_job
+from muster.sites.load import load
 
+_CHAIN = ("--until-done", "--links", "3")
 _COMMAND = ("-N", "2", "--ntasks-per-node", "2", "--", "python", "train.py")
 
 
@@ -42,6 +46,17 @@ def rules(made: Plan) -> set[str]:
     """Return the words of the line by which the script becomes the supervisor."""
     (line,) = [line for _, line in lines_of_job(made) if line.startswith("muster_supervise ")]
     return set(shlex.split(line.replace("\\\n", " ")))
+
+
+@pytest.mark.parametrize(
+    ("words", "queues", "ahead"), [(_CHAIN, False, True), (_CHAIN, True, False), (("--restart", "1"), False, False)]
+)
+def test_links_are_queued_ahead_where_jobs_cannot_queue_any(words: tuple[str, ...], queues: bool, ahead: bool) -> None:
+    values, origins, command = parse(["-t", "30", *words, *_COMMAND])
+    site = load("generic", None, {"launch.queues_from_jobs": queues})
+    made = make_plan(request_from({}, values, origins, command), site, FACTS, typed=())
+    assert made.finish is not None
+    assert made.finish.links_ahead is ahead
 
 
 def test_the_supervisor_knows_whether_slurm_may_run_the_job_again() -> None:

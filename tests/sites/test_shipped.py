@@ -221,6 +221,8 @@ def test_list_and_show_answer_on_stdout_with_stable_keys(capsys: pytest.CaptureF
     shown = json.loads(capsys.readouterr().out)
     assert set(shown) == {"site", "layers", "profile", "origins", "missing"}
     assert shown["origins"]["memory.mem"]["trust"] == "D"
+    assert shown["origins"]["memory.mem"]["checked"].startswith("20")
+    assert {str(origin["checked"])[:2] for origin in shown["origins"].values()} == {"20", "No"}
 
 
 def test_show_why_prints_reason_document_and_date_and_the_word_unverified(capsys: pytest.CaptureFixture[str]) -> None:

@@ -234,7 +234,7 @@ def _write_private(path: Path, content: bytes) -> None:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
     except BaseException:
-        path.unlink(missing_ok=True)
+        path.unlink()
         raise
 
 

@@ -52,7 +52,7 @@ class LogFile(msgspec.Struct, frozen=True):
         match = _LABEL.match(raw) if self.labelled else None
         if match is None:
             return OutputLine(self.rank, raw, labelled=False, task=self.task, role=self.role)
-        rank = int(match[match.lastindex or 1])
+        rank = int(next(filter(None, match.groups())))
         return OutputLine(rank, raw[match.end() :], labelled=True, label=match[0], task=self.task, role=self.role)
 
     def label_length(self, raw: bytes) -> int:
