@@ -25,12 +25,13 @@ def command_of(verb: Verb) -> CommandLine:
     from muster.parts import broken_verb, load_place, refuse_two
 
     place = f"{verb.module}:COMMAND"
+    command: CommandLine
     if verb in VERBS:
-        own: CommandLine = load_place(place)
-        return own
+        command = load_place(place)
+        return command
     refuse_two(GROUP, verb.name)
     try:
-        command: CommandLine = load_place(place)
+        command = load_place(place)
     except Exception as error:  # noqa: BLE001  # whatever a package of others does as it is loaded
         raise broken_verb(verb.name, error) from None
     return command
