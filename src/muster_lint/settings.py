@@ -38,7 +38,7 @@ class LintTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     severity: Mapping[str, str] = {}
     """Another severity for a rule, or off."""
 
-    fail_on: str = ""
+    fail_on: str | None = None
     """The least severe finding that makes the exit status 1."""
 
     shellcheck: bool = True

@@ -79,6 +79,7 @@ def test_a_row_with_wrong_elements_is_red_on_a_terminal(
     assert len(head) == len(plain)
     assert head.startswith("where             collective      type      place ")
     assert plain.index("all_reduce") == head.index("collective")
+    assert head[50:61].strip() == head[50:61].lstrip()  # numbers end where their head does
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from muster.cli.app import main
-from muster_lint.report import grouped
+from muster_lint import shellcheck
+from muster_lint.report import _described_by, grouped
 from muster_lint.settings import forget_settings
 from muster_lint.sources import address_of
 from muster_lint.values import LintFinding, Severity, TextSpan
@@ -232,6 +233,21 @@ def test_sarif_says_where_a_rule_is_explained_and_which_file_was_not_read(
     assert not run["invocations"][0]["executionSuccessful"]
     (note,) = run["invocations"][0]["toolExecutionNotifications"]
     assert note["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "binary.sh"
+
+
+@pytest.mark.parametrize(
+    ("source", "address"),
+    [("bash(1)", {}), ("shellcheck SC2154", {"helpUri": "https://www.shellcheck.net/wiki/SC2154"})],
+)
+def test_a_finding_of_another_program_is_described_with_its_address(source: str, address: dict[str, str]) -> None:
+    told = _described_by(LintFinding("r", Severity.BREAKS, "f", TextSpan(1, 1, 1, 2), "m", "why", "instead", source))
+    assert told == {"id": "r", "shortDescription": {"text": "r"}, "fullDescription": {"text": "why"}, **address}
+
+
+@pytest.mark.parametrize(("end", "shown"), [(3, 4), (4, 4), (9, 9)])
+def test_a_finding_of_shellcheck_has_a_width(end: int, shown: int) -> None:
+    comment = shellcheck._Comment("f", 2, 2, 3, end, next(iter(shellcheck.CODES)), "m.")
+    assert shellcheck._finding(comment).place == TextSpan(2, 3, 2, shown)
 
 
 def test_a_source_that_is_no_file_has_no_address() -> None:

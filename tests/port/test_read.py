@@ -80,6 +80,7 @@ _STEP = "srun python t.py"
         ("srun --export=ALL,B=3 python t.py", "srun --export=ALL,B=3", "kept", "--env B=3", "of the ranks"),
         ("srun --foo=1 python t.py", "srun --foo=1", "kept", "--srun=--foo=1", "Muster hands on"),
         ("srun --foo=$X python t.py", "srun --foo=$X", "asked", "", "whose value the script does not say"),
+        ("A=a.py\nX=$A\nA=2 hostname\nsrun python $X", "python …", "kept", "python a.py", "word for word"),
         ('eval "A=1 srun python t.py"', "A=1", "kept", "--env A=1", "of the ranks"),
         ('eval "srun python t.py >x"', "> x", "changed", "", "of each rank's own"),
         ('eval "srun python t.py; date"', "bash -c …", "asked", "COMMAND", "among other lines"),

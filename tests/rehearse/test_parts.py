@@ -241,6 +241,7 @@ def test_the_command_itself_gets_few_ranks(nodes: int, most: int, ranks: int) ->
         ('device = torch.device("cuda", rank)', [(1, 'device("cuda")')]),
         ('dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")', []),
         ("if torch.cuda.is_available():\n    model.cuda()", []),
+        ("if ready:\n    model.cuda()", [(2, ".cuda()")]),
         ('dist.init_process_group("gloo")', []),
         ("this is not Python (", []),
         ("", []),

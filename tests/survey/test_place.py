@@ -17,7 +17,7 @@ from muster.sites.load import load
 from muster.sites.site import Site
 from muster_check.survey.ask import survey
 from muster_check.survey.draft import JOB_SCRIPT, draft, node_answers
-from muster_check.survey.place import HOST, LOGIN_SCRIPT, reach_script
+from muster_check.survey.place import HOST, LOGIN_SCRIPT, _engines_script, reach_script
 from muster_check.survey.verify import verify
 from sites.profiles import bundled
 from slurm.clusters import controller_text, partition_line
@@ -47,6 +47,13 @@ def test_places_are_known_by_their_variables_with_the_rule_of_the_message_of_the
         "scratch": ("$SCRATCH", "shared", 30),
         "work": ("$WORK", "shared", None),
     }
+
+
+def test_an_engine_is_asked_for_by_its_program_or_its_option_of_srun() -> None:
+    script = _engines_script()
+    assert "\ncommand -v apptainer >/dev/null && echo apptainer\n" in script
+    assert "grep -q -e ' --container-image' && echo pyxis" in script
+    assert "None" not in script
 
 
 def test_engines_of_a_compute_node_count_before_those_of_the_login_node(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def _typed_table(words: Words) -> LintTable:
 
     named = {field: tuple(name for text in words.typed.values.get(field, ()) for name in text.split(",") if name)
              for field in ("select", "ignore")}  # fmt: skip
-    table = LintTable(select=named["select"], ignore=named["ignore"], fail_on=words.fail_on or "")
+    table = LintTable(select=named["select"], ignore=named["ignore"], fail_on=words.fail_on)
     check_names(table, "the command line")
     return table
 
