@@ -143,7 +143,7 @@ def _places_of(carried: Carried, script: str) -> Iterator[str]:
     yield from re.findall(r"(?:^|; )exec ([\w./~+-]+)(?= |$)", command[-1]) or [
         word for word in command[:1] if re.fullmatch(r"[\w./~+-]+", word)
     ]
-    yield from (f"/srv/{name}" for name in re.findall(r"([\w.-]+\.sh)\b", " ".join(command)))
+    yield from (f"/srv/{name}" for name in re.findall(r"(?<!source )(?<!\. )\b([\w.-]+\.sh)\b", " ".join(command)))
     yield from (f"{place}/" for place in re.findall(r"--bind[\s\\]+(/[\w./-]+)", script))
     folder = (carried.draft.get("chdir") or "/srv").replace("~", "/home/ada", 1)
     for place in (carried.draft.get("image"), f"{carried.draft.get('conda') or ''}/bin/python"):

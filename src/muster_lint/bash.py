@@ -312,6 +312,15 @@ class ShellText(msgspec.Struct, frozen=True, dict=True):
         return found
 
     @cached_property
+    def unnamed_bodies(self) -> tuple[TextSpan, ...]:
+        """The functions whose names stand nowhere else: nothing in the script calls them."""
+        return tuple(
+            body
+            for body, name in self.bodies
+            if len(re.findall(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", self.text)) < 2
+        )
+
+    @cached_property
     def own_names(self) -> tuple[str, ...]:
         """The names that the script sets for itself: not exported, and not before one command alone."""
         return tuple(dict.fromkeys(each.name for each in self.assignments if not (each.exported or each.of_command)))

@@ -50,7 +50,7 @@ def exports_all(words: Sequence[str]) -> bool | None:
     return match[1] == "-" if match else None
 
 
-APART = "it holds within its parentheses, and no rank is started there"
+APART = "it holds within its parentheses, or its function, and no rank is started there"
 
 
 def read_assignments(
@@ -147,6 +147,10 @@ def _question(
         return None
     if assignment.value is not None and "$'" in assignment.value.text:
         return f"bash makes other signs of it: --env {name}=VALUE gives it them"
+    used = names_in(_written(assignment))
+    late = [each for each in reaching if each.name in used and each.name != name and each.order > assignment.order]
+    if late:
+        return f"line {late[0].place.line} sets {late[0].name} behind it: --env {name}=VALUE gives it all"
     again = [each for each in reaching if each.name == name and each.order > assignment.order]
     if not all(_extends(each) for each in again):
         return f"line {again[-1].place.line} sets it again: which holds?"

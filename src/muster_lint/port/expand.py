@@ -126,6 +126,7 @@ def _changed_elsewhere(shell: ShellText) -> Iterator[str]:
         if command.program == "unset"
         for word in command.words[1:]
     )
+    yield from (each.name for each in shell.assignments if any(map(each.place.is_within, shell.unnamed_bodies)))
     if shell.errors:  # an assignment may stand in what cannot be read
         written = Counter(name for line in shell.text.splitlines() for name in _BARE.findall(line.partition(" #")[0]))
         yield from (name for name, count in written.items() if count > len(shell.assigned(name)))

@@ -117,7 +117,8 @@ def read_draft(job: BatchScript, read_file: Callable[[str], str | None] = lambda
             ask_all(draft, draft.rows[done:], "in the script it runs only behind a test")
         _without_image(draft)
     given = {setting.partition("=")[0] for setting in draft.values.get("env", ())[settings_before:]}
-    apart = [span for span in job.shell.subshells if launch is None or not launch.command.place.is_within(span)]
+    spans = (*job.shell.subshells, *job.shell.unnamed_bodies)
+    apart = [span for span in spans if launch is None or not launch.command.place.is_within(span)]
     read_commands(chains, launch, draft, job.lines, apart)
     settle_folder(draft, folder_of_step)
     settings = read_assignments(

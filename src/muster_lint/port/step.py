@@ -96,7 +96,7 @@ class Chain(msgspec.Struct, frozen=True):
 
 _NEVER = frozenset(
     """
-    echo printf cat which module ml pip source . log msg cd pushd popd test [ trap unset find alias sbatch qsub
+    echo printf cat which module ml pip source . log msg cd pushd popd test [ trap unset find alias coproc sbatch qsub
     """.split()  # noqa: SIM905
 )
 _CHORES = frozenset(
