@@ -183,7 +183,7 @@ def test_the_ranks_know_who_they_are_read_and_are_labelled(case: Case, tmp_path:
 
 @pytest.mark.parametrize("launcher", ["srun", "mpirun", "torchrun", "mpirun+torchrun"])
 @pytest.mark.parametrize("is_there", [True, False], ids=["read", "not there"])
-@pytest.mark.parametrize("fails", ["", "2"], ids=["well", "failed"])
+@pytest.mark.parametrize("fails", ["", pytest.param("2", marks=pytest.mark.wide)], ids=["well", "failed"])
 def test_the_ranks_run_where_the_script_reads_its_rest_and_where_it_cannot(
     launcher: str, is_there: bool, fails: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,15 +9,16 @@ import pytest
 
 from muster.cli.app import main
 from muster_lint.fix import settled_text
-from muster_lint.look import lint_source
-from muster_lint.read import FileKind, SourceFile
+from muster_lint.read import FileKind
 from muster_lint.rule import all_rules
 from muster_lint.values import LintFinding, Rule
 from port.jobs import Job, before
 
+from .test_rules import findings_in
+
 
 def _look(text: str) -> list[LintFinding]:
-    return lint_source(SourceFile("x", text, FileKind.BATCH))
+    return findings_in(text, FileKind.BATCH)
 
 
 _REPAIRED = {rule.name: rule for rule in all_rules() if rule.language == "batch" and settled_text(rule.bad, _look)[1]}

@@ -18,9 +18,13 @@ from muster_lint.values import LintFinding, Rule, Severity
 _RULES = all_rules()
 
 
-@cache  # four tests ask for each example
+@cache  # several tests ask for each example
+def findings_in(text: str, kind: FileKind) -> list[LintFinding]:
+    return lint_source(SourceFile("example", text, kind))
+
+
 def _findings(rule: Rule, text: str) -> list[LintFinding]:
-    return lint_source(SourceFile("example", text, FileKind(rule.language)))
+    return findings_in(text, FileKind(rule.language))
 
 
 @pytest.mark.parametrize("rule", _RULES, ids=lambda rule: rule.name)
