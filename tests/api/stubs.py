@@ -21,11 +21,13 @@ _SQUEUE = """
     echo 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' >&2
     exit 1
 }
-answer=$stub/answers/$(wc -l <"$stub/squeue.asked" | tr -d ' ')
+number=0
+while read -r _; do number=$((number + 1)); done <"$stub/squeue.asked"
+answer=$stub/answers/$number
 [ -e "$answer" ] || answer=$stub/answers/last
-[ "$(cat "$answer" 2>/dev/null)" != EMPTY ] || exit 0
-[ ! -e "$answer" ] || cat "$stub/heading"
-cat "$answer" 2>/dev/null || { echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1; }
+[ -e "$answer" ] || { echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1; }
+read -r first <"$answer"
+[ "$first" = EMPTY ] || exec cat "$stub/heading" "$answer"
 """
 _SACCT = "echo 'Slurm accounting storage is disabled' >&2; exit 1"
 
