@@ -23,7 +23,7 @@ def hold_nodes(directives: Iterable[Directive], *command: str, quiet: bool = Fal
 def ask_new_nodes(nodes: int, flags: Sequence[str], script: str) -> Question[str]:
     """Ask new nodes, in a job of one minute with one task on each: what `script`, of sh, prints there."""
     place = ["--nodes=1", "--ntasks=1"] if nodes == 1 else [f"--nodes={nodes}", "--ntasks-per-node=1"]
-    return Question(("srun", *place, "--time=1", *flags, "sh", "-c", script), str)
+    return Question(("srun", *place, "--time=1", "--quiet", *flags, "sh", "-c", script), str)
 
 
 def ask_nodes_of(count: str, script: str) -> Question[str]:
