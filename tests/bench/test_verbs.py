@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from bench.results import start as begun
 from launch.plans import FACTS
-from muster.cli.command_line import TypedLaunch, Words
+from muster.cli.command_line import TypedLaunch, Words, read_command
 from muster.errors import RequestError
 from muster.job.options import Typed
 from muster.job.request import Request
@@ -32,7 +32,7 @@ _WRONG = replace(_ROW, wrong=(SimpleNamespace(count=1),))
 
 
 def _words(*typed: str, **values: Any) -> Words:
-    named = dict.fromkeys(("json", "quiet", "html", "history", "no_history", "compare", *starts._ELSEWHERE))
+    named = dict.fromkeys(("json", "quiet", "html", "history", "no_history", "compare", "log", "submit", "read"))
     return Words("bench", {**named, **values}, TypedLaunch({}, {}, (), typed), Typed({}, {}, (), ()))
 
 
@@ -159,7 +159,7 @@ def test_starts_are_measured_up_to_the_nodes_that_are_there(
     assert starts.measure_starts(FACTS, request, _words()) == (4 if most is None else 3)
     assert seen == ([] if most is None else [most])
     with pytest.raises(RequestError, match="--start measures no bandwidth"):
-        starts.measure_starts(FACTS, request, _words(**{starts._ELSEWHERE[0]: True}))
+        starts.measure_starts(FACTS, request, read_command(bench.COMMAND, ["--start", "--compare"]))
 
 
 @pytest.mark.parametrize(("pairs", "rounds"), [(3, 3), (0, None), (None, None)])

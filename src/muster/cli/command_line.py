@@ -53,6 +53,13 @@ class Words:
         """Return the first operand; None where there is none."""
         return self.operands[0] if self.operands else None
 
+    def form(self, name: str, default: str) -> str:
+        """Return the form to print, which an option names, or --json; two of them are refused."""
+        form: str | None = self._own[name]
+        if self.json and form not in {None, "json"}:
+            raise RequestError(f"--json and --{name} {form} are two forms", hint="give one of them")
+        return form or ("json" if self.json else default)
+
     def without(self, *names: str) -> list[str]:
         """Return the words as they were typed, but for these options."""
         return [word for name, piece in self.typed.pieces if name not in names for word in piece]

@@ -21,7 +21,7 @@ def main(words: Words) -> int:
     from muster.render.script import job_script, job_shown
 
     forms = {"script": job_shown if sys.stdout.isatty() else job_script, "json": plan_as_json, "why": plan_as_text}
-    form = getattr(words, "as") or ("json" if words.json else "script")
+    form = words.form("as", "script")
     if form == "toml":
         from muster.job.job_file import file_of_words
 

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from muster.job.request import Request
     from muster_bench.starts import StartRow
 
-_ELSEWHERE = ("submit", "read", "log", "parts", "collective", "sizes", "dtype")
+_ELSEWHERE = (
+    *("submit", "read", "log", "compare", "collective", "sizes", "dtype"),
+    *("place", "parts", "pairs", "pair_size", "trials", "iterations", "storage"),
+)
 
 
 def measure_starts(facts: Facts, request: Request, words: Words) -> int:
@@ -30,8 +33,9 @@ def measure_starts(facts: Facts, request: Request, words: Words) -> int:
     from muster.look.place import RunPlace, place_of
 
     for name in _ELSEWHERE:
-        if getattr(words, name):
-            raise RequestError(f"--start measures no bandwidth, and --{name} is for that", hint=f"omit --{name}")
+        if name in words.typed.values:
+            flag = words.typed.origins[name].where
+            raise RequestError(f"--start measures no bandwidth, and {flag} is for that", hint=f"omit {flag}")
     place, _ = place_of(request, facts)
     if place is RunPlace.ALLOCATE:
         return _in_a_job(words)

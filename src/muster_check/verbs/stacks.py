@@ -25,6 +25,9 @@ def main(words: Words) -> int:
     """Print the classes of ranks; one request to the controller, and one step on the job's nodes."""
     rank: int | None = words.rank
     options = ("--native",) if words.native else ()
+    if words.here and words.operands:
+        message = f"--here looks at the ranks on this machine, and job {words.operands[0]} is one of Slurm"
+        raise RequestError(message, hint=f"muster stacks {words.operands[0]}")
     text, hosts = (_ask_here(rank, options), ()) if words.here else _ask_job(ids_or_newest(words), rank, options)
     from muster_check.stacks.own_words import own_words
     from muster_check.stacks.read import Round, of_role, read_rounds, roles_in

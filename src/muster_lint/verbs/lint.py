@@ -192,7 +192,7 @@ def _exact_text(path: str, source: SourceFile) -> str | None:
 def _show(findings: list[LintFinding], looked: LintResult, silenced: int, words: Words) -> None:
     from muster_lint.report import FORMS, as_json, as_sarif, as_text
 
-    form = words.format or ("json" if words.json else "text")
+    form = words.form("format", "text")
     if form == "sarif":
         print_json(as_sarif(findings, looked.unread))
     elif form == "json":

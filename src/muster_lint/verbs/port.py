@@ -107,7 +107,7 @@ def _facts() -> Facts:
 
 
 def _show(draft: Draft, carried_job: Carried | None, words: Words) -> None:
-    form = getattr(words, "as") or ("json" if words.json else "all")
+    form = words.form("as", "all")
     if form == "json":
         print_json(_as_json(draft, carried_job, words))
     elif form == "script":
