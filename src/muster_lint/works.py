@@ -98,7 +98,8 @@ def is_part(launch: LaunchCommand) -> bool:
 _PROBES = re.compile(
     r"^\S+ -v$"
     r"|(^|\s)(--?(version|help|list|info|dry-run|dag|unlock)|-[hV])(\s|$)|modprobe|module|version|\bsetup|devices?\b|which|lsb_release"
-    r"|virtualenv|acl\b|^(lfs|spack|nodeset|gpustat|lshw|numactl -[sH]|lstopo|jobstats|quota|conda|mamba|micromamba)\b"
+    r"|virtualenv|acl\b|^ip "
+    r"|^(lfs|spack|nodeset|gpustat|lshw|numactl -[sH]|lstopo|jobstats|quota|conda|mamba|micromamba)\b"
     r"|instance (start|run)|^poetry install\b|\binstall\b|\bactivate\b"
 )
 """The signs of a command that asks, or prepares."""

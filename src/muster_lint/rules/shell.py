@@ -234,7 +234,7 @@ def find_lone_options(job: BatchScript) -> Iterator[Hit]:
         if (
             (re.match(r"--?[A-Za-z][\w-]*", first) or is_rest)
             and each.place.line not in continued
-            and not is_behind_comment
+            and not (is_behind_comment or each.in_substitution)
         ):
             yield Hit(each.place, f"bash runs {first!r} as a command: the line before it ends the command")
 
