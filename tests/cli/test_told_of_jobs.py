@@ -36,7 +36,10 @@ _JOBS: dict[str, tuple[dict[str, str], str | None]] = {
     "was killed": ({**_RAN, "state": "FAILED", "exit": "0:9", "reason": "RaisedSignal:9(Killed)"}, "a\n" + "b" * 900),
     "had too little memory": ({**_RAN, "state": "OUT_OF_MEMORY", "exit": "0:125"}, "Killed\n"),
     "lost a node": ({**_RAN, "state": "NODE_FAIL"}, "srun: error: node2: task 3: Exited with exit code 1\n"),
-    "was cancelled": ({**_RAN, "state": "CANCELLED", "user": "ada", "name": "a\x1b[31mb"}, "epoch 1\n"),
+    "was cancelled": (
+        {**_RAN, "state": "CANCELLED", "reason": "JobHeldAdmin", "user": "ada", "name": "a\x1b[31mb"},
+        "epoch 1\n",
+    ),
     "was cancelled as it waited": (
         {**_WAITS, "state": "CANCELLED", "reason": "Priority", "started": "1790003660", "ended": "1790003660"},
         None,

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 _LINES = 15
 _SHOWN = 400
 _SIGTERM = 143
+_SAID_ELSEWHERE = {"None", "NonZeroExitCode", "RaisedSignal"}
+_HELD = {"JobHeldAdmin", "JobHeldUser"}
+"""Slurm keeps such a reason of a job that was held and ran later."""
 _OF_NODES = {"ReqNodeNotAvail", "NodeDown", "PartitionNodeLimit"}
 """The reasons for which Slurm names no node."""
 _GROUPS = 4
@@ -120,7 +123,8 @@ def _ended(case: JobCase) -> Iterator[str]:
             yield f"  but {who} went on: first: {step_failure.sentence}"
             yield f"  all of it: muster logs {case.id_to_type}"
         return
-    if job is not None and job.reason.is_known and job.reason.code not in {"None", "NonZeroExitCode", "RaisedSignal"}:
+    is_told = job is not None and job.reason.is_known and job.reason.code not in _SAID_ELSEWHERE
+    if job is not None and is_told and (job.was_withdrawn or job.reason.code not in _HELD):
         waited = f"until then it waited ({job.reason.code})"
         words = waited if job.was_withdrawn else f"{job.reason.code}: {job.reason.sentence}"
         yield f"  {words}"
