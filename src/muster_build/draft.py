@@ -95,7 +95,7 @@ def digest_of_path(path: Path) -> str:
     if not path.exists():
         raise RequestError(f"{path} is not there", hint="check the name")
     whole = hashlib.sha256()
-    for member in [path, *sorted(path.rglob("*"))] if path.is_dir() else [path]:
+    for member in [path, *sorted(path.rglob("*"))]:
         whole.update(
             f"{member.relative_to(path)}\0{member.lstat().st_mode & 0o170111:o}\0".encode(errors="surrogateescape")
         )

@@ -175,12 +175,15 @@ class Builder(msgspec.Struct, frozen=True):
             status = process.wait()
         finally:
             end_group(process, grace_s=5.0)
+        if status == 0:
+            for line in last_words:
+                say(line)
+            return
         failure, quoted_line = _failure(self.program if argv[0] == _NAMESPACE[0] else argv[0], status, output_lines)
         for line in last_words:
-            if status == 0 or line != quoted_line:
+            if line != quoted_line:
                 say(line)
-        if status != 0:
-            raise failure
+        raise failure
 
     def _environment(self, work: Path) -> dict[str, str]:
         """Cache and scratch off the home directory, under the programs' names for them."""

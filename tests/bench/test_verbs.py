@@ -226,3 +226,26 @@ def test_a_file_that_cannot_be_written_is_told_before_anything_is_measured(
     words = {"html": None, "log": None, option: None if name is None else str(tmp_path / name)}
     with pytest.raises(RequestError, match=refused) if refused else nullcontext():
         bench._check_outputs(_words(**words))
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "said", "unsaid"),
+    [
+        (["unjudged"], "not judged: r0\n", "pass"),
+        (["unjudged"] * 3, "not judged: r0; r1; r2\n", "pass"),
+        (["unjudged"] * 4, "", "not judged"),
+        (["pass", "unjudged"], "pass, by history: r0\nmuster: not judged: r1\n", "r0; r1"),
+        (["broken"], "broken, by history: r0\n", "not judged"),
+    ],
+)
+def test_what_a_row_is_held_against_is_said(
+    capsys: pytest.CaptureFixture[str], verdicts: list[str], said: str, unsaid: str
+) -> None:
+    judged: list[Any] = [
+        SimpleNamespace(verdict=verdict, against="history", reason=f"r{number}")
+        for number, verdict in enumerate(verdicts)
+    ]
+    bench._show(Series(rows=(_ROW,) * len(judged)), judged, [], "lab", _words(quiet=False))
+    told = capsys.readouterr().err
+    assert said in told
+    assert unsaid not in told

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
+import platform
 import socket
 import struct
 import sys
@@ -240,6 +241,11 @@ def test_the_secret_of_an_address_is_not_told() -> None:
         {"NCCL_NET": "x", "OTHER": "y", "NCCL_URL": "http://a:b@c/d", "OMPI_MCA_ess_x": "z", "LD_PRELOAD": "p"}
     )
     assert told == {"LD_PRELOAD": "p", "NCCL_NET": "x", "NCCL_URL": "http://…@c/d"}
+
+
+def test_the_c_library_and_the_python_of_a_node_are_told() -> None:
+    told = gather._software("/")
+    assert (told.get("glibc", ""), told["python"]) == (platform.libc_ver()[1], platform.python_version())
 
 
 def test_the_packages_that_ranks_agree_on_are_read_where_python_looks_first(

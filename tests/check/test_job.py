@@ -82,3 +82,16 @@ def test_a_launch_is_heard_until_its_ranks_have_said_all(
     assert hearing.wait([ear]) is whole
     assert knocks == [("login", "10.0.0.1", 7)] * knocked
     assert now[0] - 100 == waited
+
+
+@pytest.mark.parametrize("image", [True, False])
+@pytest.mark.parametrize("job_name", [None, "mine"])
+def test_the_ranks_of_a_check_are_started_by_name_and_with_the_python_of_their_image(
+    tmp_path: Path, image: bool, job_name: str | None
+) -> None:
+    launch = ["sh", "-c", f'echo "$@" >{tmp_path}/words; exit 1', "sh"]
+    look_at_job(launch, {}, tmp_path / "check.pyz", host="login", job_name=job_name, image=image)
+    name = [] if job_name is None else ["--job-name", "mine"]
+    python = "python3" if image else "python"
+    expected = ["--no-label", *name, "--", python, str(tmp_path / "check.pyz"), "facts", "{}"]
+    assert (tmp_path / "words").read_text().split() == expected

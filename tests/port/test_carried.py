@@ -295,3 +295,13 @@ def test_a_module_that_its_site_has_renamed_has_its_new_name(
 
     assert made.draft.values.get("module", []) == modules
     assert [row.verdict for row in made.draft.rows if "renamed" in row.why] == verdicts
+
+
+@pytest.mark.parametrize(("name", "verdict"), [("env", _ASKED), ("/w/env", _KEPT)])
+def test_an_environment_of_conda_that_has_a_name_alone_is_asked_for(tmp_path: Path, name: str, verdict: Fate) -> None:
+    here = _site(tmp_path, "here", _THERE.replace("MEMORY", ""))
+
+    made = carry(_draft(f"conda activate {name}\nsrun python t.py", _TORCH), here, here, FACTS)
+
+    (row,) = [row for row in made.draft.rows if row.field == "conda"]
+    assert (row.verdict, "is a name" in row.why) == (verdict, verdict is _ASKED)

@@ -147,7 +147,8 @@ def test_what_a_rank_writes_to_show_its_stack_is_no_work() -> None:
 
 def test_other_hangs() -> None:
     assert _judge(_Rank(_REDUCE), None)[:2] == (JobCondition.GONE, (1,))
-    assert _judge(_Rank(_REDUCE), _Rank(_REDUCE), _Rank(_BARRIER))[:2] == (JobCondition.ORDER, (2,))
+    kind, ranks, sentence = _judge(_Rank(_REDUCE), _Rank(_REDUCE), _Rank(_BARRIER))
+    assert (kind, ranks, "2 ranks wait in all_reduce" in sentence) == (JobCondition.ORDER, (2,), True)
     assert _judge(_Rank(_REDUCE), _Rank(_REDUCE))[:2] == (JobCondition.COLLECTIVE, (0, 1))
     assert _judge(_Rank(_LOADER), _Rank(_LOADER))[:2] == (JobCondition.LOADER, (0, 1))
     assert judge(read_rounds("@node 0 a 1 1.0\n@done 0\n"), 0).kind is JobCondition.STARTS

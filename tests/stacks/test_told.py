@@ -191,7 +191,8 @@ def test_why_tells_the_sentence_the_line_and_what_to_do_about_a_hang(
     assert any("hint:" in line for line in told[0]) is kind.is_hang
     document = why.as_json(case)
     assert document is not None
-    assert (document["line"], document["ranks"], document["stands"]) == (9, [3], kind.is_hang)
+    place = (document["file"], document["line"], document["ranks"], document["stands"])
+    assert place == ("/gone.py", 9, [3], kind.is_hang)
     assert (document["remedy"] is not None) is kind.is_hang
     assert "role" not in document
 
