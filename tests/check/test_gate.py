@@ -162,6 +162,7 @@ def _has_socket(pid: int) -> bool:
 
 def test_ctrl_c_during_the_check_ends_it(tmp_path: Path) -> None:
     """Rank 0 alone, of two that are promised: it waits for the other one."""
+    heard = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background has it ignored
     process = subprocess.Popen(
         [sys.executable, str(_placed(tmp_path)), "gate", "{}", "touch", "started"],
         cwd=tmp_path,
@@ -170,6 +171,7 @@ def test_ctrl_c_during_the_check_ends_it(tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
     )
+    signal.signal(signal.SIGINT, heard)
     while process.poll() is None and not _has_socket(process.pid):
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
