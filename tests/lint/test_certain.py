@@ -1126,6 +1126,22 @@ def test_a_fixed_port_is_a_matter_of_style_where_the_job_has_four_gpus_of_a_node
     assert found.severity is (Severity.STYLE if gpus == 4 else Severity.FRAGILE)
 
 
+@pytest.mark.parametrize(
+    ("lines", "severity"),
+    [("--time=30", "style"), ("--time=31", "fragile"), ("--time=31\njupyter lab", "style")],
+)
+def test_a_lost_log_of_a_try_is_a_matter_of_style(lines: str, severity: str) -> None:
+    found = _named(f"#!/bin/bash\n#SBATCH -N1 -o a.log {lines}\n./t 1\n", "output-of-every-run")
+    assert found is not None
+    assert found.severity == severity
+
+
+def test_the_hint_spares_scripts_that_count() -> None:
+    found = _named(_ONE + "./t 1\n((n++))\necho $n\n", "status-lost-at-end")
+    assert found is not None
+    assert "set -e ends" in found.instead
+
+
 @pytest.mark.parametrize(("line", "severity"), [("--ntasks=1", "fragile"), ("--ntasks=2", "breaks")])
 def test_a_misspelt_default_breaks_nothing(line: str, severity: str) -> None:
     found = _named(f"#!/bin/bash\n#SBATCH --time=10\n#SBTACH {line}\ndate\n", "directive-misspelt")
