@@ -146,6 +146,11 @@ _FOUND = {
         _TWO + "export MASTER_ADDR=$(hostname -i)\n" + _RUN,
     ),
     "signal-to-steps-only": (_ONE + "#SBATCH --signal=USR1@60\ntrap save USR1\n" + _RUN,),
+    "signal-to-nobody": (
+        _ONE + "#SBATCH --signal=USR1@60\npython t.py\n",
+        _ONE + "#SBATCH --signal=USR1@60\ntrap save TERM\ntorchrun t.py\n",
+        _ONE + "#SBATCH --signal=USR1@60\nsingularity exec --nv a.sif bash -c 'python t.py'\n",
+    ),
     "trap-waits-for-srun": (
         _ONE + "#SBATCH --signal=B:USR1@60\ntrap save USR1\n" + _RUN,
         _ONE + "#SBATCH --signal=B:USR1@60\ntrap save USR1\ntorchrun t.py\n",
@@ -387,6 +392,15 @@ _NOT_FOUND = {
         _ONE + "#SBATCH --signal=B:USR1@60\ntrap save USR1\n" + _RUN,
         _ONE + "#SBATCH --signal=USR1@60\ntrap save TERM\n" + _RUN,
         _ONE + "#SBATCH --signal=USR1@60\ntrap\n" + _RUN,
+    ),
+    "signal-to-nobody": (
+        _ONE + "python t.py\n",
+        _ONE + "#SBATCH --signal=B:USR1@60\npython t.py\n",
+        _ONE + "#SBATCH --signal=USR1@60\ntrap save USR1\npython t.py\n",
+        _ONE + "#SBATCH --signal=USR1@60\nsrun -K python t.py\n",
+        _ONE + "#SBATCH --signal=USR1@60\nL=srun\n$L python t.py\n",
+        _ONE + "#SBATCH --signal=USR1@60\npython a.py\nbash starts.sh\n",
+        _ONE + "#SBATCH --signal=USR1@60\necho done\n",
     ),
     "trap-waits-for-srun": (
         _ONE + "#SBATCH --signal=B:USR1@60\ntrap save USR1\nsrun -K python t.py &\nwait $!\n",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from muster_lint import sources
 from muster_lint.bash import read_shell
 from muster_lint.job import BatchScript
+from muster_lint.launch import launches_of
 from muster_lint.rule import rule
 from muster_lint.values import Hit, Severity, TextSpan
 from muster_lint.works import text_of
@@ -91,6 +93,30 @@ def find_blocked_traps(job: BatchScript) -> Iterator[Hit]:
             unknown = "whether it has ended when the signal comes" if is_first else ""
             yield Hit(launch.command.place, message, unknown=unknown)
             return
+
+
+@rule(
+    "signal-to-nobody",
+    Severity.FRAGILE,
+    "a signal for steps in a script that starts none",
+    why="--signal without B: goes to the tasks of steps. A program that the script starts without srun is not one, and is not warned.",
+    instead="Start the program with srun.",
+    source=sources.SBATCH,
+    bad=_HEAD + "#SBATCH --signal=USR1@90\npython train.py\n",
+    good=_HEAD + "#SBATCH --signal=USR1@90\nsrun --kill-on-bad-exit=1 python train.py\n",
+)
+def find_unsent_signals(job: BatchScript) -> Iterator[Hit]:
+    """Yield --signal without B: where Python programs are started, and no step."""
+    place, signal, is_for_script = _signal_of(job)
+    if place is None or is_for_script or signal in _trapped(job) or _STARTS_STEPS.search(job.body):
+        return
+    inner = (launch for each in job.launches if each.inner is not None for launch in launches_of(each.inner))
+    if any(launch.stage("python") or launch.stage("agent") for launch in (*job.launches, *inner)):
+        yield Hit(place, f"no process gets {signal}: it goes to the steps, and this script starts none")
+
+
+_STARTS_STEPS = re.compile(r"srun|ibrun|mpi|submitit|sbatch|\bsh\b")
+"""What may start a step, itself or in a file of its own."""
 
 
 @rule(
