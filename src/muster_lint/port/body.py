@@ -173,9 +173,13 @@ _MODULE_VERBS = frozenset(
 )
 
 
+def _with_tilde(word: str) -> str:
+    return re.sub(r"^\$(HOME\b|\{HOME\})", "~", word)
+
+
 def _source(line: int, subject: str, words: list[str], draft: Draft) -> None:
+    words = [_with_tilde(word) for word in words]
     path = words[0] if words else ""
-    path = re.sub(r"^\$(HOME\b|\{HOME\})", "~", path)
     if path.endswith("/bin/activate"):
         folder = path.removesuffix("/bin/activate")
         if "$" in path or re.match("~[^/]", path):
@@ -199,7 +203,7 @@ def _source(line: int, subject: str, words: list[str], draft: Draft) -> None:
 
 
 def _conda(line: int, subject: str, words: list[str], draft: Draft) -> None:
-    names = [word for word in words[1:] if not word.startswith("-")]
+    names = [_with_tilde(word) for word in words[1:] if not word.startswith("-")]
     if words[:1] == ["activate"] and names and "$" not in names[0]:
         draft.keep(line, subject, "conda", names[0], "a conda environment")
     elif words[:1] == ["deactivate"]:
@@ -211,7 +215,7 @@ def _conda(line: int, subject: str, words: list[str], draft: Draft) -> None:
 
 
 def _cd(line: int, subject: str, words: list[str], draft: Draft) -> None:
-    path = re.sub(r"^\$(HOME\b|\{HOME\})", "~", words[0] if words else "")
+    path = _with_tilde(words[0]) if words else ""
     before = draft.get("chdir")
     if path in {"-", "--"} or (subject.startswith("pushd") and not path):
         draft.ask(line, subject, "which folder it goes to is not in the script: --chdir DIR")

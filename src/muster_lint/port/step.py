@@ -110,7 +110,8 @@ _CHORES = frozenset(
 
 def _only_prepares(stage: Stage, words: Sequence[Word]) -> bool:
     if stage.has("-m") or stage.name.endswith(".py"):
-        return stage.text("-m") in {"pip", "venv"}
+        module = " ".join([stage.text("-m") or "", *(word.value for word in stage.words[:1])])
+        return re.match(r"(pip|venv)\b|wandb login$", module) is not None
     behind = next((words[index + 1 :] for index, word in enumerate(words) if word is stage.word), ())
     return any(word.value in {"-c", "-V", "--version"} for word in behind[:1])
 

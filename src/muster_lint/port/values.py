@@ -170,7 +170,8 @@ def ask_all(draft: Draft, rows: Iterable[PortRow], why: str) -> None:
 def holds_secret(name: str, value: str) -> bool:
     """Tell whether a variable of a script holds what nobody else may read; a number or a switch is none."""
     is_plain = re.fullmatch(r"\d{0,6}|true|false|yes|no|on|off|none", value, re.IGNORECASE) is not None
-    return not is_plain and "$" not in value and "`" not in value and is_secret(name, value)
+    is_placeholder = value.lower() in name.lower()
+    return not (is_plain or is_placeholder) and "$" not in value and "`" not in value and is_secret(name, value)
 
 
 def _without(verdict: Fate, value: str | None) -> Fate:
