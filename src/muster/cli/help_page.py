@@ -118,10 +118,11 @@ def _sentence(option: Option) -> str:
 
 def _rows(rows: Iterable[tuple[str, str]], width: int, column: int) -> Iterator[str]:
     """Yield two columns; on a narrow terminal, or behind a long head, the sentence stands below its head."""
-    indent = 6 if width < _NARROW else column
+    is_narrow = width < _NARROW
+    indent = 6 if is_narrow else column
     for head, text in rows:
         lines = textwrap.wrap(text, width - indent, break_on_hyphens=False) or [""]
-        if width < _NARROW or len(head) + 4 > indent:
+        if is_narrow or len(head) + 4 > indent:
             yield f"  {head}"
             yield from (f"{'':{indent}}{line}" for line in lines)
         else:

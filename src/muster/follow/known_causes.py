@@ -310,14 +310,13 @@ def _chunks(source: IO[bytes] | Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
     """Yield whole lines and the number of the first: never more than a chunk and a line in memory."""
     number, rest = 1, b""
     for piece in _pieces(source):
-        text = rest + piece
-        cut = text.rfind(b"\n")
-        if cut < 0 and len(text) < _LONGEST_LINE_BYTES:
-            rest = text
+        whole, newline, rest = (rest + piece).rpartition(b"\n")
+        if not newline and len(rest) < _LONGEST_LINE_BYTES:
             continue
-        whole, rest = (text[:cut], text[cut + 1 :]) if cut >= 0 else (text, b"")
+        if not newline:
+            whole, rest = rest, b""
         yield number, whole
-        number += whole.count(b"\n") + (1 if cut >= 0 else 0)
+        number += whole.count(b"\n") + len(newline)
     if rest:
         yield number, rest
 

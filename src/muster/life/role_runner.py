@@ -23,6 +23,7 @@ from muster.life.written import RunFiles
 
 # Limits and graces are looked at so often.
 _TICK_S = 0.5
+_ANSWER_S = 5
 _LINES = 15
 _TEXT_BYTES = 1 << 20
 # What Slurm tells of the GPUs of the script's own node: a step on nodes without GPUs would leave it as it is.
@@ -372,7 +373,7 @@ def _lack_of(address: str) -> str:
 
     try:
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(address, timeout=5) as answer:
+        with opener.open(address, timeout=_ANSWER_S) as answer:
             status = int(answer.getcode())
     except urllib.error.HTTPError as error:
         status = error.code
