@@ -12,7 +12,7 @@ from muster.launchers import launcher_named
 from muster.model.plan import Flag, Reason, Variable
 from muster.model.words import Fragment, Template, Word
 from muster.render.explain import plan_as_text
-from muster.render.own_text import chooses_port
+from muster.render.own_text import chooses_port, path_of_command
 from muster.render.script import _notes, _variables, job_part
 from plan.test_roles import LAYOUT, job
 
@@ -71,6 +71,14 @@ def test_a_port_is_looked_for_where_nobody_has_one(meeting: dict[str, object], f
     made = plan("-N", "2", "--", "x")
     made = replace(made, rendezvous=replace(made.rendezvous, **meeting), step_flags=(Flag(flag, _SAID),))
     assert chooses_port(made, launcher_named("srun")) is looks
+
+
+@pytest.mark.parametrize(("image", "is_set"), [(None, True), ("/i.sif", False)])
+def test_the_commands_own_path_is_set_outside_of_images(image: str | None, is_set: bool) -> None:
+    made = plan("-N", "2", "--env", "PATH=/x:/bin", "--", "y")
+    assert path_of_command(plan("-N", "2", "--", "y")) is None
+    made = replace(made, image=replace(made.image, image=image))
+    assert (path_of_command(made) is not None) is is_set
 
 
 @pytest.mark.parametrize("lengths", [(60, 60, 60), (118, 9), (9, 118), (130,)])

@@ -17,7 +17,7 @@ _NARROW = 60
 _HEADS = 28
 
 
-def print_page(command: CommandLine, *, with_all: bool) -> None:
+def print_page(command: CommandLine, *, with_all: bool = False) -> None:
     """Print the help of a verb."""
     print(help_page(command, width=screen_width(), with_all=with_all), end="")
 

@@ -89,7 +89,7 @@ def _start_verb_of(command: CommandLine, words: Sequence[str]) -> int:
         raise UnknownName(f"verb of muster {command.name}", words[0], by_name)
     from muster.cli.help_page import print_page
 
-    print_page(command, with_all=True)
+    print_page(command)
     return 0 if words else 2
 
 
