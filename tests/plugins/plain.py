@@ -42,6 +42,7 @@ def _is_plain(item: pytest.Function) -> bool:
     return (
         item.cls is None
         and not item.config.option.usepdb
+        and not item.config.pluginmanager.has_plugin("logging-plugin")  # it prepares each test
         and all(mark.name in _HARMLESS_MARKS for mark in item.iter_markers())
         and all(
             name in fixtures and fixtures[name][-1].func is get_direct_param_fixture_func for name in item.fixturenames
