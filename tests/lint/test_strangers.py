@@ -495,7 +495,7 @@ def test_a_loop_without_end_has_no_last_run() -> None:
     found = _messages(_GPU + loop.format(""), "status-lost-at-end")
     assert found == ["the loop has no end: when this fails it goes on until the time limit"]
     left = _messages(_GPU + loop.format("[ -e stop ] && break\n"), "status-lost-at-end")
-    assert left == ["the job ends with the status of the loop's last run: a failed one before it is not noticed"]
+    assert left == ["a run of the loop that fails is not noticed: the job ends with the status of what runs last"]
     piped = _messages(_GPU + "for i in 1 2; do\n./t $i\ndone | tee log\n", "status-lost-at-end")
     assert piped == ["the job ends with the status of what reads the pipe: a failed run is not noticed"]
 

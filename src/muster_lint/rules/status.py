@@ -237,7 +237,7 @@ def _forgotten(
 ) -> Iterator[Hit]:
     """Yield the last work where it is a loop's, or else the first of several works in a row."""
     if last.in_loop:
-        message = "the job ends with the status of the loop's last run: a failed one before it is not noticed"
+        message = "a run of the loop that fails is not noticed: the job ends with the status of what runs last"
         if _has_endless_loop_around(job, last):
             message = "the loop has no end: when this fails it goes on until the time limit"
         elif last.pipes_on and not job.sets("pipefail"):
