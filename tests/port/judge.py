@@ -26,7 +26,7 @@ _OF_THE_SITE = re.compile(
     r"|(APPTAINER|SINGULARITY|ENROOT|PODMAN)\w*|\w+_proxy|\w+_PROXY"
     r"|(PATH|LD_LIBRARY_PATH|PYTHONPATH|CUDA_VISIBLE_DEVICES|ROCR_VISIBLE_DEVICES|GROUP_RANK)"
 )
-_OF_THE_BOX = re.compile(r"(TORCHELASTIC|STUB|SLURM|BASH_FUNC|OMPI|MUSTER)_.*|PWD|OLDPWD|SHLVL|_|BASH_ENV")
+_OF_THE_BOX = re.compile(r"(TORCHELASTIC|STUB|SLURM|BASH_FUNC|OMPI|MUSTER)_.*|PWD|OLDPWD|SHLVL|_|BASH_ENV|PS[0-4]")
 _SIZES = frozenset({"nodes", "ntasks_per_node", "gpus_per_node", "gres", "launcher", "started"})
 _FOLDER = re.compile(r"(?:#SBATCH )?(?:cd|pushd|popd|-D|--chdir|--workdir)\b|.* (?:-D|--chdir|--pwd|--workdir|-w)\b")
 _EXPANSION = re.compile(
