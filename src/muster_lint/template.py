@@ -9,7 +9,8 @@ from muster_lint.values import LintFinding, Severity, TextSpan
 
 # In a directive nothing else can stand for these: sbatch expands no braces, no @ and no % but its own letters.
 _IN_DIRECTIVE = re.compile(
-    r"\{\{.*?\}\}|\{%.*?%\}|(?<!\$)\{[^{}$,|]*[A-Za-z][^{}$,|]*\}|(?<![\w@.])@[A-Za-z_]\w*@|%\([a-z_]\w*\)s|<%=?.*?%>"
+    r"\{\{.*?\}\}|\{%.*?%\}|(?<!\$)\{[^{}$,|]*[A-Za-z][^{}$,|]*\}|(?<![\w@.])@[A-Za-z_]\w*@|%\([a-z_]\w*\)\d*[sdif]|<%=?.*?%>"
+    r"|\$[A-Z_]+ \w+\$"
     r"|%%[A-Za-z_-]+%%|%[A-Z_]{3,}%|<[A-Z][A-Z0-9_ ]+>|[\[{<][A-Za-z]+ [A-Za-z ]+[]}>]|\*\*\w+\*\*"
     r"|(?<==)#{1,2}[A-Z]\w*#{1,2}|!TBG_\w+"
     r"|--(?:nodes|ntasks\S*|time|cpus\S*|mem\S*|array)[= ]\S*?(?<![A-Za-z${_])(?!UNLIM|INFIN)[A-Z][A-Z_]{3,}(?=\s|$)"

@@ -306,6 +306,7 @@ _NOT_FOUND = {
         _ONE + "#SBATCH -o /dev/null\ndate\n",
         _ONE + "#SBATCH -o a.%j\ndate\n",
         _ONE + "#SBATCH -o a --open-mode=append\ndate\n",
+        _ONE + "#SBATCH -o /work/88/bd23/.command.log\ndate\n",
     ),
     "requeue-overwrites": (_ONE + "#SBATCH --requeue --open-mode=append\ndate\n",),
     "pattern-in-command": (
@@ -638,6 +639,7 @@ _MORE_NOT_FOUND = {
     "python-on-first-node": (
         _FOUR + "python train.py\n",
         _NODES + "srun date\npython train.py\n",
+        _NODES + "python train.py 4 aprun ./work\n",
         _NODES + "ssh n2 x\npython train.py\n",
         _NODES + "for i in 1 2; do python train.py; done\n",
         _NODES + "x=$(python train.py)\n",

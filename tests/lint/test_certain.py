@@ -1067,6 +1067,8 @@ def test_what_is_wrong_is_found_however_it_is_written(name: str) -> None:
         "#SBATCH -n @NTASKS@",
         "#SBATCH --time=__TIME__",
         "#SBATCH -t __walltime__",
+        "#SBATCH -n %(np)02d",
+        "#SBATCH -n $PY_CODE N$",
         "#SBATCH -A !TBG_account",
         "<GPU_CONFIG>",
         "#SBATCH --account=g_account_g\n#SBATCH --job-name=g_job_name_g\n#SBATCH --mem=g_mem_g",

@@ -105,7 +105,9 @@ def find_refused_values(job: BatchScript) -> Iterator[Hit]:
             yield Hit(each.place, f"--{each.name} has no value, and sbatch refuses that", "Write the value.")
         elif re.match(r"-[A-Za-z]=", each.written):
             yield _behind_a_letter(each)
-        elif value and not re.search(r"[$`<]", value) and not re.fullmatch(r"X+|[A-Z]*_[A-Z_]+|[xX]{2}.*", value):
+        elif (
+            value and not re.search(r"[$`<]", value) and not re.fullmatch(r"X+|[A-Z]*_[A-Z_]+|[xX]{2}.*|.*:XXX+", value)
+        ):
             form = _form_of(each.name, value)
             if form:
                 yield Hit(each.place, f"sbatch does not take --{each.name}={value}", f"Write {form}.")

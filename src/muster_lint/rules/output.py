@@ -149,7 +149,8 @@ def find_overwritten_logs(job: BatchScript) -> Iterator[Hit]:
     if "%x" in output.value and "job-name" not in job.header:
         return  # the name is given to sbatch
     shared_by_array = "array" in job.header and not re.search(r"%\d*[ajAJ]", output.value)
-    if not re.search(r"%\d*[jJA]|\$|<", output.value) and not shared_by_array:  # output-of-array says the other
+    # Nextflow makes a folder for each task; output-of-array says what tasks of an array share.
+    if not re.search(r"%\d*[jJA]|\$|<|/\.command\.log$", output.value) and not shared_by_array:
         yield Hit(output.place, f"the next run of this job wipes {output.value}")
 
 

@@ -558,7 +558,9 @@ def find_lone_python(job: BatchScript) -> Iterator[Hit]:
 
 def _starts_steps(launch: LaunchCommand) -> bool:
     """Tell whether the program is told to start steps itself: launcher=slurm, --run-command srun."""
-    return any(re.search(r"(^|[=\s])(srun|slurm)$", word.value, re.IGNORECASE) for word in launch.command.words)
+    return any(
+        re.search(r"(^|[=\s])(srun|aprun|mpirun|slurm)$", word.value, re.IGNORECASE) for word in launch.command.words
+    )
 
 
 @rule(
