@@ -385,7 +385,7 @@ def _ended_parts(parts: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...
     )
 
 
-_LONE_HEREDOC = re.compile(rb"^[ \t]*(?=<<-?[ \t]*[\\\"']?[A-Za-z_])", re.MULTILINE)
+_LONE_HEREDOC = re.compile(rb"(?<!\\\n)^[ \t]*(?=<<-?[ \t]*[\\\"']?[A-Za-z_])", re.MULTILINE)
 _NAMED = re.compile(rb"\$([A-Za-z_]\w*|\d)")
 
 

@@ -170,8 +170,8 @@ def test_a_construct_of_bash_is_the_same_or_asked_about(tmp_path: Path) -> None:
     assert [case for case, one, other in zip(kept, wanted, found) if one != other] == []
 
 
-@pytest.mark.parametrize("ending", ["\\", "\\\n", "\\\n\n"])
-def test_a_backslash_at_the_end_of_the_script_is_bash(ending: str) -> None:
+@pytest.mark.parametrize("ending", ["\\\n  <<'X'\ntext\nX\n", "\\", "\\\n", "\\\n\n"])
+def test_a_backslash_at_the_end_of_a_line_is_bash(ending: str) -> None:
     _, draft = read(f"#!/bin/bash\n#SBATCH --nodes=1 --time=10\npython t.py --a 1 {ending}")
 
     assert draft.command == ("python", "t.py", "--a", "1")
