@@ -48,4 +48,4 @@ def _written(group: int) -> str:
                 total += int(re.findall(r"^wchar: (\d+)$", (entry / "io").read_text(), re.MULTILINE)[0])
         except (OSError, IndexError):  # it has ended, or is somebody else's
             continue
-    return f", {total / 1e6:,.0f} MB written"
+    return f", {total / 1e6:,.0f} MB written" if total >= 1_000_000 else ""

@@ -19,7 +19,7 @@ from muster.runner import PIPE, end_group, start
 from muster_build.commands import Means, Way, choose_way, without_commands
 from muster_build.draft import is_up_to_date
 from muster_build.engine import Builder
-from muster_build.progress import follow_lines
+from muster_build.progress import _written, follow_lines
 
 _OWNER = "%post\n    echo made by $(id -u) >/made\n    touch /theirs\n    chown 5:7 /theirs\n    ls -ln /theirs\n"
 
@@ -121,6 +121,7 @@ def test_what_says_nothing_for_a_while_is_spoken_for() -> None:
     said: list[str] = []
     assert list(follow_lines(process, said.append, silence_s=0.2)) == ["one", "two", "three", "four"]
     end_group(process)
+    assert _written(process.pid) == "", "a process that cannot be looked at may have written much"
     assert said
     assert all(line.startswith("still at work after ") for line in said)
 

@@ -49,6 +49,7 @@ SCRIPT = {
     "an error in the way out": "try:\n    on_device()\nexcept RuntimeError:\n    on_cpu()",
     "a slip in the way out": "try:\n    on_device()\nexcept RuntimeError:\n    print(devise)",
     "an assertion of its own": "x = 3\nassert x == 4",
+    "another error in an assertion": "assert next(iter(())) and cuda.is_available()",
     "an assertion that the GPU is not there": "assert not cuda.is_available() and 0",
     "a value about a device": 'raise ValueError("the batch needs no GPU, but a size")',
     "syntax": "def f(:",

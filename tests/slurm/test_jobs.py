@@ -120,12 +120,13 @@ def test_the_parts_of_a_heterogeneous_job_are_one_job() -> None:
     )
     year = "365-00:00:00"  # of a job without a limit that backfill started
     other = row(JobID="9", JobArrayID="9", State="RUNNING", NumNodes="3", NodeList="c", TimeLimit=year)
-    whole, alone = parse_squeue(HEADING + second + first + other) or ()
+    long = row(JobID="10", JobArrayID="10", State="RUNNING", NumNodes="1", NodeList="d", TimeLimit=f"1{year}")
+    whole, alone, ten = parse_squeue(HEADING + second + first + other + long) or ()
 
     assert (whole.id, whole.shown_id, whole.nodes, whole.node_list) == ("7", "7", 3, "a,b[1-2]")
     assert (whole.partition, whole.reason.code) == ("gpu,cpu", "Resources")
     assert [part.id for part in whole.parts] == ["7", "8"]
-    assert alone.time_limit_s is None
+    assert (alone.time_limit_s, ten.time_limit_s) == (None, 1365 * 86400)
     assert (whole.nodes_of_parts, alone.nodes_of_parts) == ((1, 2), (3,))
     (part,) = parse_squeue(HEADING + second) or ()
     assert (part.id, part.shown_id) == ("8", "7+1"), "a part that was asked for alone stays one"

@@ -139,7 +139,9 @@ def test_a_word_that_srun_or_run_would_start_is_not_a_flag(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words) == 2
-    assert "is not a whole flag" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "is not a whole flag" in error
+    assert "---" not in error
 
 
 def test_what_disagrees_is_named_with_what_to_type_for_one_command() -> None:

@@ -191,7 +191,7 @@ def parse_count(lowest: int, highest: int) -> Callable[[str], int]:
 def parse_flag(value: str) -> str:
     """Return a word that is itself an option, for another program."""
     if not value.startswith("-") or not value.strip("-"):
-        raise RequestError(f"{shown(value)} is not a whole flag", hint=f"for example --{value or 'quiet'}")
+        raise RequestError(f"{shown(value)} is not a whole flag", hint=f"for example --{value.strip('-') or 'quiet'}")
     return parse_text(value)
 
 

@@ -305,6 +305,7 @@ def _job(names: Sequence[str], values: Sequence[str]) -> SlurmJob | None:
     if not job_fields["id"].strip().isdigit():
         return None
     exit_code, signal = _exit(job_fields["exit"])
+    limit = job_fields["time_limit"].strip()
     job = SlurmJob(
         id=job_fields["id"].strip(),
         shown_id=job_fields["shown_id"].strip() or job_fields["id"].strip(),
@@ -315,7 +316,7 @@ def _job(names: Sequence[str], values: Sequence[str]) -> SlurmJob | None:
         signal=signal,
         nodes=_number(job_fields["nodes"]),
         cpus=_number(job_fields["cpus"]),
-        time_limit_s=known_walltime_s(job_fields["time_limit"].replace(_YEAR, "")),
+        time_limit_s=None if limit == _YEAR else known_walltime_s(limit),
         submitted=_number(job_fields["submitted"]),
         started=_number(job_fields["started"]),
         ended=_number(job_fields["ended"]),

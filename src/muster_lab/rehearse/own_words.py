@@ -249,7 +249,9 @@ def _is_about_device(found: _Traceback) -> bool:
     if found.kind in _SLIPS:
         return False
     message = found.error.partition(": ")[2]
-    return bool(_ASSERTS.match(found.source) or _RUNTIME.match(message) or _ABSENT.search(message))
+    if found.kind == "AssertionError" and _ASSERTS.match(found.source):
+        return True
+    return bool(_RUNTIME.match(message) or _ABSENT.search(message))
 
 
 _INSTALL = "install the module in the environment of the job, or rehearse with that environment: --venv, --conda"
