@@ -11,15 +11,14 @@ from muster_lint.values import LintFinding, Severity, TextSpan
 _IN_DIRECTIVE = re.compile(
     r"\{\{.*?\}\}|\{%.*?%\}|(?<!\$)\{[^{}$,|]*[A-Za-z][^{}$,|]*\}|(?<![\w@.])@[A-Za-z_]\w*@|%\([a-z_]\w*\)\d*[sdif]|<%=?.*?%>"
     r"|\$[A-Z_]+ \w+\$"
-    r"|%%[A-Za-z_-]+%%|%[A-Z_]{3,}%|<[A-Z][A-Z0-9_ ]+>|[\[{<][A-Za-z]+ [A-Za-z ]+[]}>]|\*\*\w+\*\*"
-    r"|(?<==)#{1,2}[A-Z]\w*#{1,2}|!TBG_\w+"
+    r"|%%[A-Za-z_-]+%%|%[A-Z_]{3,}%|\*\*\w+\*\*|(?<==)#{1,2}[A-Z]\w*#{1,2}|!TBG_\w+"
     r"|--(?:nodes|ntasks\S*|time|cpus\S*|mem\S*|array)[= ]\S*?(?<![A-Za-z${_])(?!UNLIM|INFIN)[A-Z][A-Z_]{3,}(?=\s|$)"
     r"|(?<![A-Za-z0-9])(_{1,2}[A-Z][A-Z0-9_]*_{1,2}|__[a-z][a-z0-9_]*__)(?![A-Za-z0-9])|\[\[\s*[a-z_.]+\s*\]\]"
 )
 _BLOCK = re.compile(r"^\s*\{%-?\s*\w+|^\s*\{\{[^}]*\}\}\s*$|^\s*<[A-Z][A-Z0-9_]+>\s*$", re.MULTILINE)
 _OWN_NAME = re.compile(r"^#SBATCH +--([a-z-]+)=(\w*_(\w+)_\w*)(?=\s|$)", re.MULTILINE)
 """A directive whose value holds the option's own name between marks: --time=g_time_g."""
-_IN_HEADER = re.compile(r"^#SBATCH\s[^#\n]*\$\{?([A-Z]\w+)", re.MULTILINE)
+_IN_HEADER = re.compile(r"^#SBATCH\s[^#\n]*\$\{?(?!SLURM_)([A-Z]\w+)", re.MULTILINE)
 _OF_SHELLS = {"USER", "HOME", "PWD", "HOSTNAME", "SCRATCH", "WORK", "TMPDIR", "PROJECT", "ACCOUNT"}
 
 
@@ -51,15 +50,14 @@ def _first_mark(text: str) -> tuple[int, str] | None:
     if len(own) > 2:
         return next((number, own[0]) for number, line in enumerate(lines, start=1) if own[0] in line)
     names = set(_IN_HEADER.findall(text)) - _OF_SHELLS
-    if len(names) > 1 and not any(re.search(rf"\\b{name}=", text) for name in names):
+    if len(names) > 1 and not any(re.search(rf"\b{name}=", text) for name in names):
         return next((number, "$") for number, line in enumerate(lines, start=1) if _IN_HEADER.match(line))
     header = next((number for number, line in enumerate(lines, start=1) if line.strip() and line[0] != "#"), 0)
     for number, line in enumerate(lines, start=1):
-        found = _IN_DIRECTIVE.search(line) if line.startswith("#SBATCH") else _BLOCK.match(line)
+        found = _IN_DIRECTIVE.search(re.sub(r"\s#.*", "", line)) if line.startswith("#SBATCH") else _BLOCK.match(line)
         if number <= header and any(each.startswith("#SBATCH") for each in lines[number:]):
-            found = found or re.match(
-                r"\$\{?[A-Za-z_]\w*\}?\s*$", line
-            )  # where the directives stand no shell has set it
+            # where the directives stand no shell has set it
+            found = found or re.match(r"\$\{?[A-Za-z_]\w*\}?\s*$", line)
         found = found or re.match(r"\w+=\S*(\$\$[({]\w+[)}])", line)  # Python's string.Template: $$ becomes $
         if found is not None:
             return number, found[0].strip()

@@ -734,6 +734,22 @@ _WRONG = {
         "template",
         "#!/bin/bash\n${PARTITION}\n#SBATCH --nodes=${NODES}\n#SBATCH --time=9\npython t.py\n",
     ),
+    "a blank that a person fills": (
+        "fragile",
+        "status-lost-at-end",
+        _GPU.replace("\n", "\n#SBATCH --mail-user=<EMAIL>\n#SBATCH -A [budget code] # <see the docs>\n", 1)
+        + "python t.py\necho done\n",
+    ),
+    "directives that hold what the script sets": (
+        "breaks",
+        "directive-after-command",
+        "#!/bin/bash\nN=4\nT=9\n#SBATCH --nodes=$N\n#SBATCH --time=$T\npython t.py\n",
+    ),
+    "directives that hold what Slurm sets": (
+        "fragile",
+        "directive-expands",
+        _ONE + "#SBATCH -o $SLURM_JOB_ID\n#SBATCH -e $SLURM_JOB_NAME\npython t.py\n",
+    ),
     "directives below a blank that a program fills": (
         "style",
         "template",
