@@ -121,7 +121,7 @@ def time_limit_of(job: BatchScript) -> int | None:
 
 def is_short_try(job: BatchScript) -> bool:
     """Tell whether somebody only tries the script out, by its time limit, or works in it by a server of notebooks."""
-    serves = re.search(r"\b(jupyter|ipython|code-server|rserver)\b", job.body) is not None
+    serves = re.search(r"\b(jupyter[ -](lab|notebook|server)|code-server|rserver)\b", job.body) is not None
     return serves or 0 < (time_limit_of(job) or 0) <= _A_TRY_S
 
 

@@ -1146,7 +1146,12 @@ def test_a_fixed_port_is_a_matter_of_style_where_the_job_has_four_gpus_of_a_node
 
 @pytest.mark.parametrize(
     ("lines", "severity"),
-    [("--time=30", "style"), ("--time=31", "fragile"), ("--time=31\njupyter lab", "style")],
+    [
+        ("--time=30", "style"),
+        ("--time=31", "fragile"),
+        ("--time=31\njupyter lab", "style"),
+        ("--time=31\njupyter nbconvert", "fragile"),
+    ],
 )
 def test_a_lost_log_of_a_try_is_a_matter_of_style(lines: str, severity: str) -> None:
     found = _named(f"#!/bin/bash\n#SBATCH -N1 -o a.log {lines}\n./t 1\n", "output-of-every-run")
@@ -1211,18 +1216,19 @@ def test_one_process_of_several_gpus_is_known_by_its_program(program: str, findi
 
 
 @pytest.mark.parametrize(
-    ("program", "severities"),
+    ("words", "program", "severities"),
     [
-        ("loader = DataLoader(data, num_workers=8)\n", {"workers-beyond-cpus": "slow", "tasks-as-cpus": "style"}),
-        ('add_argument("--workers", default=8)\n', {"workers-beyond-cpus": "slow", "tasks-as-cpus": "style"}),
-        ("loader = DataLoader(data)  # num_workers=8\n", {"tasks-as-cpus": "style"}),
-        ("import lightning as L\n", {"tasks-as-cpus": "fragile"}),
+        ("", "loader = DataLoader(data, num_workers=8)\n", {"workers-beyond-cpus": "slow", "tasks-as-cpus": "style"}),
+        ("", 'add_argument("--workers", default=8)\n', {"workers-beyond-cpus": "slow", "tasks-as-cpus": "style"}),
+        ("", "loader = DataLoader(data)  # num_workers=8\n", {"tasks-as-cpus": "style"}),
+        ("", "import lightning as L\n", {"tasks-as-cpus": "fragile"}),
+        (" --workers $N", "loader = DataLoader(data, num_workers=8)\n", {"tasks-as-cpus": "style"}),
     ],
 )
 def test_what_a_program_asks_of_cpus_and_tasks_is_read(
-    program: str, severities: dict[str, str], tmp_path: Path
+    words: str, program: str, severities: dict[str, str], tmp_path: Path
 ) -> None:
     (tmp_path / "t.py").write_text(program)
-    found = _findings(_HEAD + "#SBATCH -N1 -n2 --gpus=1\npython t.py\n", str(tmp_path / "job.sh"))
+    found = _findings(_HEAD + f"#SBATCH -N1 -n2 --gpus=1\npython t.py{words}\n", str(tmp_path / "job.sh"))
     rules = {"workers-beyond-cpus", "tasks-as-cpus"}
     assert {each.rule: each.severity.value for each in found if each.rule in rules} == severities

@@ -229,7 +229,8 @@ def find_bare_words(job: BatchScript) -> Iterator[Hit]:
     lines: set[int] = set()
     for each in job.directives:
         is_option = each.written.startswith("-") or each.written == "\\"  # sbatch takes a last backslash for nothing
-        is_blank = re.search(r"<[A-Za-z][^>]*>|\{[A-Za-z][^}]*\}|\[[A-Za-z][^]]*\]", each.line)  # a word of one that a person fills in
+        # a word of one that a person fills in
+        is_blank = re.search(r"<[A-Za-z][^>]*>|\{[A-Za-z][^}]*\}|\[[A-Za-z][^]]*\]", each.line)
         if not is_option and not is_blank and each.place.line not in lines:
             lines.add(each.place.line)
             yield Hit(each.place, f"{each.written!r} is not an option")

@@ -588,8 +588,9 @@ def find_many_loaders(job: BatchScript) -> Iterator[Hit]:
     beside = {id(launch): path for launch, path in scripts_beside(job)}
     for use in uses_of(job) if cpus and (is_told or job.asks_for_gpus) else ():
         ranks, path, script = (use.tasks or 1) * (use.ranks or 1), beside.get(id(use.launch)), use.launch.script
+        told = [word for word in use.launch.command.words if _LOADERS.fullmatch(word.value.partition("=")[0])]
         numbers = list(_told_loaders(job, use.launch.command.words))
-        if path is not None and script is not None and not numbers:
+        if path is not None and script is not None and not told:
             text = re.sub(r"#.*", "", text_of_program(path)[1])
             numbers = [(script, int(number)) for number in _LOADERS_IN_PYTHON.findall(text)]
         for word, number in numbers if not _IN_DOCKER.search(text_of(use.launch.command)) else ():
@@ -599,7 +600,8 @@ def find_many_loaders(job: BatchScript) -> Iterator[Hit]:
                     if ranks > 1
                     else f"it starts {number} loaders"
                 )
-                unknown = f"what {word.value.partition('=')[0]} means to the program" if is_told else _CPUS_OF_SITE
+                name = "num_workers" if word is script else word.value.partition("=")[0]
+                unknown = f"what {name} means to the program" if is_told else _CPUS_OF_SITE
                 yield Hit(word.place, f"{of_ranks}, on {'one CPU' if cpus == 1 else f'{cpus} CPUs'}", unknown=unknown)
                 return
 
