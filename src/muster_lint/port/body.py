@@ -190,7 +190,7 @@ def _source(line: int, subject: str, words: list[str], draft: Draft) -> None:
             draft.keep(line, subject, "venv", folder, "a virtual environment")
     elif path == "activate" and len(words) > 1:
         draft.keep(line, subject, "conda", words[1], "a conda environment")
-    elif re.search(r"conda\.sh$|mamba\.sh$", path):
+    elif re.search(r"(^|/)(conda|mamba)\.sh$", path):
         draft.drop(line, subject, "--conda does what conda's own function does")
     elif re.search(r"^/etc/(profile|bash)|/lmod/|/init/bash$", path):
         draft.drop(line, subject, "what it is read for, the command `module`, is there in Muster's script")
@@ -208,10 +208,12 @@ def _conda(line: int, subject: str, words: list[str], draft: Draft) -> None:
         draft.keep(line, subject, "conda", names[0], "a conda environment")
     elif words[:1] == ["deactivate"]:
         _deactivate(line, subject, words, draft)
-    elif words[:1] in (["info"], ["list"], ["env"]):
+    elif words[:1] in (["info"], ["list"]) or words[:2] == ["env", "list"]:
         draft.drop(line, subject, "shows something, and changes nothing")
-    else:
+    elif words[:1] in ([], ["activate"]):
         draft.ask(line, subject, "the environment is not in the script: --conda ENV")
+    else:
+        draft.leave(line, subject, f"Muster's job makes no environment{_BETTER['pip']}")
 
 
 def _cd(line: int, subject: str, words: list[str], draft: Draft) -> None:
@@ -244,6 +246,10 @@ def settle_folder(draft: Draft, of_step: list[str]) -> None:
             draft.replace(
                 row, Fate.DROPPED, "", f"line {last.line} sets another folder, in which the ranks work: {now}"
             )
+    for field in ("output", "error"):
+        log = draft.get(field)
+        if last is not None and not last.what.startswith("#SBATCH") and log is not None and not log.startswith("/"):
+            draft.revise(field, Fate.CHANGED, log, f"it lies below {now}, no more where the script was submitted")
 
 
 def _popd(line: int, subject: str, words: list[str], draft: Draft) -> None:

@@ -239,7 +239,11 @@ def _most_nodes(draft: Draft, way: Route) -> None:
     """Ask about more nodes than any queue of the target gives, where the plan names no queue to be held against."""
     profile, nodes = way.target.profile, draft.number("nodes") or 1
     gpus = bool(draft.number("gpus_per_node"))
-    fit = [queue for queue in profile.partitions.values() if queue.open and bool(queue.gpus) == gpus]
+    fit = [
+        queue
+        for queue in profile.partitions.values()
+        if queue.open and bool(queue.gpus) == gpus and queue.purpose != "transfer"
+    ]
     limits = [queue.nodes_max for queue in fit if queue.nodes_max is not None]
     if fit and len(limits) == len(fit) and nodes > max(limits):
         reason = f"{nodes} nodes, but no queue of {way.there} gives a job more than {max(limits)}"
