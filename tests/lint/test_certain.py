@@ -1159,8 +1159,9 @@ def test_a_lost_log_of_a_try_is_a_matter_of_style(lines: str, severity: str) -> 
     assert found.severity == severity
 
 
-def test_the_hint_spares_scripts_that_count() -> None:
-    found = _named(_ONE + "./t 1\n((n++))\necho $n\n", "status-lost-at-end")
+@pytest.mark.parametrize("line", ["((n++))", "grep -c nan log", "cp -r out results", "date | grep x"])
+def test_the_hint_spares_scripts_that_count_ask_or_save(line: str) -> None:
+    found = _named(_ONE + f"./t 1\n{line}\necho $n\n", "status-lost-at-end")
     assert found is not None
     assert "set -e ends" in found.instead
 

@@ -39,7 +39,7 @@ _LONE = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gres=gpu:1\n#SBATCH --cpus-pe
     Severity.FRAGILE,
     "the status of the training is lost in a pipe",
     why="The status of a pipeline is that of its last command: with `srun … | tee log` a failed training counts as done.",
-    instead="Write set -eo pipefail before it.",
+    instead="Write set -o pipefail before it.",
     source=sources.BASH,
     bad=TASKS + "srun --kill-on-bad-exit=1 python train.py 2>&1 | tee -a train.log\n",
     good=TASKS + "set -o pipefail\nsrun --kill-on-bad-exit=1 python train.py 2>&1 | tee -a train.log\n",
@@ -91,10 +91,23 @@ def _fills_file(job: BatchScript, command: SimpleCommand) -> bool:
 )
 def find_lost_status(job: BatchScript) -> Iterator[Hit]:
     """Yield the last work of the job that what follows hides, or one that other work follows."""
-    counts = re.search(r"\(\(\s*\w+(\+\+|--)|^\s*let ", job.text, re.MULTILINE)
-    keep = "Keep the status: status=$?; …; exit $status. (set -e ends the script at ((n++)) where n is 0.)"
+    piped = {each.place for each in job.shell.commands if each.pipes_on}
     for hit in _lost_statuses(job):
-        yield structs.replace(hit, instead=keep) if counts and hit.instead is None else hit
+        is_piped = hit.place in piped
+        is_early = _STOPS_EARLY.search(job.text) or _SAVES.search("\n".join(job.lines[hit.place.end_line :]))
+        if hit.instead is None and is_early:
+            status = "${PIPESTATUS[0]}" if is_piped else "$?"
+            yield structs.replace(hit, instead=f"Keep the status: status={status}; …; exit $status. {_WHY_NOT}")
+        else:
+            pipefail = "Write set -eo pipefail at the top." if is_piped else None
+            yield structs.replace(hit, instead=hit.instead or pipefail)
+
+
+_STOPS_EARLY = re.compile(r"\(\(\s*\w+(\+\+|--)|^\s*let |(^|\|)\s*(grep|diff|cmp) ", re.MULTILINE)
+_SAVES = re.compile(r"^\s*(cp|mv|rsync|scp|tar|zip|gzip|rclone|sacct|seff) ", re.MULTILINE)
+_WHY_NOT = (
+    "(set -e ends the script at ((n++)) where n is 0, at a grep that finds nothing, and before anything is saved.)"
+)
 
 
 def _lost_statuses(job: BatchScript) -> Iterator[Hit]:
@@ -211,8 +224,7 @@ def _hidden(work: SimpleCommand, hiding: SimpleCommand) -> Iterator[Hit]:
     message = f"the job ends with the status of {name!r} in line {hiding.place.line}"
     condition = "where that goes well " if hiding.program in _NEEDS_FILES else ""
     if not cancels_itself(hiding) and not _needs_its_file(hiding):
-        instead = "Write set -eo pipefail at the top." if work.pipes_on else None
-        yield Hit(work.place, f"{message}: {condition}a failure here counts as COMPLETED", instead)
+        yield Hit(work.place, f"{message}: {condition}a failure here counts as COMPLETED")
 
 
 def _needs_its_file(command: SimpleCommand) -> bool:
