@@ -266,7 +266,8 @@ _NODE = NodeShape(gpus=4, cpus=16, cpus_per_gpu=4)
         (5, {"gpus_per_node": 1}, "5 rows × 1 GPU = 5, but a node has 4", "--sweep-per-node 4"),
         (4, {"gpus_per_node": 0, "cpus_per_task": 4}, "", ""),
         (4, {"gpus_per_node": 0, "cpus_per_task": 5}, "4 rows × 5 CPUs = 20", "--sweep-per-node 3"),
-        (2, {"gpus_per_node": 0, "cpus_per_task": 17}, "1 rank × 17 CPUs = 17 CPUs per node", ""),
+        (2, {"gpus_per_node": 0, "cpus_per_task": 17}, "1 rank × 17 CPUs = 17 CPUs per node", "--cpus-per-task 16"),
+        (2, {"gpus_per_node": 0, "ntasks_per_node": 17, "cpus_per_task": 2}, "17 ranks × 2", "--ntasks-per-node 8"),
     ],
 )
 def test_rows_have_to_fit_on_their_node(count: int, fields: dict[str, Any], says: str, hint: str) -> None:

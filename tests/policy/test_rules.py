@@ -221,6 +221,10 @@ forbidden = [{ flag = "hint", value = "multithread", reason = "one thread a core
         ({"partition": "old", "cpus_per_task": 4, "gpus_per_node": 1}, []),
         ({"cpus_per_task": 5, "gpus_per_node": 1}, ["5 CPUs for 1 GPUs, but at mine Muster wants 4 for each"]),
         ({"partition": "old", "cpus_per_task": 17}, ["1 × 17 = 17 CPUs per node, but 16 can be had"]),
+        (
+            {"partition": "old", "ntasks_per_node": 17, "cpus_per_task": 2},
+            ["17 × 2 = 34 CPUs per node, but 16 can be had | --ntasks-per-node 8"],
+        ),
         ({"partition": "new", "constraint": "fast"}, []),
         (
             {"partition": "old", "constraint": "fast"},

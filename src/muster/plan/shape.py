@@ -43,8 +43,9 @@ def make_shape(request: Request, node: NodeShape, *, gpus_asked: int | None = No
     if cpus and node.cpus and ranks * cpus > node.cpus:
         product = f"{ranks} rank{'' if ranks == 1 else 's'} × {cpus} CPUs = {ranks * cpus} CPUs per node"
         message = f"{product}, but {_a_node(node)} has {node.cpus}"
-        accepted = {"cpus-per-task": str(max(1, node.cpus // ranks))}
-        hint = f"--cpus-per-task {accepted['cpus-per-task']}"
+        share = node.cpus // ranks
+        name, fitting = ("cpus-per-task", share) if share else ("ntasks-per-node", max(1, node.cpus // cpus))
+        hint, accepted = f"--{name} {fitting}", {name: str(fitting)}
         raise refused((Refusal("cores-max", message, hint, limit=node.cpus, accepted=accepted), node.origin))
     return Shape(nodes, ranks, gpus, cpus, tuple(reasons.items()))
 

@@ -388,7 +388,7 @@ def _cores(profile: Profile, ask: Ask) -> Iterator[Refusal]:
         message = f"{product} CPUs per node, but {usable} can be had{reserved_words}"
         key = f"nodes.{kind_name}.{'reserved_cores' if reserved else 'cores'}"
         each = usable // ask.ntasks_per_node
-        name, fitting = ("cpus-per-task", each) if each else ("ntasks-per-node", usable)
+        name, fitting = ("cpus-per-task", each) if each else ("ntasks-per-node", max(1, usable // cpus_per_task))
         yield _with(name, str(fitting), "cores-max", message, key, limit=usable)
     usual_cores = (node.cores_per_gpu or 0) * ask.gpus_per_node
     if ask.cpus_per_task and node.cores_per_gpu_required and ask.gpus_per_node and cores_asked != usual_cores:
