@@ -22,6 +22,7 @@ _CASES = {
     "no ranks": ("#!/bin/bash\necho hello\n", "job.sh", 2, "starts nothing that has ranks"),
     "csh": ("#!/bin/csh\nsrun python a.py\n", "job.csh", 2, "csh script"),
     "broken": (_GOOD + "if [ x\n", "job.sh", 1, "Muster cannot read this bash"),
+    "broken lines": (_GOOD + "echo @(b|c)\n" * 9, "job.sh", 1, "bash, nor lines 6, 7, 8, 9, 10, 11, 12 and 1 more:"),
     "open quote": (_GOOD + 'echo "x\n', "job.sh", 1, "Muster cannot read this bash"),
     "no shebang": (_GOOD.partition("\n")[2], "job.sh", 0, "(no #!)"),
     "windows": (_GOOD.replace("\n", "\r\n"), "job.sh", 0, "Windows line ends"),

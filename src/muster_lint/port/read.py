@@ -221,9 +221,16 @@ def _oddities(job: BatchScript) -> Iterator[PortRow]:
     """Yield a row for what is wrong with the file itself."""
     if not job.text.startswith("#!"):
         yield PortRow(1, "(no #!)", Fate.CHANGED, "#!/bin/bash", "sbatch refuses a script without it; Muster's has one")
-    for line, place in {each.line: each for each in reversed(job.shell.errors)}.items():
-        reason = "Muster cannot read this bash: what stands from here on may be read wrongly"
-        yield PortRow(line, f"column {place.column}", Fate.ASKED, "", reason)
+    lines = sorted({each.line for each in job.shell.errors})
+    if job.shell.error is not None:
+        more = f" and {len(lines) - _FEW} more" if len(lines) > _FEW else ""
+        others = f", nor lines {', '.join(map(str, lines[1:_FEW]))}{more}" if len(lines) > 1 else ""
+        reason = f"Muster cannot read this bash{others}: what stands from here on may be read wrongly"
+        yield PortRow(job.shell.error.line, f"column {job.shell.error.column}", Fate.ASKED, "", reason)
+
+
+_FEW = 8
+"""How many lines that are not bash a row names."""
 
 
 def _launch(chains: list[Chain]) -> Chain | None:
