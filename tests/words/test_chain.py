@@ -148,6 +148,7 @@ def test_what_begins_with_a_hyphen_is_no_command_behind_a_wrapper() -> None:
         ("cat <<EOF\ntorchrun a\nEOF\npython b", ["cat", "python"]),
         ("cat <<-'END' > file\n  srun a\n  END\npython b", ["cat", "python"]),
         ("read x <<< text\npython b", ["read", "python"]),
+        ("echo a # << \t\npython b", ["echo", "python"]),
         ("A=1 python b; if test -f x; then\n  srun c \\\n  d\nfi", ["python", "test", "srun", "fi"]),
     ],
 )

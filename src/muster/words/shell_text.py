@@ -26,8 +26,7 @@ def commands_of(text: str) -> Iterator[tuple[str, ...]]:
             until = "" if line.strip() == until else until
             continue
         word = line.partition("<<")[2]
-        until = word.removeprefix("<").lstrip("-").split()[0].strip("'\"") if word.strip("<- ") else ""
-        until = "" if word.startswith("<") else until
+        until = "" if word.startswith("<") else next(iter(word.lstrip("-").split()), "").strip("'\"")
         yield from _commands_of_line(line)
 
 
