@@ -22,7 +22,7 @@ from muster.cli.verbs import VERBS
 from muster_bench.results import MARK, SeriesEnd
 from muster_check.stacks.pulse import FORBIDDEN, NO_SPY
 
-from .test_installs import ask, fetched
+from .test_installs import FETCHED, ask, fetched
 
 pytestmark = pytest.mark.wide
 
@@ -78,8 +78,8 @@ def python_of(version: str) -> str:
     # A name that pyenv puts on PATH may be switched off.
     if name is not None and subprocess.run([name, "-c", ""], check=False, capture_output=True).returncode == 0:
         return name
-    if shutil.which("apt-get") is None or shutil.which("patchelf") is None:
-        pytest.skip("other Pythons come from Debian's packages")
+    if version not in FETCHED or shutil.which("apt-get") is None or shutil.which("patchelf") is None:
+        pytest.skip(f"there is no Python {version} here, and no package of Debian for it")
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
     return fetched(version, cache / "muster" / "pythons")
 
