@@ -12,7 +12,6 @@ from functools import partial
 from typing import Literal
 
 import pytest
-from _pytest.python import get_direct_param_fixture_func
 
 _HARMLESS_MARKS = {"parametrize", "wide", "programs", "long"}
 _places: dict[Callable[..., object], tuple[str, int | None]] = {}
@@ -38,14 +37,16 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 def _is_plain(item: pytest.Function) -> bool:
     """Whether no fixture but its parameters, and no mark but a harmless one, stands at the test."""
-    fixtures = item._fixtureinfo.name2fixturedefs
+    known = getattr(item, "_fixtureinfo", None)  # a name of pytest's own: a pytest without it runs each test itself
+    fixtures = known.name2fixturedefs if known is not None else {}
     return (
         item.cls is None
         and not item.config.option.usepdb
         and not item.config.pluginmanager.has_plugin("logging-plugin")  # it prepares each test
         and all(mark.name in _HARMLESS_MARKS for mark in item.iter_markers())
         and all(
-            name in fixtures and fixtures[name][-1].func is get_direct_param_fixture_func for name in item.fixturenames
+            name in fixtures and fixtures[name][-1].func.__name__ == "get_direct_param_fixture_func"
+            for name in item.fixturenames
         )
     )
 
