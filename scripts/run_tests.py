@@ -35,10 +35,10 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYT
 # shard decides. A folder that is named nowhere belongs to the last.
 SHARDS: Mapping[str, Sequence[str]] = {
     "launch": ("launch", "act"),
-    "ranks": ("rank", "stage", "bench", "plan", "render", "images"),
+    "ranks": ("rank", "stage", "bench", "plan", "render", "images", "port"),
     "lab": ("lab", "check", "stacks"),
     "life": ("life", "follow", "rehearse"),
-    "sites": ("sites", "survey", "policy", "port", "finish"),
+    "sites": ("sites", "survey", "policy", "finish"),
     "rest": (),
 }
 # These compute, but for two that wait for processes. Each takes three seconds of a core for itself: it loads pytest,

@@ -406,7 +406,7 @@ def find_unset_under_nounset(job: BatchScript) -> Iterator[Hit]:
     words = [word for word in words if not any(body <= word.place <= _end(body) for body, _ in job.shell.bodies)]
     loads = [each.place.line for each in job.shell.commands if each.program in {"module", "ml"}]
     for word in sorted(words, key=lambda each: each.place):
-        for name in _PATHS.intersection(word.names) if word.quoted != "'" else ():
+        for name in filter(_PATHS.__contains__, word.names) if word.quoted != "'" else ():
             place = word.place_of(name)
             own = [each for each in job.shell.assigned(name) if each.place.line < place.line]
             is_loaded = name != "PYTHONPATH" and loads and loads[0] < place.line

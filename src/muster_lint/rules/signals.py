@@ -115,7 +115,7 @@ def find_unsent_signals(job: BatchScript) -> Iterator[Hit]:
         yield Hit(place, f"no process gets {signal}: it goes to the steps, and this script starts none")
 
 
-_STARTS_STEPS = re.compile(r"srun|ibrun|mpi|submitit|sbatch|\bsh\b")
+_STARTS_STEPS = re.compile(r"srun|ibrun|\bmpi|submitit|sbatch|\bsh\b")
 """What may start a step, itself or in a file of its own."""
 
 
