@@ -130,13 +130,14 @@ def _annotations(base: type) -> Iterable[tuple[str, Any]]:
 
 def _evaluate(value: Any, base: type) -> Any:
     """Return the type that an annotation means; `int | None` is not of 3.9's grammar of types."""
+    if not isinstance(value, str):
+        return value
     from typing import ForwardRef
 
     from eval_type_backport import eval_type_backport
 
     names = vars(sys.modules[base.__module__])
-    reference = ForwardRef(value, is_argument=False) if isinstance(value, str) else value
-    return eval_type_backport(reference, names, names, try_default=False)
+    return eval_type_backport(ForwardRef(value, is_argument=False), names, names, try_default=False)
 
 
 def entry_points_of(group: str) -> tuple[EntryPoint, ...]:

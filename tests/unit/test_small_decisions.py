@@ -43,7 +43,8 @@ from muster.slurm.cluster_answers import _word
 @pytest.fixture(params=[(3, 9), tuple(sys.version_info[:2])], ids=["3.9", "this"])
 def version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
     """Return a version of Python: `older` takes the ways of it."""
-    names = {name: getattr(sys, name) for name in ("builtin_module_names", "stdlib_module_names", "base_exec_prefix")}
+    asked = ("builtin_module_names", "stdlib_module_names", "base_exec_prefix")
+    names = {name: getattr(sys, name) for name in asked if hasattr(sys, name)}
     monkeypatch.setattr(older, "sys", SimpleNamespace(version_info=request.param, modules=sys.modules, **names))
     found: tuple[int, int] = request.param
     return found
@@ -55,6 +56,12 @@ def test_pairs_are_of_sequences_of_one_length(version: tuple[int, int]) -> None:
     for first, second in (([1], "ab"), ([1, 2], "a")):
         with pytest.raises(ValueError, match="zip"):
             list(older.zip_equal(first, second))
+
+
+def test_a_field_whose_type_is_no_text_has_that_type(version: tuple[int, int]) -> None:
+    assert version
+    kind = type("Kind", (), {"__annotations__": {"size": int}})
+    assert older.type_hints(kind) == {"size": int}
 
 
 def test_the_standard_library_and_groups_are_the_same_in_the_old_way(version: tuple[int, int]) -> None:
