@@ -306,7 +306,7 @@ _NOT_FOUND = {
         _ONE + "#SBATCH -o /dev/null\ndate\n",
         _ONE + "#SBATCH -o a.%j\ndate\n",
         _ONE + "#SBATCH -o a --open-mode=append\ndate\n",
-        _ONE + "#SBATCH -o /work/88/bd23/.command.log\ndate\n",
+        _ONE + "#SBATCH -o /scratch/88/bd23/.command.log\ndate\n",
     ),
     "requeue-overwrites": (_ONE + "#SBATCH --requeue --open-mode=append\ndate\n",),
     "pattern-in-command": (

@@ -271,6 +271,7 @@ def test_what_strangers_saw_is_found(name: str) -> None:
 
 
 _RIGHT = {
+    "a job that a person fills in": ("directive-value", _HEAD + "#SBATCH --dependency=afterok:XXX\n./t 1\n"),
     "a login before a sweep": ("status-lost-at-end", _GPU + "python -m wandb login\nwandb agent a/b/c\n"),
     "an argument under set -u": ("unset-under-nounset", _GPU + "set -u\npython t.py $1\n"),
     "a look at the image": ("status-lost-at-end", _GPU + "apptainer exec i lsb_release -a\napptainer exec i ./t 1\n"),
